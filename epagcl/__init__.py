@@ -1,0 +1,64 @@
+"""Label-free node embeddings: graph contrastive learning with edges added and dropped by their error passing rate."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from epagcl import methods
+    from epagcl.data import from_networkx, from_scipy, load, read_graph
+    from epagcl.epr import epr_change, epr_change_predicted, error_passing_rate
+    from epagcl.evaluation import linear_evaluation
+    from epagcl.losses import info_nce
+    from epagcl.methods import load_model, method
+    from epagcl.methods.epagcl import EPAGCL
+    from epagcl.views import edge_probabilities
+
+__version__ = "0.1.0"
+
+# Public names and their rooms. They are imported when first used: `epagcl --help` need not wait for torch.
+_ROOMS = {
+    "EPAGCL": "methods.epagcl",
+    "edge_probabilities": "views",
+    "epr_change": "epr",
+    "epr_change_predicted": "epr",
+    "error_passing_rate": "epr",
+    "from_networkx": "data",
+    "from_scipy": "data",
+    "info_nce": "losses",
+    "linear_evaluation": "evaluation",
+    "load": "data",
+    "load_model": "methods",
+    "method": "methods",
+    "methods": "",
+    "read_graph": "data",
+}
+
+__all__ = [
+    "EPAGCL",
+    "edge_probabilities",
+    "epr_change",
+    "epr_change_predicted",
+    "error_passing_rate",
+    "from_networkx",
+    "from_scipy",
+    "info_nce",
+    "linear_evaluation",
+    "load",
+    "load_model",
+    "method",
+    "methods",
+    "read_graph",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = _ROOMS[name]
+    if not room:  # epagcl.methods is a package that can be called
+        return importlib.import_module(f"{__name__}.{name}")
+    return getattr(importlib.import_module(f"{__name__}.{room}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

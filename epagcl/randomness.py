@@ -4,8 +4,23 @@ The same seed gives the same views, splits and generated graphs on CPU, on GPU a
 and there is no generator state to checkpoint.
 """
 
+from enum import IntEnum
+
 import torch
 from torch import Tensor
+
+
+class Stream(IntEnum):
+    """What a draw is for. Each purpose is a stream of its own, so that no two of them share their numbers."""
+
+    EDGES = 1
+    FEATURES = 2
+    BATCHES = 3
+    CANDIDATES = 4
+    SPLIT = 5
+    CLASSIFIER = 6
+    GENERATOR = 7
+
 
 # splitmix64 (Steele, Lea & Flood 2014), written with signed integers because torch has no full uint64 arithmetic.
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
@@ -39,7 +54,7 @@ def uniform(counter: Tensor, *stream: int) -> Tensor:
 
     Args:
         counter: int64 of any shape: what is drawn for (a node, a column, a pair as ``i·N + j``).
-        stream: integers that name the draw: seed first, then epoch, view and purpose as needed.
+        stream: integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed.
     """
     return _shift_right(hash64(counter ^ _key(stream, counter.device)), 40).float() * 2.0**-24
 

@@ -85,6 +85,13 @@ def rowptr_of(row: Tensor, num_rows: int) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
+def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
+    """Â = D̃^-½ Ã D̃^-½ (Eq. 1) from the sorted entries of Ã = A + I: both directions of each pair and every loop."""
+    rowptr = rowptr_of(row, num_nodes)
+    scale = rowptr.diff().to(torch.float32).rsqrt()  # degree ≥ 1: the loop is always there
+    return SparseMatrix(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes), symmetric=True)
+
+
 def multiply(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     """``matrix @ dense`` without gradient, by the fastest means the device has."""
     if dense.device.type in ("cpu", "cuda"):

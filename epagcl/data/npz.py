@@ -1,0 +1,148 @@
+"""One graph in one ``.npz`` file: plain NumPy arrays under fixed names, never a pickle.
+
+======================================================= ==========================================================
+key                                                     meaning
+======================================================= ==========================================================
+``edge_index``                                          [2, M] integers, the one array that every file has
+``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``    features as the parts of a CSR matrix, or instead of them:
+``x``                                                   features as a dense [N, F] array
+``y``                                                   [N] class numbers, −1 = no label
+``train_mask``, ``val_mask``, ``test_mask``             the published split: [N], or [N, k] for k splits
+``geomgcn_train_masks``, ... or ``train_masks``, ...    [N, 10]: the ten 48/32/20 splits of Geom-GCN
+======================================================= ==========================================================
+
+A file has features or labels or both: they say how many nodes there are. Keys of other names are passed over.
+"""
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from epagcl.errors import InputError
+from epagcl.sparse import SparseMatrix
+
+# An entry of a CSR matrix takes 12 to 16 bytes, a dense one 4: sparse storage stops paying between a quarter and a
+# third. Below that, of the named graphs, lie all bags of words and PubMed (10%); above it Amazon (35%) and WikiCS.
+SPARSE_BELOW = 0.2
+
+PARTS = ("train", "val", "test")
+_CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
+
+
+def read_npz(path: Path | str) -> Data:
+    """The graph in a file, as it stands there: callers pass it through :func:`epagcl.data.check.check`.
+
+    ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has no features.
+    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give the path of an .npz graph")
+    try:
+        # A .npy file or a pickle opens too (the latter only to be refused), so the kind is checked before the content.
+        if not zipfile.is_zipfile(path):
+            raise InputError(f"{path}: not an .npz file (or cut short); write it with numpy.savez or write_npz")
+        with np.load(path, allow_pickle=False) as arrays:
+            return _graph(arrays, path)
+    except InputError:
+        raise
+    except (ValueError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({_first_line(error)}); write the file again") from error
+
+
+def write_npz(data: Data, path: Path | str) -> None:
+    """Write ``x`` (in its layout), ``edge_index``, ``y`` and the split masks of a graph, whole or not at all."""
+    path = Path(path)
+    if data.edge_index is None:
+        raise InputError(f"{path}: the graph has no edge_index; set data.edge_index to a [2, E] tensor")
+    if data.x is None and data.y is None:
+        raise InputError(f"{path}: the graph has neither features nor labels; set data.x or data.y")
+    arrays = {"edge_index": data.edge_index.cpu().numpy().astype(np.int32)}
+    if data.x is not None and data.x.layout == torch.strided:
+        arrays["x"] = data.x.cpu().float().numpy()
+    elif data.x is not None:
+        x = SparseMatrix.from_torch(data.x.cpu())
+        values = (x.value.float(), x.col.int(), x.rowptr, torch.tensor(x.shape))
+        arrays |= {key: value.numpy() for key, value in zip(_CSR_KEYS, values, strict=True)}
+    if data.y is not None:
+        arrays["y"] = data.y.cpu().numpy()
+    for part in PARTS:
+        for key, attribute in ((f"{part}_mask", f"{part}_mask"), (f"geomgcn_{part}_masks", f"geom_{part}_mask")):
+            if attribute in data:
+                arrays[key] = data[attribute].cpu().numpy()
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def compact(x: Tensor) -> Tensor:
+    """Features in the layout their density calls for: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense."""
+    entries = x if x.layout == torch.strided else x.values()
+    if int(entries.count_nonzero()) > SPARSE_BELOW * x.numel():
+        return x.to_dense()
+    return x if x.layout == torch.sparse_csr else x.to_sparse_csr()
+
+
+def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
+    if "edge_index" not in arrays:
+        raise InputError(f"{path}: no array edge_index; add the edges as a 2 × M integer array of that name")
+    data = Data(edge_index=torch.from_numpy(arrays["edge_index"]).long())
+    x = _features(arrays, path)
+    if x is not None:
+        data.x = x
+    if "y" in arrays:
+        data.y = torch.from_numpy(arrays["y"])
+    if "x" not in data and "y" not in data:
+        raise InputError(f"{path}: neither features (x, or x_data and its parts) nor labels (y); add one of them")
+    data.num_nodes = data.y.shape[0] if x is None else x.shape[0]
+
+    for part in PARTS:
+        for key, attribute in (
+            (f"{part}_mask", f"{part}_mask"),
+            (f"{part}_masks", f"geom_{part}_mask"),
+            (f"geomgcn_{part}_masks", f"geom_{part}_mask"),
+        ):
+            if key in arrays:
+                data[attribute] = _mask(arrays[key], key, data.num_nodes, path)
+    return data
+
+
+def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
+    if "x" in arrays:
+        return compact(torch.from_numpy(arrays["x"]).float())
+    missing = [key for key in _CSR_KEYS if key not in arrays]
+    if len(missing) == len(_CSR_KEYS):
+        return None
+    if missing:
+        raise InputError(f"{path}: features without {', '.join(missing)}; a CSR matrix needs {', '.join(_CSR_KEYS)}")
+    values, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
+    matrix = scipy.sparse.csr_matrix((values.astype(np.float32), indices, indptr), shape=tuple(shape))
+    matrix.check_format(full_check=True)  # torch trusts the indices it is given
+    # One graph, one Data: entries in order, without stored zeros, however the file was made.
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
+    return compact(SparseMatrix(rowptr, col, torch.from_numpy(matrix.data), matrix.shape).csr)
+
+
+def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
+    if mask.ndim not in (1, 2) or mask.shape[0] != num_nodes:
+        raise InputError(f"{path}: {key} has shape {mask.shape}; give one row for each of the {num_nodes:,} nodes")
+    return torch.from_numpy(mask.astype(bool))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,58 @@
+"""All methods by name. ``epagcl.methods()`` lists them, ``epagcl.method(name)`` is the class."""
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from epagcl.config import read_config
+from epagcl.errors import InputError
+from epagcl.methods.base import Method, method_settings, setting
+
+__all__ = ["Method", "load_model", "method", "method_settings", "names", "setting"]
+
+
+def _registry() -> dict[str, type[Method]]:
+    """Every concrete method: those of this folder's files, and users' own subclasses of :class:`Method`."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    found, queue = {}, [Method]
+    while queue:
+        cls = queue.pop()
+        queue += cls.__subclasses__()
+        if "name" in vars(cls):
+            found[cls.name] = cls
+    return dict(sorted(found.items()))
+
+
+def names() -> list[str]:
+    """Names of all methods."""
+    return list(_registry())
+
+
+def method(name: str) -> type[Method]:
+    """The class of a method, by name in any case."""
+    registry = _registry()
+    if name.lower() not in registry:
+        raise InputError(f"no method {name!r}; there are {', '.join(registry)}")
+    return registry[name.lower()]
+
+
+def load_model(folder: str | Path, device: str = "auto") -> Method:
+    """The trained model in a folder that ``save`` or ``epagcl train`` wrote, on ``device``."""
+    config = read_config(Path(folder) / "config.toml")
+    if "method" not in config or "model" not in config:
+        raise InputError(f"{folder}/config.toml: no trained model; give a folder that save() or `epagcl train` finished")
+    settings = {**config["method"], "device": device}
+    return method(settings.pop("name"))(**settings).load_weights(folder, config["model"]["num_features"])
+
+
+class _CallableModule(ModuleType):
+    """``epagcl.methods`` is this package and, as the public contract has it, a function: calling it lists the names."""
+
+    def __call__(self) -> list[str]:
+        return names()
+
+
+sys.modules[__name__].__class__ = _CallableModule

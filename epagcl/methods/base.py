@@ -1,0 +1,182 @@
+"""What every method is: an estimator with keyword-only settings, ``fit``, ``embed`` and ``save``."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import torch
+from safetensors.torch import load_file, save_file
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from epagcl import __version__
+from epagcl.config import write_config
+from epagcl.data.check import check
+from epagcl.data.graph import Graph
+from epagcl.errors import InputError
+from epagcl.files import atomic_path
+from epagcl.training import Callback, Row, resolve_device, train
+
+
+def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
+    """A method's setting: default and one line that the command line and the documentation show."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "choices": choices})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
+def method_settings(cls: type) -> type:
+    """Make a method's annotated settings its keyword-only constructor arguments."""
+    return dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+@method_settings
+class Method(BaseEstimator):
+    """Base of all methods. A method says how its network is built and what its loss is; the rest is shared.
+
+    A subclass sets ``name``, ``title`` and ``paper``, adds settings, and implements :meth:`build` and :meth:`loss`;
+    :meth:`prepare` and :meth:`represent` have defaults that fit most methods.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+
+    epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
+    lr: float = setting(1e-3, "learning rate of Adam")
+    weight_decay: float = setting(1e-4, "weight decay of Adam")
+    seed: int = setting(0, "seed of the initial weights and of every view")
+    device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            _check_setting(type(self).name, field, getattr(self, field.name))
+        if self.epochs < 0 or self.lr <= 0 or self.weight_decay < 0:
+            raise InputError(
+                f"epochs={self.epochs}, lr={self.lr}, weight_decay={self.weight_decay}: "
+                "epochs and weight_decay must not be negative, lr must be positive"
+            )
+
+    # What a method is made of, in the order training uses it.
+
+    def build(self, num_features: int) -> nn.Module:
+        """The network, with its initial weights drawn from torch's global generator (seeded by the caller)."""
+        raise NotImplementedError
+
+    def prepare(self, graph: Graph) -> Any:
+        """What is computed once before training and handed to every :meth:`loss`."""
+        return None
+
+    def loss(self, network: nn.Module, graph: Graph, prepared: Any, epoch: int) -> Tensor:
+        """The loss of one epoch. All randomness comes from (seed, epoch), none from what went before."""
+        raise NotImplementedError
+
+    def represent(self, network: nn.Module, graph: Graph) -> Tensor:
+        """The embedding of a graph's nodes: the encoder on the graph as it is."""
+        return network.encoder(graph.x, graph.adjacency)
+
+    # What users call.
+
+    def fit(
+        self,
+        data: Data,
+        y: None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train on a graph. Labels, if it has any, are not read.
+
+        Args:
+            data: the graph.
+            y: not used; here because scikit-learn's pipelines pass it.
+            checkpoint: file to keep the state of training in, written every few seconds and removed at the end.
+            resume: continue from ``checkpoint`` if it is there.
+            callback: called with each epoch's history row.
+        """
+        device = resolve_device(self.device)
+        graph = Graph.from_data(check(data), device)
+        self.num_features_ = graph.num_features
+        self.network_ = self._initial_network().to(device)
+        self.history_: list[Row] = train(
+            self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback
+        )
+        return self
+
+    @torch.no_grad()
+    def embed(self, data: Data) -> Tensor:
+        """Embeddings ``[num_nodes, dim]``, float32, of this or any other graph with the same feature columns."""
+        network = self._fitted_network()
+        checked = check(data)
+        if checked.x.shape[1] != self.num_features_:
+            raise InputError(
+                f"the graph has {checked.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
+            )
+        graph = Graph.from_data(checked, next(network.parameters()).device)
+        return self.represent(network.eval(), graph).to(data.edge_index.device)
+
+    def fit_embed(self, data: Data, **options: Any) -> Tensor:
+        """``fit(data).embed(data)``."""
+        return self.fit(data, **options).embed(data)
+
+    def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
+        """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
+
+        Further ``sections`` go into the configuration as they are.
+        """
+        state = {key: value.detach().cpu().contiguous() for key, value in self._fitted_network().state_dict().items()}
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(folder / "model.safetensors") as path:
+            save_file(state, path)
+        model = {"num_features": self.num_features_, "version": __version__}
+        write_config(folder / "config.toml", {"method": self.settings(), "model": model, **sections})
+
+    def load_weights(self, folder: str | Path, num_features: int) -> Self:
+        """Take over the weights that :meth:`save` wrote; :func:`epagcl.load_model` is the usual way."""
+        path = Path(folder) / "model.safetensors"
+        if not path.is_file():
+            raise InputError(f"{folder}: no model.safetensors; give a folder that save() or `epagcl train` finished")
+        self.num_features_ = num_features
+        self.network_ = self._initial_network()
+        self.network_.load_state_dict(load_file(path))
+        self.network_.to(resolve_device(self.device)).eval()
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """The method's name and all its settings."""
+        return {"name": type(self).name, **self.get_params()}
+
+    @classmethod
+    def setting_fields(cls) -> list[dataclasses.Field]:
+        """The settings in reading order: what is the method's own first, then what all methods share."""
+        shared = {field.name for field in dataclasses.fields(Method)}
+        return sorted(dataclasses.fields(cls), key=lambda field: field.name in shared)
+
+    @classmethod
+    def summary(cls) -> str:
+        """First line of the method's documentation."""
+        return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
+
+    def _initial_network(self) -> nn.Module:
+        # Drawn on the CPU whatever the device, so that a seed means the same weights everywhere.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return self.build(self.num_features_)
+
+    def _fitted_network(self) -> nn.Module:
+        if not hasattr(self, "network_"):
+            raise InputError(f"this {type(self).__name__} is not trained; call fit(data) first")
+        return self.network_
+
+
+def _check_setting(method: str, field: dataclasses.Field, value: Any) -> None:
+    """Type and choice of one setting; an int is a float too."""
+    expected = (int, float) if field.type is float else field.type
+    if not isinstance(value, expected) or (isinstance(value, bool) and field.type is not bool):
+        raise InputError(f"{method}: {field.name}={value!r} must be {field.type.__name__}")
+    choices = field.metadata.get("choices")
+    if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
+        raise InputError(f"{method}: {field.name}={value!r}: choose one of {', '.join(choices)}")

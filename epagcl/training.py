@@ -1,0 +1,160 @@
+"""One training loop for every method: optimiser, history, checkpoints, resume, and a watch over what can go wrong."""
+
+import csv
+import json
+import logging
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from epagcl.data.graph import Graph
+from epagcl.errors import InputError, TrainingError
+from epagcl.files import atomic_path
+from epagcl.health import effective_rank
+
+if TYPE_CHECKING:
+    from epagcl.methods.base import Method
+
+log = logging.getLogger("epagcl")
+
+#: One epoch of the history: epoch, loss, seconds (of training so far), effective_rank (None in most epochs).
+Row = dict[str, float | int | None]
+Callback = Callable[[Row], None]
+
+CHECKPOINT_SECONDS = 10.0
+HEALTH_EVERY = 25  # epochs between measurements of the effective rank; one forward pass each
+COLLAPSED_BELOW = 2.0
+
+
+def resolve_device(device: str) -> torch.device:
+    """``auto`` is the first of cuda, mps, cpu that is there."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return torch.device(next(name for name, there in available.items() if there))
+    if not available.get(device.split(":")[0], False):
+        raise InputError(f"device={device!r} is not available here; use auto or cpu")
+    return torch.device(device)
+
+
+def train(
+    method: "Method",
+    network: nn.Module,
+    graph: Graph,
+    *,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    callback: Callback | None = None,
+) -> list[Row]:
+    """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
+
+    With ``checkpoint``, the state goes to that file every few seconds, and ``resume`` continues from it: views depend
+    on (seed, epoch) alone, so on a CPU the result is bit-identical to a run that was never stopped.
+
+    Returns:
+        The history, one row per epoch.
+    """
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=method.lr, weight_decay=method.weight_decay, fused=graph.device.type != "mps"
+    )
+    history: list[Row] = []
+    if resume and checkpoint is not None and Path(checkpoint).exists():
+        history = _load_checkpoint(Path(checkpoint), method, network, optimiser)
+    prepared = method.prepare(graph) if method.epochs > len(history) else None
+    before = history[-1]["seconds"] if history else 0.0
+    start = last_save = time.monotonic()
+    for epoch in range(len(history), method.epochs):
+        network.train()
+        optimiser.zero_grad(set_to_none=True)
+        loss = method.loss(network, graph, prepared, epoch)
+        loss.backward()
+        value = loss.item()
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the loss is {value} at epoch {epoch + 1}; lower lr (now {method.lr:g}) or check the features' scale"
+            )
+        optimiser.step()
+
+        row: Row = {"epoch": epoch + 1, "loss": value, "seconds": 0.0, "effective_rank": None}
+        if (epoch + 1) % HEALTH_EVERY == 0 or epoch + 1 == method.epochs:
+            row["effective_rank"] = _watch(method, network, graph, epoch + 1)
+        row["seconds"] = round(before + time.monotonic() - start, 4)
+        history.append(row)
+        if checkpoint is not None and time.monotonic() - last_save > CHECKPOINT_SECONDS:
+            _save_checkpoint(Path(checkpoint), method, network, optimiser, history)
+            last_save = time.monotonic()
+        if callback is not None:
+            callback(row)
+    network.eval()
+    return history
+
+
+@torch.no_grad()
+def _watch(method: "Method", network: nn.Module, graph: Graph, epoch: int) -> float:
+    """Effective rank of the embedding as it is now; a collapse is said."""
+    network.eval()
+    rank = effective_rank(method.represent(network, graph))
+    if rank < COLLAPSED_BELOW:
+        log.warning(
+            "epoch %d: the embedding has collapsed (effective rank %.2f): lower lr (now %g), or raise the temperature",
+            epoch,
+            rank,
+            method.lr,
+        )
+    return rank
+
+
+def write_history(history: list[Row], path: str | Path) -> None:
+    """The history as CSV, one line per epoch."""
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=["epoch", "loss", "seconds", "effective_rank"])
+        writer.writeheader()
+        writer.writerows(history)
+
+
+# A checkpoint is one safetensors file: weights, the optimiser's moments, and in its metadata the settings and history.
+
+
+def _save_checkpoint(
+    path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer, history: list[Row]
+) -> None:
+    tensors = {f"network.{key}": value for key, value in network.state_dict().items()}
+    for index, state in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
+    tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(tensors, temporary, {"settings": json.dumps(_identity(method)), "history": json.dumps(history)})
+
+
+def _load_checkpoint(
+    path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer
+) -> list[Row]:
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    saved, now = json.loads(metadata["settings"]), _identity(method)
+    if changed := [key for key in now if saved.get(key) != now[key]]:
+        key = changed[0]
+        raise InputError(
+            f"{path}: was made with {key}={saved.get(key)}, now {key}={now[key]}; "
+            "resume with the same settings, or start anew"
+        )
+    network.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimiser."):
+            _, index, name = key.split(".")
+            state.setdefault(int(index), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    return json.loads(metadata["history"])
+
+
+def _identity(method: "Method") -> dict[str, object]:
+    """The settings that a checkpoint belongs to: all but where it runs."""
+    return {key: value for key, value in method.settings().items() if key != "device"}
