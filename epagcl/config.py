@@ -25,7 +25,9 @@ def write_config(path: str | Path, sections: dict[str, dict[str, Any]]) -> None:
     for section, values in sections.items():
         lines.append(f"[{section}]")
         # JSON's numbers, text, booleans and lists are TOML's too.
-        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if value is not None]
+        lines += [
+            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if value is not None
+        ]
         lines.append("")
     with atomic_path(path) as temporary:
         temporary.write_text("\n".join(lines), encoding="utf-8")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,11 +37,7 @@ def alpha_add(degree: Tensor, pairs: Tensor) -> Tensor:
 
 
 def error_passing_rate(
-    edge_index: Tensor,
-    y: Tensor,
-    per: Literal["node", "edge"] = "node",
-    self_loops: bool = False,
-    hops: int = 1,
+    edge_index: Tensor, y: Tensor, per: str = "node", self_loops: bool = False, hops: int = 1
 ) -> float:
     """The share of messages that come from another class (Definition 3.1); NaN where there is no message.
 
@@ -49,9 +45,9 @@ def error_passing_rate(
     - ``per="node"``: the mean of Σ_{j wrong} Â_ij / Σ_j Â_ij over the nodes i that receive anything. The
       paper's table of EPRs (Appendix F) reports this one.
 
-    **Higher order.** The paper suggests an EPR of more hops (Appendix G) and does not define it. Here ``hops=k``
-    counts the messages that reach a *distinct* node over walks of exactly k edges, the off-diagonal entries of
-    Â^k. With class indicators Y and the class c_i of node i, the wrong and all messages that i receives are
+    **Higher order.** The paper suggests an EPR of more hops (Appendix G) and does not define it. ``hops=k``
+    counts here the messages that reach a *distinct* node over walks of exactly k edges: the off-diagonal part
+    of Â^k. With class indicators Y and the class c_i of node i, the wrong and all messages to i are
 
         W_i = Σ_{c ≠ c_i} (Â^k Y)_ic,    T_i = (Â^k 1)_i − (Â^k)_ii;
 
@@ -62,7 +58,6 @@ def error_passing_rate(
     Args:
         edge_index: [2, E] in one or both directions; self-loops and duplicates do not count.
         y: class of each node, [N].
-        per: average over nodes or over edges.
         self_loops: Â with d + 1 under the root, as a GCN has it. The self-loop itself is no message.
         hops: length k of the walks.
     """
@@ -70,7 +65,8 @@ def error_passing_rate(
         raise InputError(f"per={per!r}; give 'node' or 'edge'")
     if hops < 1 or hops != int(hops):
         raise InputError(f"hops={hops}; give a whole number, 1 or more")
-    return _rate(_messages(*_canonical(edge_index, y), self_loops), per, int(hops))
+    rates = _rates(_messages(*_canonical(edge_index, y), self_loops), int(hops))
+    return rates.per_node if per == "node" else rates.per_edge
 
 
 def epr_change(edge_index: Tensor, y: Tensor, pairs: Tensor, self_loops: bool = False) -> Tensor:
@@ -83,24 +79,20 @@ def epr_change(edge_index: Tensor, y: Tensor, pairs: Tensor, self_loops: bool = 
         e' − e = 2(√(q_i/q'_i) − 1) e_i + 2(√(q_j/q'_j) − 1) e_j ± ξα_ij,
         r_{G'} − r_G = ((e' − e) − r_G (m' − m)) / m'.
 
-    O(E log E) once, O(log E) a pair. Theorem 3.3 claims that this sign is that of ξ − ½ for additions; it does
-    not hold as stated, since its proof bounds m₂ and m₃ by one direction of each edge while α counts both.
+    O(E log E) once, O(log E) a pair. Theorem 3.3 says that additions within a class lower and those between
+    classes raise EPR. It does not hold as stated: its proof bounds m₂ and m₃ by one direction of each edge,
+    while α counts both. Small exceptions exist, on regular graphs too.
 
     Args:
-        edge_index: [2, E] in one or both directions.
-        y: class of each node, [N].
-        pairs: [2, P], each in any direction.
-        self_loops: as in :func:`error_passing_rate`.
-
-    Returns:
-        float64 [P]; NaN where G or G' has no edge.
+        edge_index, y, self_loops: as in :func:`error_passing_rate`.
+        pairs: [2, P], each in any direction. The result is [P], NaN where G or G' has no edge.
     """
     graph = _messages(*_canonical(edge_index, y), self_loops)
-    return _changes(graph, _check_pairs(pairs, graph)).exact
+    return _changes(graph, _check_pairs(pairs, graph))[0]
 
 
 def epr_change_predicted(edge_index: Tensor, y: Tensor, pairs: Tensor, k: float | None = None) -> Tensor:
-    """Theorem 3.5's value of :func:`epr_change`, where every node receives the same share k of wrong messages.
+    """Theorem 3.5's value of :func:`epr_change`: the theory beside the exact figure.
 
         added:    (ξ − k) α_ij / m',    α_ij = 2/√((d_i + 1)(d_j + 1)),    m' = ΣÂ after adding (exact);
         dropped:  (k − ξ) α_ij / m',    α_ij = 2/√(d_i d_j),    m' = ΣÂ of the graph at hand, the G' of Eq. 6.
@@ -108,25 +100,19 @@ def epr_change_predicted(edge_index: Tensor, y: Tensor, pairs: Tensor, k: float 
     What is exact under Assumption 3.4 (M_wp,i / M_i = k at every node that receives anything):
 
     - *Additions*, if it holds for the graph at hand; k is then that graph's EPR, the default.
-    - *Drops*, if it holds for the graph *without* the edge and k is the EPR of that one. The default, the EPR of
-      the graph at hand, then gives 1 − α_ij/m' times the exact value. If the assumption holds for the graph at
-      hand instead, the exact value is (k − ξ) α_ij (√(d_i/(d_i − 1)) + √(d_j/(d_j − 1)) − 1) / m for
-      d_i, d_j > 1, with m = ΣÂ after dropping: of the same sign, and not what Eq. 6 gives.
+    - *Drops*, if it holds for the graph *without* the edge and k is the EPR of that graph. The default, the
+      EPR of the graph at hand, then gives 1 − α_ij/m' times the exact value. If it holds for the graph at
+      hand instead, Eq. 6 is off: exact is (k − ξ) α_ij (√(d_i/(d_i − 1)) + √(d_j/(d_j − 1)) − 1) / m for
+      d_i, d_j > 1, with m = ΣÂ after dropping.
 
-    Args:
-        edge_index: [2, E] in one or both directions.
-        y: class of each node, [N].
-        pairs: [2, P], each in any direction; added if absent, dropped if present.
-        k: the share of Assumption 3.4; by default the EPR per edge of the graph at hand.
-
-    Returns:
-        float64 [P]; NaN where G or G' has no edge.
+    Arguments and result are those of :func:`epr_change`; ``k`` is by default the EPR per edge.
     """
     graph = _messages(*_canonical(edge_index, y), self_loops=False)
-    return _changes(graph, _check_pairs(pairs, graph), k).predicted
+    return _changes(graph, _check_pairs(pairs, graph), k)[1]
 
 
-class Theorem33(NamedTuple):
+@dataclass(frozen=True)
+class Theorem33:
     """The conditions of Theorem 3.3 on a graph: d_max ≤ 4·d_min − 1 and d_min ≥ 1."""
 
     d_min: int
@@ -139,11 +125,20 @@ def theorem_3_3_conditions(edge_index: Tensor, num_nodes: int) -> Theorem33:
     if num_nodes < 1:
         raise InputError(f"num_nodes={num_nodes}; a graph needs at least one node")
     pairs = undirected_pairs(_check_edges(edge_index, num_nodes), num_nodes)
-    d_min, d_max = (int(d) for d in _degree(pairs, num_nodes).aminmax())
+    d_min, d_max = (int(d) for d in torch.bincount(pairs.flatten(), minlength=num_nodes).aminmax())
     return Theorem33(d_min, d_max, holds=d_min >= 1 and d_max <= 4 * d_min - 1)
 
 
-class EdgeChange(NamedTuple):
+@dataclass(frozen=True)
+class Rates:
+    """EPR in its two forms (:func:`error_passing_rate`)."""
+
+    per_node: float
+    per_edge: float
+
+
+@dataclass(frozen=True)
+class EdgeChange:
     """What dropping the edge i–j does to EPR per edge: exactly, and by Theorem 3.5."""
 
     i: int
@@ -159,12 +154,9 @@ class EPRSummary:
     num_nodes: int
     num_edges: int
     num_classes: int
-    per_node: float
-    per_edge: float
-    per_node_self_loops: float
-    per_edge_self_loops: float
-    per_node_2_hops: float
-    per_edge_2_hops: float
+    epr: Rates
+    epr_self_loops: Rates
+    epr_2_hops: Rates
     edge_homophily: float
     node_homophily: float
     degree_min: int
@@ -176,11 +168,8 @@ class EPRSummary:
     most_harmful: tuple[EdgeChange, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: plain numbers, lists and dictionaries, with None for NaN."""
-        plain = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
-        plain["theorem_3_3"] = self.theorem_3_3._asdict()
-        plain["most_harmful"] = [edge._asdict() for edge in self.most_harmful]
-        return plain
+        """Plain numbers, tuples and dictionaries, for JSON; None for NaN (v ≠ v), which JSON lacks."""
+        return asdict(self, dict_factory=lambda items: {k: None if v != v else v for k, v in items})
 
 
 def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
@@ -190,29 +179,24 @@ def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
     the share of neighbours of their own class: 1 − EPR per edge and per node if all messages were alike.
 
     Args:
-        edge_index: [2, E] in one or both directions.
-        y: class of each node, [N].
-        top: how many edges whose removal lowers EPR per edge to name, the worst first (fewer if there are fewer).
+        edge_index, y: as in :func:`error_passing_rate`.
+        top: how many of the edges whose removal lowers EPR per edge to name, the worst first.
     """
     pairs, y = _canonical(edge_index, y)
     graph, looped = _messages(pairs, y, self_loops=False), _messages(pairs, y, self_loops=True)
     degree, connected = graph.degree, graph.degree > 0
     other_class = _per_node(pairs, graph.differs.double(), y.numel())
-
-    change = _changes(graph, pairs)
-    order = torch.argsort(change.exact, stable=True)[: max(top, 0)]
-    order = order[change.exact[order] < 0]
-    columns = *pairs[:, order].tolist(), change.exact[order].tolist(), change.predicted[order].tolist()
+    exact, predicted = _changes(graph, pairs)
+    order = torch.argsort(exact, stable=True)[: max(top, 0)]
+    order = order[exact[order] < 0]
+    columns = *pairs[:, order].tolist(), exact[order].tolist(), predicted[order].tolist()
     return EPRSummary(
         num_nodes=y.numel(),
         num_edges=pairs.shape[1],
         num_classes=y.unique().numel(),
-        per_node=_rate(graph, "node"),
-        per_edge=_rate(graph, "edge"),
-        per_node_self_loops=_rate(looped, "node"),
-        per_edge_self_loops=_rate(looped, "edge"),
-        per_node_2_hops=_rate(graph, "node", hops=2),
-        per_edge_2_hops=_rate(graph, "edge", hops=2),
+        epr=_rates(graph),
+        epr_self_loops=_rates(looped),
+        epr_2_hops=_rates(graph, hops=2),
         edge_homophily=float(1 - graph.differs.double().mean()),
         node_homophily=float(1 - (other_class / degree)[connected].mean()),
         degree_min=int(degree.min()),
@@ -240,7 +224,7 @@ class _Messages:
 
 
 def _messages(pairs: Tensor, y: Tensor, self_loops: bool) -> _Messages:
-    degree = _degree(pairs, y.numel())
+    degree = torch.bincount(pairs.flatten(), minlength=y.numel())
     q = degree + int(self_loops)
     a_hat = alpha_drop(q, pairs) / 2  # α counts both directions of the edge, Â one
     differs = y[pairs[0]] != y[pairs[1]]
@@ -248,32 +232,27 @@ def _messages(pairs: Tensor, y: Tensor, self_loops: bool) -> _Messages:
     return _Messages(pairs, y, degree, q, a_hat, differs, received, wrong)
 
 
-def _rate(graph: _Messages, per: str, hops: int = 1) -> float:
+def _rates(graph: _Messages, hops: int = 1) -> Rates:
     wrong, total = (graph.wrong, graph.received) if hops == 1 else _walks(graph, hops)
     receives = graph.degree > 0
     if hops % 2 == 0:
-        # An even walk ends elsewhere iff a neighbour has another neighbour (the rest goes back and forth). Degrees
-        # say so exactly; T_i is a difference, and where it should be 0 it may be rounding.
+        # An even walk can end elsewhere iff a neighbour has another neighbour (the rest goes back and forth).
+        # The degrees say so exactly; T_i is a difference, and where it should be 0 it may be rounding.
         to_node, from_node = torch.cat([graph.pairs, graph.pairs.flip(0)], dim=1)
         receives = torch.zeros_like(receives).index_fill_(0, to_node[graph.degree[from_node] > 1], True)
     wrong, total = wrong[receives], total[receives]
-    if per == "edge":
-        return float(wrong.sum() / total.sum())
-    # W_i > 0 implies T_i > 0; where W_i = 0, rounding may have taken T_i to 0 as well.
-    return float(torch.where(wrong > 0, wrong / total, 0.0).mean())
+    share = torch.where(wrong > 0, wrong / total, 0.0)  # T_i ≥ W_i; rounding may take T_i to 0 where W_i is
+    return Rates(per_node=float(share.mean()), per_edge=float(wrong.sum() / total.sum()))
 
 
 def _walks(graph: _Messages, hops: int) -> tuple[Tensor, Tensor]:
-    """W_i and T_i for ``hops`` ≥ 2, both from sums of positive terms as far as possible."""
+    """W_i and T_i for ``hops`` ≥ 2; W_i from other classes, without the cancellation of a difference."""
     num_nodes = graph.y.numel()
     row, col = torch.cat([graph.pairs, graph.pairs.flip(0)], dim=1)
     a_hat = SparseMatrix.from_coo(row, col, graph.a_hat.repeat(2), (num_nodes, num_nodes))
-    label = graph.y.unique(return_inverse=True)[1]
     wrong, same = torch.zeros_like(graph.received), torch.zeros_like(graph.received)
-    for classes in torch.arange(int(label.max()) + 1, device=label.device).split(
-        max(1, _ENTRIES // num_nodes)
-    ):
-        own = label[:, None] == classes
+    for classes in graph.y.unique().split(max(1, _ENTRIES // num_nodes)):
+        own = graph.y[:, None] == classes
         h = own.double()
         for _ in range(hops):
             h = multiply(a_hat, h)
@@ -309,14 +288,11 @@ def _row_blocks(matrix: sp.csr_array, power: int) -> Iterator[slice]:
     return (slice(*ends) for ends in pairwise([0, *cuts.tolist(), num_rows]))
 
 
-class _Change(NamedTuple):
-    exact: Tensor
-    predicted: Tensor
-
-
-def _changes(graph: _Messages, pairs: Tensor, k: float | None = None) -> _Change:
+def _changes(graph: _Messages, pairs: Tensor, k: float | None = None) -> tuple[Tensor, Tensor]:
     """What toggling each pair alone does to EPR: exactly (:func:`epr_change`), and by Theorem 3.5."""
-    present = _contains(graph, pairs)
+    edges, key = (i * graph.y.numel() + j for i, j in (graph.pairs, pairs.sort(dim=0).values))
+    place = torch.searchsorted(edges, key)  # in order, as the pairs are
+    present = torch.cat([edges, edges.new_full((1,), -1)])[place] == key
     alpha = torch.where(present, alpha_drop(graph.q, pairs), alpha_add(graph.q, pairs))
     xi = (graph.y[pairs[0]] != graph.y[pairs[1]]).double()
     sign = torch.where(present, -1, 1)
@@ -333,23 +309,11 @@ def _changes(graph: _Messages, pairs: Tensor, k: float | None = None) -> _Change
     predicted = torch.where(present, (k - xi) * alpha / m, (xi - k) * alpha / (m + delta_m))
     num_edges = graph.pairs.shape[1]
     no_edge = (num_edges == 0) | ((num_edges == 1) & present)
-    return _Change(exact.masked_fill(no_edge, math.nan), predicted.masked_fill(no_edge, math.nan))
-
-
-def _contains(graph: _Messages, pairs: Tensor) -> Tensor:
-    num_nodes = graph.y.numel()
-    keys = graph.pairs[0] * num_nodes + graph.pairs[1]  # sorted, as the pairs are
-    key = pairs.amin(dim=0) * num_nodes + pairs.amax(dim=0)
-    place = torch.searchsorted(keys, key)
-    return torch.cat([keys, keys.new_full((1,), -1)])[place] == key
-
-
-def _degree(pairs: Tensor, num_nodes: int) -> Tensor:
-    return torch.bincount(pairs.flatten(), minlength=num_nodes)
+    return exact.masked_fill(no_edge, math.nan), predicted.masked_fill(no_edge, math.nan)
 
 
 def _per_node(pairs: Tensor, value: Tensor, num_nodes: int) -> Tensor:
-    """The sum over each node's pairs."""
+    """Of each node, the sum over its pairs."""
     return value.new_zeros(num_nodes).index_add_(0, pairs.flatten(), value.repeat(2))
 
 
@@ -358,12 +322,9 @@ def _canonical(edge_index: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     y = y.to(edge_index.device).squeeze(1) if y.dim() == 2 else y.to(edge_index.device)
     if y.dim() != 1 or y.numel() == 0:
         raise InputError(f"y has shape {tuple(y.shape)}; give one class number per node, [N]")
-    unlabelled = ~(y >= 0)  # NaN as well
-    if unlabelled.any():
-        raise InputError(
-            f"{int(unlabelled.sum()):,} of {y.numel():,} nodes have no class, the first of them node "
-            f"{int(unlabelled.nonzero()[0])}; EPR needs all: keep the labelled part, data.subgraph(data.y >= 0)"
-        )
+    if missing := int((~(y >= 0)).sum()):  # NaN as well
+        fix = "EPR needs all; keep the labelled part: data.subgraph(data.y >= 0)"
+        raise InputError(f"{missing:,} of {y.numel():,} nodes have no class, and {fix}")
     return undirected_pairs(_check_edges(edge_index, y.numel()), y.numel()), y
 
 
@@ -377,16 +338,12 @@ def _check_pairs(pairs: Tensor, graph: _Messages) -> Tensor:
 
 def _check_edges(edge_index: Tensor, num_nodes: int, name: str = "edge_index") -> Tensor:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise InputError(
-            f"{name} has shape {tuple(edge_index.shape)}; it must be [2, P], a column for each pair"
-        )
+        raise InputError(f"{name} has shape {tuple(edge_index.shape)}; give [2, P], one column a pair")
     if edge_index.numel() and (edge_index.is_floating_point() or edge_index.dtype == torch.bool):
         raise InputError(f"{name} is {edge_index.dtype}; node numbers must be integers")
     outside = ((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0)
     if outside.any():
         place = int(outside.nonzero()[0])
-        raise InputError(
-            f"{name}[:, {place}] is {tuple(edge_index[:, place].tolist())}; "
-            f"with {num_nodes:,} nodes they are numbered 0 to {num_nodes - 1:,}: give y one class for every node"
-        )
+        fix = f"nodes go from 0 to {num_nodes - 1:,}; correct it, or give a class for every node"
+        raise InputError(f"{name}[:, {place}] is {tuple(edge_index[:, place].tolist())}, but {fix}")
     return edge_index.long()

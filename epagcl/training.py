@@ -132,9 +132,7 @@ def _save_checkpoint(
         save_file(tensors, temporary, {"settings": json.dumps(_identity(method)), "history": json.dumps(history)})
 
 
-def _load_checkpoint(
-    path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer
-) -> list[Row]:
+def _load_checkpoint(path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer) -> list[Row]:
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
         tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

@@ -1,7 +1,8 @@
 """The graphs that have a name. Adding a dataset = one entry in ``CATALOGUE``.
 
 A named graph is taken from ``<root>/<Name>.npz`` if that file is there (:mod:`epagcl.data.npz`), else from
-PyTorch Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same ``Data``.
+PyTorch Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same
+``Data``.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import io
 import logging
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from epagcl.data.check import check
 from epagcl.data.npz import PARTS, compact, read_npz
@@ -27,6 +30,8 @@ from epagcl.sparse import SparseMatrix
 log = logging.getLogger("epagcl")
 
 Fetch = Callable[[Path], Data]
+SplitKind = Literal["public", "geom"] | None
+Source = tuple[str, str | None, Fetch, SplitKind]  # home, folder, fetch and split of an entry
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Entry:
         binarise: replace counts by x > 0.
         row_normalise: divide each row of x by its sum.
         edges_known: whether ``edges`` can be held against a file.
-        aliases: other names, in lower case.
+        alias: a short name, in lower case.
     """
 
     name: str
@@ -57,11 +62,11 @@ class Entry:
     home: str
     folder: str | None
     fetch: Fetch
-    split: Literal["public", "geom"] | None = None
+    split: SplitKind
     binarise: bool = False
     row_normalise: bool = True
     edges_known: bool = True
-    aliases: tuple[str, ...] = ()
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,19 +84,22 @@ class Listing:
 def load(name: str, root: Path | str | None = None, *, features: bool = True) -> Data:
     """A named graph: undirected, coalesced, no self-loops, features prepared as its literature does.
 
-    The result has ``x``, ``edge_index``, ``y``, ``num_nodes``, ``name``, and the published splits where there are any:
-    ``train_mask``, ``val_mask``, ``test_mask``, or Geom-GCN's ``geom_train_mask``, ... with one column per split.
+    The result has ``x``, ``edge_index``, ``y``, ``num_nodes``, ``name``, and the published splits where there
+    are any: ``train_mask``, ``val_mask``, ``test_mask``, or Geom-GCN's ``geom_train_mask``, ... with a column
+    for each split.
 
     Args:
         name: any name that :func:`datasets` lists; case does not matter.
         root: data root, see :func:`data_root`.
-        features: False leaves ``x`` out, for what needs only edges and labels; a file need not have them then.
+        features: False leaves ``x`` out, for what needs only edges and labels; a file may then lack it.
     """
     entry = find(name)
     root = data_root(root)
     file = root / f"{entry.name}.npz"
-    source = str(file) if file.exists() else entry.name
-    raw = read_npz(file) if file.exists() else _fetch(entry, root)
+    if file.exists():
+        source, raw = str(file), read_npz(file)
+    else:
+        source, raw = str(root / entry.folder) if entry.folder else entry.name, _fetch(entry, root)
 
     if not features:
         x = torch.zeros(raw.num_nodes, 1)  # stands in for the features that the check asks for
@@ -99,8 +107,8 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
         x = _prepare(raw.x, entry)
     else:
         raise InputError(
-            f"{source}: no features; add them to the file as x ({entry.nodes:,} × {entry.features:,}), or move the file "
-            f"away to download {entry.name} with features ({entry.home}), or load with features=False"
+            f"{source}: no features; add them to the file as x ({entry.nodes:,} × {entry.features:,}), or "
+            f"move it away to download {entry.name} with features ({entry.home}), or load with features=False"
         )
     masks = [f"{'geom_' * (entry.split == 'geom')}{part}_mask" for part in PARTS] if entry.split else []
     data = Data(x=x, edge_index=raw.edge_index, y=raw.y, num_nodes=raw.num_nodes, name=entry.name)
@@ -121,15 +129,14 @@ def datasets(root: Path | str | None = None) -> list[Listing]:
 
 
 def data_root(root: Path | str | None = None) -> Path:
-    """The folder of named graphs: ``root``, else ``EPAGCL_DATA``, else ``epagcl`` in the user's cache folder."""
-    if root is None:
-        root = os.environ.get("EPAGCL_DATA") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "epagcl"
-    return Path(root).expanduser()
+    """Where named graphs lie: ``root``, else ``EPAGCL_DATA``, else ``epagcl`` in the user's cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(root or os.environ.get("EPAGCL_DATA") or f"{cache}/epagcl").expanduser()
 
 
 def find(name: str) -> Entry:
-    """The entry of that name: in any case, with ``_`` or a space for ``-``, or by an alias."""
-    names = {alias: entry for key, entry in CATALOGUE.items() for alias in (key, *entry.aliases)}
+    """The entry of that name: in any case, with ``_`` or a space for ``-``, or by its alias."""
+    names = {key: entry for entry in CATALOGUE.values() for key in (entry.name.lower(), entry.alias) if key}
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
     if wanted in names:
         return names[wanted]
@@ -139,7 +146,7 @@ def find(name: str) -> Entry:
 
 
 def verify(entry: Entry, data: Data, source: str) -> None:
-    """Raise unless a checked graph has the published size: a figure belongs to one graph, not to any of its name."""
+    """Raise unless a checked graph has the published size: figures belong to a graph, not to its name."""
     found = {"nodes": data.num_nodes}
     if entry.edges_known:
         found["edges"] = data.edge_index.shape[1] // 2
@@ -150,15 +157,16 @@ def verify(entry: Entry, data: Data, source: str) -> None:
     for what, count in found.items():
         if count != getattr(entry, what):
             raise InputError(
-                f"{source}: {count:,} {what}, expected {getattr(entry, what):,}; this is not the published {entry.name}, "
-                "give the file another name"
+                f"{source}: {count:,} {what}, expected {getattr(entry, what):,}; this is not the published "
+                f"{entry.name}; rename or remove it"
             )
 
 
 def row_normalise(x: Tensor) -> Tensor:
     """x_ij / Σ_j x_ij, in the layout of x; a row that sums to zero stays as it is.
 
-    Not PyG's ``NormalizeFeatures``, which first subtracts the minimum of the whole matrix and never divides by less than 1.
+    Not PyG's ``NormalizeFeatures``, which first subtracts the minimum of the whole matrix and never divides
+    by less than 1.
     """
     if x.layout == torch.strided:
         total = x.sum(dim=1, keepdim=True, dtype=torch.float64)
@@ -171,11 +179,8 @@ def row_normalise(x: Tensor) -> Tensor:
 
 def _prepare(x: Tensor, entry: Entry) -> Tensor:
     x = compact(x.float())
-    if entry.binarise and x.layout == torch.strided:
-        x = (x > 0).float()
-    elif entry.binarise:
-        matrix = SparseMatrix.from_torch(x)
-        x = SparseMatrix(matrix.rowptr, matrix.col, (matrix.value > 0).float(), matrix.shape).csr
+    if entry.binarise:
+        x = x.relu().sign()  # x > 0, in operations that keep a sparse layout
     return row_normalise(x) if entry.row_normalise else x
 
 
@@ -198,6 +203,8 @@ def _fetch(entry: Entry, root: Path) -> Data:
     if folder.exists():
         try:
             return _quietly(entry.fetch, root)
+        except MissingExtra:
+            raise
         except Exception as error:
             fix = f"remove that folder to download {entry.name} again"
             raise InputError(f"{folder}: cannot be read ({_reason(error)}); {fix}") from error
@@ -216,8 +223,8 @@ def _fetch(entry: Entry, root: Path) -> Data:
         raise
     except Exception as error:  # what a broken connection raises, through two libraries, has no common type
         raise InputError(
-            f"{entry.name}: download ({entry.home}) to {root} failed ({_reason(error)}); set --data or EPAGCL_DATA to a "
-            f"folder with {entry.name}.npz, or connect to the internet"
+            f"{entry.name}: download ({entry.home}) to {root} failed ({_reason(error)}); "
+            f"set --data or EPAGCL_DATA to a folder with {entry.name}.npz, or connect to the internet"
         ) from error
     return data
 
@@ -232,22 +239,24 @@ def _reason(error: Exception) -> str:
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
-def _pyg(dataset: str, folder: str = "", geom: bool = False, **settings: str | bool) -> tuple[str, str, Fetch]:
-    """Home, folder and fetch of a graph that a dataset class of PyG offers."""
+def _pyg(dataset: str, name: str | None = None, split: SplitKind = None, **settings: bool) -> Source:
+    """A graph that a dataset class of PyG offers."""
 
     def fetch(root: Path) -> Data:
         import torch_geometric.datasets
 
-        data = getattr(torch_geometric.datasets, dataset)(str(root / "pyg" / dataset), **settings)[0]
-        for part in PARTS if geom else ():  # PyG gives Geom-GCN's splits the name of a public split
-            data[f"geom_{part}_mask"] = data[f"{part}_mask"]
+        named = {} if name is None else {"name": name}
+        data = getattr(torch_geometric.datasets, dataset)(str(root / "pyg" / dataset), **named, **settings)[0]
+        if split == "geom":  # PyG gives Geom-GCN's splits the names of a public split
+            for part in PARTS:
+                data[f"geom_{part}_mask"] = data[f"{part}_mask"]
         return data
 
-    return f"PyG {dataset}", f"pyg/{dataset}/{folder}".rstrip("/"), fetch
+    return f"PyG {dataset}", "/".join(filter(None, ("pyg", dataset, name))), fetch, split
 
 
-def _ogb(name: str) -> tuple[str, str, Fetch]:
-    """Home, folder and fetch of a node-classification graph of the Open Graph Benchmark."""
+def _ogb(name: str) -> Source:
+    """A node-classification graph of the Open Graph Benchmark."""
     folder = f"ogb/{name.replace('-', '_')}"
 
     def fetch(root: Path) -> Data:
@@ -259,18 +268,22 @@ def _ogb(name: str) -> tuple[str, str, Fetch]:
         from torch_geometric.data.storage import GlobalStorage
 
         # OGB asks on the terminal what to do with a folder that lacks its mark.
-        if (root / folder).exists() and not list((root / folder).glob("RELEASE_v*.txt")):
+        if (root / folder).exists() and not (root / folder / "RELEASE_v1.txt").exists():
             raise FileNotFoundError("RELEASE_v1.txt is missing")
-        # OGB (1.3.6) reads its cache by torch.load, which since torch 2.6 admits only listed classes: these make up a Data.
-        with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        # OGB (1.3.6) reads its cache by a plain torch.load, which since torch 2.6 admits only listed classes;
+        # these three make up a Data.
+        safe = torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage])
+        with safe, warnings.catch_warnings():
+            # The tables that it turns into tensors are read-only in pandas 3; nobody writes to them.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             dataset = PygNodePropPredDataset(name, root=str(root / "ogb"))
             parts = dataset.get_idx_split()
         data = dataset[0]
         for part, key in zip(PARTS, ("train", "valid", "test"), strict=True):
-            data[f"{part}_mask"] = torch.zeros(data.num_nodes, dtype=torch.bool).index_fill_(0, parts[key], True)
+            data[f"{part}_mask"] = index_to_mask(parts[key], data.num_nodes)
         return data
 
-    return "OGB", folder, fetch
+    return "OGB", folder, fetch, "public"
 
 
 def _demo(root: Path) -> Data:
@@ -279,78 +292,42 @@ def _demo(root: Path) -> Data:
     return demo()
 
 
-def _geom(dataset: str, name: str, **settings: bool) -> tuple[str, str, Fetch]:
-    """As :func:`_pyg`, for a class whose train, validation and test masks are Geom-GCN's ten splits."""
+# name, nodes, undirected edges, features, classes, source
 _ENTRIES = (
-    Entry("Cora", 2708, 5278, 1433, 7, *_pyg("Planetoid", "Cora", name="Cora"), split="public"),
-    Entry("CiteSeer", 3327, 4552, 3703, 6, *_pyg("Planetoid", "CiteSeer", name="CiteSeer"), split="public"),
-    Entry("PubMed", 19717, 44324, 500, 3, *_pyg("Planetoid", "PubMed", name="PubMed"), split="public"),
+    Entry("Cora", 2708, 5278, 1433, 7, *_pyg("Planetoid", "Cora", split="public")),
+    Entry("CiteSeer", 3327, 4552, 3703, 6, *_pyg("Planetoid", "CiteSeer", split="public")),
+    Entry("PubMed", 19717, 44324, 500, 3, *_pyg("Planetoid", "PubMed", split="public")),
+    # The paper counts WikiCS's links, which are directed. Its features are signed: no row sum to divide by.
     Entry(
         "WikiCS",
         11701,
-        216123,  # links as the paper counts them, directed and with duplicates, so no number of pairs
+        216123,
         300,
         10,
-        *_pyg("WikiCS", is_undirected=True),
-        split="public",
-        row_normalise=False,  # signed features: a row's sum is no measure of its size
+        *_pyg("WikiCS", split="public", is_undirected=True),
+        row_normalise=False,
         edges_known=False,
     ),
-    Entry("Amazon-Photo", 7650, 119081, 745, 8, *_pyg("Amazon", "Photo", name="Photo"), aliases=("photo",)),
-    Entry(
-        "Amazon-Computers",
-        13752,
-        245861,
-        767,
-        10,
-        *_pyg("Amazon", "Computers", name="Computers"),
-        aliases=("computers",),
-    ),
-    Entry(
-        "Coauthor-CS", 18333, 81894, 6805, 15, *_pyg("Coauthor", "CS", name="CS"), binarise=True, aliases=("cs",)
-    ),
+    Entry("Amazon-Photo", 7650, 119081, 745, 8, *_pyg("Amazon", "Photo"), alias="photo"),
+    Entry("Amazon-Computers", 13752, 245861, 767, 10, *_pyg("Amazon", "Computers"), alias="computers"),
+    Entry("Coauthor-CS", 18333, 81894, 6805, 15, *_pyg("Coauthor", "CS"), binarise=True, alias="cs"),
     Entry(
         "Coauthor-Physics",
         34493,
         247962,
         8415,
         5,
-        *_pyg("Coauthor", "Physics", name="Physics"),
+        *_pyg("Coauthor", "Physics"),
         binarise=True,
-        aliases=("physics",),
+        alias="physics",
     ),
-    Entry(
-        "ogbn-arxiv",
-        169343,
-        1157799,
-        128,
-        40,
-        *_ogb("ogbn-arxiv"),
-        split="public",
-        row_normalise=False,  # averaged word vectors, signed
-        aliases=("arxiv",),
-    ),
-    Entry("Texas", 183, 279, 1703, 5, *_pyg("WebKB", "texas", geom=True, name="texas"), split="geom"),
-    Entry("Cornell", 183, 277, 1703, 5, *_pyg("WebKB", "cornell", geom=True, name="cornell"), split="geom"),
-    Entry("Wisconsin", 251, 450, 1703, 5, *_pyg("WebKB", "wisconsin", geom=True, name="wisconsin"), split="geom"),
-    Entry(
-        "Chameleon",
-        2277,
-        31371,
-        2325,
-        5,
-        *_pyg("WikipediaNetwork", "chameleon", geom=True, name="chameleon", geom_gcn_preprocess=True),
-        split="geom",
-    ),
-    Entry(
-        "Squirrel",
-        5201,
-        198353,
-        2089,
-        5,
-        *_pyg("WikipediaNetwork", "squirrel", geom=True, name="squirrel", geom_gcn_preprocess=True),
-        split="geom",
-    ),
-    Entry("Actor", 7600, 26659, 932, 5, *_pyg("Actor", geom=True), split="geom"),
+    # Averaged word vectors, signed like those of WikiCS.
+    Entry("ogbn-arxiv", 169343, 1157799, 128, 40, *_ogb("ogbn-arxiv"), row_normalise=False, alias="arxiv"),
+    Entry("Texas", 183, 279, 1703, 5, *_pyg("WebKB", "texas", split="geom")),
+    Entry("Cornell", 183, 277, 1703, 5, *_pyg("WebKB", "cornell", split="geom")),
+    Entry("Wisconsin", 251, 450, 1703, 5, *_pyg("WebKB", "wisconsin", split="geom")),
+    Entry("Chameleon", 2277, 31371, 2325, 5, *_pyg("WikipediaNetwork", "chameleon", split="geom")),
+    Entry("Squirrel", 5201, 198353, 2089, 5, *_pyg("WikipediaNetwork", "squirrel", split="geom")),
+    Entry("Actor", 7600, 26659, 932, 5, *_pyg("Actor", split="geom")),
 )
 CATALOGUE = {entry.name.lower(): entry for entry in _ENTRIES}

@@ -1,4 +1,4 @@
-"""The one gate: every graph that enters is checked here, and leaves undirected, coalesced and without self-loops."""
+"""The one gate: every graph that enters is checked here; it leaves undirected, coalesced, loop-free."""
 
 import logging
 
@@ -15,7 +15,8 @@ def check(data: Data, source: str = "graph", quiet: bool = False) -> Data:
     """A checked copy of ``data``: what cannot be used raises, what can be mended is mended and said.
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
-    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, and ``y`` (int64, −1 = no label) if there were labels.
+    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, and ``y`` (int64, −1 = no label) if there
+    were labels.
     Everything else (masks, ids) is carried over; edge attributes are not, since no method here reads them.
 
     Args:
@@ -35,8 +36,10 @@ def check(data: Data, source: str = "graph", quiet: bool = False) -> Data:
         for note in notes:
             log.warning("%s: %s", source, note)
 
-    edge_level = {key for key in data.keys() if data.is_edge_attr(key)} | {"adj_t"}  # noqa: SIM118 (Data, no dict)
-    checked = Data(**{key: value for key, value in data.to_dict().items() if key not in edge_level})
+    num_edges = edge_index.shape[1]
+    checked = Data(
+        **{key: value for key, value in data.to_dict().items() if not _is_edge_level(key, value, num_nodes, num_edges)}
+    )
     checked.x = x
     checked.edge_index = both_directions(pairs, num_nodes)
     checked.num_nodes = num_nodes
@@ -45,7 +48,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False) -> Data:
 
 
 def canonical_pairs(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, list[str]]:
-    """The undirected pairs ``[2, E]`` (i < j, sorted) behind an edge list, and what had to be mended, in words."""
+    """The undirected pairs ``[2, E]`` (i < j, sorted) behind an edge list, and in words what was mended."""
     row, col = edge_index
     loops = row == col
     row, col = row[~loops], col[~loops]
@@ -63,7 +66,7 @@ def canonical_pairs(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, list[st
 
 
 def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The set of undirected pairs of an edge list: ``[2, E]`` with i < j, sorted, without self-loops and duplicates."""
+    """The undirected pairs of an edge list: ``[2, E]`` with i < j, sorted, no self-loops, no duplicates."""
     return canonical_pairs(edge_index, num_nodes)[0]
 
 
@@ -71,6 +74,18 @@ def both_directions(pairs: Tensor, num_nodes: int) -> Tensor:
     """``edge_index`` with both directions of each pair, sorted by row and column."""
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
     return edge_index[:, torch.argsort(edge_index[0] * num_nodes + edge_index[1])]
+
+
+def _is_edge_level(key: str, value: object, num_nodes: int, num_edges: int) -> bool:
+    """Whether an attribute belongs to the given edges, which are not those of the result.
+
+    Not ``Data.is_edge_attr``: that takes a list of as many class names as there are edges for an attribute of
+    the edges, and leaves a cache in the user's object with which ``torch.load`` refuses it.
+    """
+    if key.startswith("edge_") or key in ("adj", "adj_t"):
+        return True
+    per_edge = tuple(getattr(value, "shape", ()))[:1] == (num_edges,)
+    return per_edge and (num_edges != num_nodes or "edge" in key)
 
 
 def _features(x: Tensor | None, source: str) -> Tensor:
@@ -85,7 +100,7 @@ def _features(x: Tensor | None, source: str) -> Tensor:
             row, column = (int(i) for i in bad.nonzero()[0])
             raise InputError(_not_finite(source, int(bad.sum()), row, column))
         return x
-    x = (x if x.layout == torch.sparse_csr else x.coalesce().to_sparse_csr()).to(torch.float32)
+    x = x.to_sparse_csr().to(torch.float32)
     bad = ~torch.isfinite(x.values())
     if bad.any():
         entry = int(bad.nonzero()[0])
@@ -96,15 +111,16 @@ def _features(x: Tensor | None, source: str) -> Tensor:
 
 def _not_finite(source: str, count: int, row: int, column: int) -> str:
     return (
-        f"{source}: {count:,} NaN or infinite feature value{'s' * (count > 1)}, the first in row {row}, column {column} "
-        "(counted from 0); fill or drop them"
+        f"{source}: {count:,} NaN or infinite feature value{'s' * (count > 1)}, the first in row {row}, "
+        f"column {column} (counted from 0); fill or drop them"
     )
 
 
 def _num_nodes(data: Data, x: Tensor, source: str) -> int:
     num_nodes = data.num_nodes if "num_nodes" in data else x.shape[0]
     if num_nodes != x.shape[0]:
-        raise InputError(f"{source}: {x.shape[0]:,} feature rows for {num_nodes:,} nodes; give one row per node")
+        rows = f"{x.shape[0]:,} feature rows for {num_nodes:,} nodes"
+        raise InputError(f"{source}: {rows}; give one row per node")
     if num_nodes < 2:
         raise InputError(f"{source}: {num_nodes} node; a graph needs at least 2")
     return num_nodes
@@ -140,11 +156,12 @@ def _labels(y: Tensor | None, num_nodes: int, source: str) -> Tensor | None:
     if y.dim() != 1:
         raise InputError(f"{source}: labels have shape {tuple(y.shape)}; give one class number per node")
     if y.shape[0] != num_nodes:
-        raise InputError(f"{source}: {y.shape[0]:,} labels for {num_nodes:,} nodes; give one per node, −1 for none")
+        counts = f"{y.shape[0]:,} labels for {num_nodes:,} nodes"
+        raise InputError(f"{source}: {counts}; give one per node, −1 for none")
     if y.is_floating_point():
-        y = torch.nan_to_num(y, nan=-1.0)
-        if (y != y.round()).any():
-            raise InputError(f"{source}: labels are not whole numbers; give class numbers 0, 1, ... (−1 for none)")
+        y = torch.where(torch.isnan(y), -1.0, y)
+        if (y != y.round()).any() or torch.isinf(y).any():
+            raise InputError(f"{source}: labels are not whole numbers; give classes 0, 1, ... (−1 for none)")
     if (y < -1).any():
         raise InputError(f"{source}: label {int(y.min())}; give class numbers 0, 1, ... (−1 for none)")
     return y.long()

@@ -1,15 +1,15 @@
 """One graph in one ``.npz`` file: plain NumPy arrays under fixed names, never a pickle.
 
-======================================================= ==========================================================
-key                                                     meaning
-======================================================= ==========================================================
-``edge_index``                                          [2, M] integers, the one array that every file has
-``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``    features as the parts of a CSR matrix, or instead of them:
-``x``                                                   features as a dense [N, F] array
-``y``                                                   [N] class numbers, −1 = no label
-``train_mask``, ``val_mask``, ``test_mask``             the published split: [N], or [N, k] for k splits
-``geomgcn_train_masks``, ... or ``train_masks``, ...    [N, 10]: the ten 48/32/20 splits of Geom-GCN
-======================================================= ==========================================================
+====================================================== ================================================
+key                                                    meaning
+====================================================== ================================================
+``edge_index``                                         [2, M] integers; every file has it
+``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``   features as the parts of a CSR matrix, or instead
+``x``                                                  features as a dense [N, F] array
+``y``                                                  [N] class numbers, −1 = no label
+``train_mask``, ``val_mask``, ``test_mask``            the published split: [N], or [N, k] for k splits
+``geomgcn_train_masks``, ... or ``train_masks``, ...   [N, 10]: the ten 48/32/20 splits of Geom-GCN
+====================================================== ================================================
 
 A file has features or labels or both: they say how many nodes there are. Keys of other names are passed over.
 """
@@ -28,8 +28,8 @@ from torch_geometric.data import Data
 from epagcl.errors import InputError
 from epagcl.sparse import SparseMatrix
 
-# An entry of a CSR matrix takes 12 to 16 bytes, a dense one 4: sparse storage stops paying between a quarter and a
-# third. Below that, of the named graphs, lie all bags of words and PubMed (10%); above it Amazon (35%) and WikiCS.
+# An entry of a CSR matrix takes 12 bytes (value and 64-bit column), a dense one 4: memory breaks even at 1/3,
+# and products earlier. No named graph lies near: PubMed (10%) is sparse, Amazon (35%) and WikiCS are dense.
 SPARSE_BELOW = 0.2
 
 PARTS = ("train", "val", "test")
@@ -39,14 +39,14 @@ _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
 def read_npz(path: Path | str) -> Data:
     """The graph in a file, as it stands there: callers pass it through :func:`epagcl.data.check.check`.
 
-    ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has no features.
+    ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has none.
     Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file; give the path of an .npz graph")
     try:
-        # A .npy file or a pickle opens too (the latter only to be refused), so the kind is checked before the content.
+        # numpy.load opens other kinds of file too, so the kind is checked before the content.
         if not zipfile.is_zipfile(path):
             raise InputError(f"{path}: not an .npz file (or cut short); write it with numpy.savez or write_npz")
         with np.load(path, allow_pickle=False) as arrays:
@@ -58,7 +58,7 @@ def read_npz(path: Path | str) -> Data:
 
 
 def write_npz(data: Data, path: Path | str) -> None:
-    """Write ``x`` (in its layout), ``edge_index``, ``y`` and the split masks of a graph, whole or not at all."""
+    """Write ``x`` (in its layout), ``edge_index``, ``y`` and the masks of a graph: whole, or not at all."""
     path = Path(path)
     if data.edge_index is None:
         raise InputError(f"{path}: the graph has no edge_index; set data.edge_index to a [2, E] tensor")
@@ -74,7 +74,10 @@ def write_npz(data: Data, path: Path | str) -> None:
     if data.y is not None:
         arrays["y"] = data.y.cpu().numpy()
     for part in PARTS:
-        for key, attribute in ((f"{part}_mask", f"{part}_mask"), (f"geomgcn_{part}_masks", f"geom_{part}_mask")):
+        for key, attribute in (
+            (f"{part}_mask", f"{part}_mask"),
+            (f"geomgcn_{part}_masks", f"geom_{part}_mask"),
+        ):
             if attribute in data:
                 arrays[key] = data[attribute].cpu().numpy()
 
@@ -89,7 +92,7 @@ def write_npz(data: Data, path: Path | str) -> None:
 
 
 def compact(x: Tensor) -> Tensor:
-    """Features in the layout their density calls for: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense."""
+    """Features in the layout for their density: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense."""
     entries = x if x.layout == torch.strided else x.values()
     if int(entries.count_nonzero()) > SPARSE_BELOW * x.numel():
         return x.to_dense()

@@ -1,6 +1,6 @@
 """Which nodes a classifier learns from, is chosen on, and is tested on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -10,9 +10,7 @@ from torch_geometric.data import Data
 from epagcl.data.catalogue import CATALOGUE
 from epagcl.data.npz import PARTS
 from epagcl.errors import InputError
-from epagcl.randomness import permutation
-
-_STREAM = int.from_bytes(b"split")  # keeps splits independent of views and graphs drawn from the same seed
+from epagcl.randomness import Stream, permutation
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +22,7 @@ class Split:
     test: Tensor
 
 
-def random_split(
-    y: Tensor, ratios: tuple[float, float] = (0.1, 0.1), seed: int = 0, stratified: bool = False
-) -> Split:
+def random_split(y: Tensor, ratios: tuple[float, float] = (0.1, 0.1), seed: int = 0, stratified: bool = False) -> Split:
     """A random split of the labelled nodes, the same for the same seed on every machine.
 
     Of n nodes, ⌊n·r⌋ are for training, ⌊n·r'⌋ for validation (as in GCA's code), all others for testing.
@@ -41,21 +37,21 @@ def random_split(
     """
     y = y.cpu()
     labelled = (y >= 0).nonzero()[:, 0]
-    order = labelled[permutation(labelled.numel(), seed, _STREAM)]
+    order = labelled[permutation(labelled.numel(), seed, Stream.SPLIT)]
     groups = [order[y[order] == c] for c in y[order].unique()] if stratified else [order]
     cuts = [torch.tensor_split(group, _cuts(group.numel(), ratios, stratified)) for group in groups]
     parts = [torch.cat(part).sort().values for part in zip(*cuts, strict=True)] or [labelled] * 3
     if min(part.numel() for part in parts) == 0:
         sizes = " / ".join(f"{part.numel():,}" for part in parts)
         raise InputError(
-            f"{labelled.numel():,} labelled nodes at ratios {ratios[0]:g} / {ratios[1]:g} give {sizes} for training, "
-            "validation and test; each needs at least one: change the ratios or label more nodes"
+            f"{labelled.numel():,} labelled nodes at ratios {ratios[0]:g} / {ratios[1]:g} give {sizes} for "
+            "training, validation and test; each needs at least one: change the ratios or label more nodes"
         )
     return Split(*parts)
 
 
 def public_splits(data: Data) -> list[Split]:
-    """The splits published with a dataset (``train_mask``, ...): one, or for WikiCS twenty with one test part."""
+    """The splits published with a dataset (``train_mask``, ...): one; WikiCS: twenty, with one test part."""
     return _from_masks(data, "public", "{}_mask")
 
 
@@ -77,8 +73,8 @@ def _from_masks(data: Data, kind: str, key: str) -> list[Split]:
     if any(key.format(part) not in data for part in PARTS):
         *others, last = [entry.name for entry in CATALOGUE.values() if entry.split == kind]
         raise InputError(
-            f"{data.get('name', 'graph')}: no {kind} split ({key.format('train')}, ...); {', '.join(others)} and {last} "
-            "have one; use random splits"
+            f"{data.get('name', 'graph')}: no {kind} split ({key.format('train')}, ...); "
+            f"only {', '.join(others)} and {last} have one; use a random split"
         )
     masks = [data[key.format(part)] for part in PARTS]
     count = max(mask.shape[1] if mask.dim() == 2 else 1 for mask in masks)
@@ -86,5 +82,5 @@ def _from_masks(data: Data, kind: str, key: str) -> list[Split]:
     return [Split(*_indices(mask[:, k] for mask in columns)) for k in range(count)]
 
 
-def _indices(masks: Sequence[Tensor]) -> list[Tensor]:
+def _indices(masks: Iterable[Tensor]) -> list[Tensor]:
     return [mask.nonzero()[:, 0].cpu() for mask in masks]

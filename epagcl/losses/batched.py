@@ -11,7 +11,9 @@ def batched(z1: Tensor, z2: Tensor, temperature: float, batch_size: int, order: 
     total = z1.new_zeros(())
     for part, size in ((order[:full], batch_size), (order[full:], n - full)):
         if part.numel():
-            total = total + _sum(z1[part].view(-1, size, z1.shape[1]), z2[part].view(-1, size, z1.shape[1]), temperature)
+            total = total + _sum(
+                z1[part].view(-1, size, z1.shape[1]), z2[part].view(-1, size, z1.shape[1]), temperature
+            )
     return total / (2 * n)
 
 

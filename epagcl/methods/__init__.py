@@ -43,7 +43,9 @@ def load_model(folder: str | Path, device: str = "auto") -> Method:
     """The trained model in a folder that ``save`` or ``epagcl train`` wrote, on ``device``."""
     config = read_config(Path(folder) / "config.toml")
     if "method" not in config or "model" not in config:
-        raise InputError(f"{folder}/config.toml: no trained model; give a folder that save() or `epagcl train` finished")
+        raise InputError(
+            f"{folder}/config.toml: no trained model; give a folder that save() or `epagcl train` finished"
+        )
     settings = {**config["method"], "device": device}
     return method(settings.pop("name"))(**settings).load_weights(folder, config["model"]["num_features"])
 

@@ -35,7 +35,9 @@ class EPAGCL(Method):
 
     name = "epagcl"
     title = "EPAGCL"
-    paper = "Xu et al., Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?, AAAI 2025"
+    paper = (
+        "Xu et al., Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?, AAAI 2025"
+    )
 
     p_drop_1: float = setting(0.2, "mean drop probability of the first view (p_e1)")
     p_drop_2: float = setting(0.3, "mean drop probability of the second view (p_e2)")
@@ -90,7 +92,12 @@ class EPAGCL(Method):
                     graph.x,
                     sampler.adjacency(epoch),
                     feature_mask(
-                        graph.num_features, p_mask, seed=self.seed, epoch=epoch, view=view, device=graph.device
+                        graph.num_features,
+                        p_mask,
+                        seed=self.seed,
+                        epoch=epoch,
+                        view=view,
+                        device=graph.device,
                     ),
                 )
             )

@@ -1,0 +1,291 @@
+"""How good an embedding is: linear evaluation that cannot see test labels, k-nearest neighbours, clustering."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev, stdev
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from epagcl.data.splits import Split, random_split
+from epagcl.errors import InputError
+from epagcl.randomness import Stream, uniform
+
+PROTOCOLS = ("strict", "paper", "public")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a protocol fits its softmax regression and what it may choose on validation nodes.
+
+    Attributes:
+        decays: strengths of the ℓ2 penalty to choose from, strongest first.
+        steps: steps of Adam (learning rate 0.01, full batch).
+        every: steps between looks at the validation accuracy.
+        rescale: divide z by its root mean square, one number for the whole embedding, so that a learning rate and a
+            penalty mean the same whatever the scale a method happens to leave its embedding at.
+        random_start: initial weights of ``nn.Linear``; else zero, and the fit is deterministic.
+    """
+
+    decays: tuple[float, ...]
+    steps: int
+    every: int
+    rescale: bool
+    random_start: bool
+
+
+STRICT = Rule(decays=(1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), steps=300, every=20, rescale=True, random_start=False)
+PAPER = Rule(decays=(0.0,), steps=3000, every=1, rescale=False, random_start=True)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test scores of one embedding, a number per run; all between 0 and 1.
+
+    Attributes:
+        protocol: strict, paper or public.
+        split: the splits in words.
+        runs: accuracy (= micro-F1) of each run.
+        macro_f1: macro-F1 of each run.
+        chosen: what validation chose in each run: penalty, step and validation accuracy.
+    """
+
+    protocol: str
+    split: str
+    runs: list[float]
+    macro_f1: list[float]
+    chosen: list[dict[str, float]]
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy."""
+        return fmean(self.runs)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the accuracy over runs (of a sample; 0 for one run)."""
+        return stdev(self.runs) if len(self.runs) > 1 else 0.0
+
+    @property
+    def micro_f1(self) -> list[float]:
+        """Micro-F1 of each run: with one label per node it is the accuracy."""
+        return self.runs
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "protocol": self.protocol,
+            "split": self.split,
+            "accuracy": {"mean": self.mean, "std": self.std, "runs": self.runs},
+            "macro_f1": {"mean": fmean(self.macro_f1), "std": pstdev(self.macro_f1), "runs": self.macro_f1},
+            "chosen": self.chosen,
+        }
+
+
+def linear_evaluation(
+    z: Tensor,
+    y: Tensor,
+    protocol: str = "strict",
+    runs: int = 5,
+    seed: int = 0,
+    splits: Sequence[Split] | None = None,
+) -> Evaluation:
+    """Accuracy of a linear classifier on an embedding.
+
+    * ``strict``: a random 10/10/80 split per seed, the same for every embedding of the graph; penalty and step are
+      chosen on validation nodes, ties to the earliest; test nodes are read once.
+    * ``paper``: as the paper does: no penalty, 3000 steps, the best validation step, a random 10/10/80 split per run.
+    * ``public``: as strict on the dataset's published splits, which ``splits`` must hold; one run each.
+
+    All runs are fitted together, in batched products.
+
+    Args:
+        z: embedding ``[N, d]``, or any features, dense or sparse.
+        y: class of each node; −1 = none, and the node is left out.
+        protocol: which of the above.
+        runs: number of splits.
+        seed: seed of the first split; run r has seed + r.
+        splits: splits to use in place of random ones.
+    """
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
+    y = torch.as_tensor(y)
+    words = "as given"
+    if splits is None:
+        if protocol == "public":
+            raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
+        if runs < 1:
+            raise InputError(f"runs={runs}: at least 1")
+        splits = [random_split(y, seed=seed + run) for run in range(runs)]
+        words = f"random 10/10/80, seed{'s' * (runs > 1)} {seed}" + f"–{seed + runs - 1}" * (runs > 1)
+    elif protocol == "public":
+        words = f"published, {len(splits)}"
+    rule = PAPER if protocol == "paper" else STRICT
+    z = _scaled(z, rule)
+    classes, y = _classes(y.to(z.device))
+    results = [
+        result
+        for group in _groups(splits, z.shape[1])
+        for result in _evaluate_group(z, y, group, len(classes), rule, seed)
+    ]
+    accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
+    return Evaluation(protocol, words, accuracy, macro_f1, chosen)
+
+
+def _evaluate_group(
+    z: Tensor, y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seed: int
+) -> list[tuple[float, float, dict[str, float]]]:
+    """Fit and choose on the training and validation nodes of all runs together, then score each on its test nodes."""
+    train, val = (torch.stack([getattr(split, part) for split in splits]).to(z.device) for part in ("train", "val"))
+    # What chooses receives training and validation nodes alone: it cannot depend on a test label.
+    weight, bias, chosen = _fit(z[train], y[train], z[val], y[val], num_classes, rule, seed)
+    results = []
+    for run, split in enumerate(splits):
+        test = split.test.to(z.device)
+        prediction = (z[test] @ weight[run] + bias[run]).argmax(1)
+        results.append((*_scores(prediction, y[test], num_classes), chosen[run]))
+    return results
+
+
+def _fit(
+    z: Tensor, y: Tensor, z_val: Tensor, y_val: Tensor, num_classes: int, rule: Rule, seed: int
+) -> tuple[Tensor, Tensor, list[dict[str, float]]]:
+    """Softmax regressions for R runs × L penalties at once; of each run, the (penalty, step) best on validation.
+
+    min_W  mean_i CE(softmax(z_i W + b), y_i) + λ/2 ‖W‖², by Adam. The L penalties of a run stand side by side as
+    columns of one weight matrix, so that a step is two batched products.
+
+    Args:
+        z: training rows ``[R, n, d]``, and ``y`` their classes ``[R, n]``.
+        z_val: validation rows ``[R, n', d]``, and ``y_val`` their classes.
+        num_classes: C.
+        rule: the protocol's.
+        seed: of random initial weights.
+
+    Returns:
+        weights ``[R, d, C]``, biases ``[R, C]`` and what was chosen.
+    """
+    runs, n, d = z.shape
+    columns = len(rule.decays) * num_classes
+    decay = z.new_tensor(rule.decays).repeat_interleave(num_classes)
+    weight, bias = z.new_zeros(runs, d, columns), z.new_zeros(runs, 1, columns)
+    if rule.random_start:
+        weight, bias = (_linear_start(p, d, seed, which) for which, p in enumerate((weight, bias)))
+    target = F.one_hot(y, num_classes).to(z.dtype)[:, :, None]
+
+    def by_penalty(t: Tensor) -> Tensor:
+        return t.unflatten(2, (len(rule.decays), num_classes))
+
+    best = z.new_full((runs, len(rule.decays)), -1.0)
+    best_step = torch.zeros_like(best)
+    best_weight, best_bias = weight.clone(), bias.clone()
+    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in (weight, bias)]
+    for step in range(1, rule.steps + 1):
+        error = by_penalty(torch.baddbmm(bias, z, weight)).softmax(3).sub_(target).div_(n).flatten(2)
+        gradients = torch.bmm(z.transpose(1, 2), error).addcmul_(weight, decay), error.sum(1, keepdim=True)
+        for parameter, gradient, (m, v) in zip((weight, bias), gradients, moments, strict=True):
+            m.lerp_(gradient, 0.1)
+            v.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            scale = (v / (1 - 0.999**step)).sqrt_().add_(1e-8)
+            parameter.addcdiv_(m, scale, value=-0.01 / (1 - 0.9**step))
+        if step % rule.every == 0:
+            hit = by_penalty(torch.baddbmm(bias, z_val, weight)).argmax(3) == y_val[:, :, None]
+            accuracy = hit.to(z.dtype).mean(1)
+            better = accuracy > best  # strictly: ties go to the earliest step
+            best, best_step = torch.where(better, accuracy, best), torch.where(better, step, best_step)
+            better = better.repeat_interleave(num_classes, 1)[:, None]
+            torch.where(better, weight, best_weight, out=best_weight)
+            torch.where(better, bias, best_bias, out=best_bias)
+
+    run = torch.arange(runs, device=z.device)
+    winner = best.argmax(1)  # ties: the first, which is the strongest penalty
+    chosen = [
+        {"decay": rule.decays[k], "step": int(best_step[r, k]), "validation_accuracy": float(best[r, k])}
+        for r, k in enumerate(winner.tolist())
+    ]
+    return by_penalty(best_weight)[run, :, winner], by_penalty(best_bias)[run, 0, winner], chosen
+
+
+def _linear_start(parameter: Tensor, d: int, seed: int, which: int) -> Tensor:
+    """nn.Linear's initial values, uniform in ±1/√d."""
+    counter = torch.arange(parameter.numel(), device=parameter.device)
+    u = uniform(counter, seed, Stream.CLASSIFIER, which).to(parameter.dtype)
+    return ((2 * u - 1) / d**0.5).view_as(parameter)
+
+
+def knn_accuracy(
+    z: Tensor, y: Tensor, runs: int = 5, seed: int = 0, splits: Sequence[Split] | None = None
+) -> list[float]:
+    """Accuracy of cosine k-nearest neighbours on the strict splits, k of 1, 3, 5, 10, 20 chosen on validation."""
+    z = F.normalize(_scaled(z, STRICT), dim=1)
+    classes, y = _classes(torch.as_tensor(y).to(z.device))
+    results = []
+    for split in splits or [random_split(y, seed=seed + run) for run in range(runs)]:
+        train, val, test = (part.to(z.device) for part in (split.train, split.val, split.test))
+
+        def votes(nodes: Tensor, k: int, train: Tensor = train) -> Tensor:
+            nearest = torch.cat([(part @ z[train].T).topk(k).indices for part in z[nodes].split(4096)])
+            return F.one_hot(y[train][nearest], len(classes)).sum(1).argmax(1)
+
+        ks = [k for k in (1, 3, 5, 10, 20) if k <= train.numel()]
+        k = max(ks, key=lambda k: (votes(val, k) == y[val]).sum().item())
+        results.append((votes(test, k) == y[test]).double().mean().item())
+    return results
+
+
+def clustering(z: Tensor, y: Tensor, seed: int = 0) -> dict[str, float]:
+    """k-means on unit rows with as many clusters as classes: NMI and ARI against the classes."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    labelled = (torch.as_tensor(y) >= 0).cpu()
+    truth = torch.as_tensor(y).cpu()[labelled].numpy()
+    rows = F.normalize(_scaled(z, STRICT), dim=1).cpu()[labelled].numpy()
+    clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=seed).fit_predict(rows)
+    return {
+        "nmi": float(normalized_mutual_info_score(truth, clusters)),
+        "ari": float(adjusted_rand_score(truth, clusters)),
+    }
+
+
+def _scaled(z: Tensor, rule: Rule) -> Tensor:
+    z = torch.as_tensor(z)
+    z = (z if z.layout == torch.strided else z.to_dense()).detach().float()
+    if z.dim() != 2:
+        raise InputError(f"embedding of shape {tuple(z.shape)}: it must be nodes × dimensions")
+    if not torch.isfinite(z).all():
+        raise InputError("the embedding has NaN or infinite values; train again with a lower lr")
+    rms = z.square().mean().sqrt()
+    return z / rms if rule.rescale and rms > 0 else z
+
+
+def _classes(y: Tensor) -> tuple[Tensor, Tensor]:
+    """The classes that occur, and the labels numbered 0..C−1 (−1 stays)."""
+    classes = y[y >= 0].unique()
+    if classes.numel() < 2:
+        raise InputError(f"{classes.numel()} class among the labels; evaluation needs at least 2")
+    return classes, torch.where(y >= 0, torch.searchsorted(classes, y), -1)
+
+
+def _groups(splits: Sequence[Split], d: int) -> list[list[Split]]:
+    """Splits of equal part sizes side by side, in groups whose gathered rows take at most 1 GiB; order is kept."""
+    most = max(1, 2**28 // (d * max(split.train.numel() + split.val.numel() for split in splits)))
+    groups: list[list[Split]] = []
+    for split in splits:
+        size = split.train.numel(), split.val.numel()
+        last = groups[-1] if groups else []
+        if last and len(last) < most and (last[0].train.numel(), last[0].val.numel()) == size:
+            last.append(split)
+        else:
+            groups.append([split])
+    return groups
+
+
+def _scores(prediction: Tensor, truth: Tensor, num_classes: int) -> tuple[float, float]:
+    """Accuracy, and macro-F1 over the classes that occur in truth or prediction: 2·TP / (2·TP + FP + FN)."""
+    table = torch.bincount(truth * num_classes + prediction, minlength=num_classes**2).view(num_classes, num_classes)
+    hits, seen = table.diag().double(), (table.sum(0) + table.sum(1)).double()
+    f1 = (2 * hits / seen)[seen > 0]
+    return float(hits.sum() / table.sum()), float(f1.mean())
