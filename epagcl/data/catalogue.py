@@ -36,7 +36,7 @@ Source = tuple[str, str | None, Fetch, SplitKind]  # home, folder, fetch and spl
 
 @dataclass(frozen=True)
 class Entry:
-    """A named graph: its published size, where it comes from, and what is done to its features.
+    """A named graph: its published size (None if none is), where it comes from, what is done to its features.
 
     Attributes:
         name: as the literature writes it; ``<name>.npz`` is its file.
@@ -55,10 +55,10 @@ class Entry:
     """
 
     name: str
-    nodes: int
-    edges: int
-    features: int
-    classes: int
+    nodes: int | None
+    edges: int | None
+    features: int | None
+    classes: int | None
     home: str
     folder: str | None
     fetch: Fetch
@@ -74,10 +74,10 @@ class Listing:
     """A line of the table of named graphs; ``source`` says where ``load`` would take the graph from."""
 
     name: str
-    nodes: int
-    edges: int
-    features: int
-    classes: int
+    nodes: int | None
+    edges: int | None
+    features: int | None
+    classes: int | None
     source: str
 
 
@@ -155,7 +155,7 @@ def verify(entry: Entry, data: Data, source: str) -> None:
     if data.y is not None:
         found["classes"] = int(data.y.max()) + 1
     for what, count in found.items():
-        if count != getattr(entry, what):
+        if getattr(entry, what) not in (count, None):
             raise InputError(
                 f"{source}: {count:,} {what}, expected {getattr(entry, what):,}; this is not the published "
                 f"{entry.name}; rename or remove it"
@@ -311,16 +311,7 @@ _ENTRIES = (
     Entry("Amazon-Photo", 7650, 119081, 745, 8, *_pyg("Amazon", "Photo"), alias="photo"),
     Entry("Amazon-Computers", 13752, 245861, 767, 10, *_pyg("Amazon", "Computers"), alias="computers"),
     Entry("Coauthor-CS", 18333, 81894, 6805, 15, *_pyg("Coauthor", "CS"), binarise=True, alias="cs"),
-    Entry(
-        "Coauthor-Physics",
-        34493,
-        247962,
-        8415,
-        5,
-        *_pyg("Coauthor", "Physics"),
-        binarise=True,
-        alias="physics",
-    ),
+    Entry("Coauthor-Physics", 34493, 247962, 8415, 5, *_pyg("Coauthor", "Physics"), binarise=True, alias="physics"),
     # Averaged word vectors, signed like those of WikiCS.
     Entry("ogbn-arxiv", 169343, 1157799, 128, 40, *_ogb("ogbn-arxiv"), row_normalise=False, alias="arxiv"),
     Entry("Texas", 183, 279, 1703, 5, *_pyg("WebKB", "texas", split="geom")),
@@ -329,5 +320,6 @@ _ENTRIES = (
     Entry("Chameleon", 2277, 31371, 2325, 5, *_pyg("WikipediaNetwork", "chameleon", split="geom")),
     Entry("Squirrel", 5201, 198353, 2089, 5, *_pyg("WikipediaNetwork", "squirrel", split="geom")),
     Entry("Actor", 7600, 26659, 932, 5, *_pyg("Actor", split="geom")),
+    Entry("demo", None, None, None, None, "generated", None, _demo, None, row_normalise=False),
 )
 CATALOGUE = {entry.name.lower(): entry for entry in _ENTRIES}

@@ -142,8 +142,8 @@ def encode_labels(labels: "Sequence | np.ndarray | Tensor", source: str) -> tupl
     y = _at(present.index[known], codes, len(series))
     if np.array_equal(classes, np.arange(len(classes))):
         return y, None
-    if not known.all():
-        log.warning("%s: %s labels are −1, which means no label", source, f"{(~known).sum():,}")
+    if not known.all():  # classes −1 and 1 are likely meant as two, but −1 is "no label" everywhere here
+        log.warning("%s: label −1 means no label (nodes with it: %d)", source, (~known).sum())
     return y, [str(number) for number in classes]
 
 

@@ -14,7 +14,6 @@ key                                                    meaning
 A file has features or labels or both: they say how many nodes there are. Keys of other names are passed over.
 """
 
-import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -26,6 +25,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.errors import InputError
+from epagcl.files import atomic_path
 from epagcl.sparse import SparseMatrix
 
 # An entry of a CSR matrix takes 12 bytes (value and 64-bit column), a dense one 4: memory breaks even at 1/3,
@@ -53,7 +53,7 @@ def read_npz(path: Path | str) -> Data:
             return _graph(arrays, path)
     except InputError:
         raise
-    except (ValueError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, TypeError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({_first_line(error)}); write the file again") from error
 
 
@@ -82,13 +82,8 @@ def write_npz(data: Data, path: Path | str) -> None:
                 arrays[key] = data[attribute].cpu().numpy()
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with atomic_path(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def compact(x: Tensor) -> Tensor:
@@ -102,7 +97,9 @@ def compact(x: Tensor) -> Tensor:
 def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     if "edge_index" not in arrays:
         raise InputError(f"{path}: no array edge_index; add the edges as a 2 × M integer array of that name")
-    data = Data(edge_index=torch.from_numpy(arrays["edge_index"]).long())
+    edge_index = torch.from_numpy(arrays["edge_index"])
+    # Only the compact form is widened: what is no integer at all is for the check to see.
+    data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
     x = _features(arrays, path)
     if x is not None:
         data.x = x

@@ -176,8 +176,8 @@ class _Text:
         if len(self.lines) == 0:
             hint = " (lines that start with # or % are comments)" if self.comments else ""
             raise InputError(f"{self.name}: the file is empty{hint}; give one row per line")
-        if inside := sum(line > self.lines[0] for line in self.comments):
-            log.warning("%s: %s that start with # or %% skipped", self.name, _count(inside, "line"))
+        if inside := int(comment[self.lines[0] :].sum()):
+            log.warning("%s: skipped as comments (# or %%): %s", self.name, _count(inside, "line"))
         first = self._line(self.lines[0], starts, ends)
         self.separator = _separator(first, _suffix(path))
         self.first = first.split() if self.separator == r"\s+" else next(csv.reader([first], delimiter=self.separator))
@@ -238,14 +238,15 @@ class _Text:
     def ids(self, columns: list[int], header: bool) -> np.ndarray:
         """Columns of ids ``[rows, columns]``: int64 if they can be read so, else text with NaN for blanks."""
         options = {"keep_default_na": False, "na_values": [""]}
-        try:
-            frame = self.read(header, dtype=dict.fromkeys(columns, np.int64), **options)
-            if not _PADDED.search(self.raw):
-                return frame[columns].to_numpy()
-        except InputError:
-            raise
-        except (ValueError, OverflowError):
-            pass
+        sample = self.read(header, rows=1, dtype=str, **options).reindex(columns=columns)
+        # Asked for integers, pandas would also take True and False, and drop leading zeros.
+        if sample.map(lambda field: _is_number(str(field))).all(axis=None) and not _PADDED.search(self.raw):
+            try:
+                return self.read(header, dtype=dict.fromkeys(columns, np.int64), **options)[columns].to_numpy()
+            except InputError:
+                raise
+            except (ValueError, OverflowError):
+                pass
         return self.read(header, dtype=dict.fromkeys(columns, str), **options)[columns].to_numpy(dtype=object)
 
     def values(self, header: bool, id_column: int | None) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import torch
 import torch_geometric.io
 from torch_geometric.data import Data
 
-from epagcl.data.catalogue import CATALOGUE, data_root, datasets, find, load, row_normalise
+from epagcl.data.catalogue import CATALOGUE, Listing, data_root, datasets, find, load, row_normalise
 from epagcl.data.npz import read_npz, write_npz
 from epagcl.errors import InputError, MissingExtra
 
@@ -206,6 +207,10 @@ def no_network(monkeypatch):
     monkeypatch.setattr(torch_geometric.io.fs, "cp", refuse)
 
 
+def listed(root: Path) -> dict[str, Listing]:
+    return {line.name: line for line in datasets(root)}
+
+
 def assert_same(a: Data, b: Data) -> None:
     assert sorted(a.to_dict()) == sorted(b.to_dict())
     for key, value in a.to_dict().items():
@@ -237,8 +242,8 @@ def test_library_and_file_give_the_same_graph(name, tmp_path, small, capfd):
     small(name, raw)
     data = load(name, tmp_path / "library")
     assert capfd.readouterr().out == ""
-    write_npz(raw, tmp_path / "file" / f"{name}.npz")
-    assert_same(data, load(name, tmp_path / "file"))
+    write_npz(raw, tmp_path / f"{name}.npz")
+    assert_same(data, load(name, tmp_path))
     assert_same(data, load(name, tmp_path / "library"))  # now from what the library has kept
 
     pairs = {(min(i, j), max(i, j)) for i, j in raw.edge_index.t().tolist()}
@@ -289,9 +294,9 @@ def test_a_download_is_kept(tmp_path, small, monkeypatch):
         return io.BytesIO((tmp_path / "net/pyg/WebKB/texas/raw" / url.rpartition("/")[2]).read_bytes())
 
     monkeypatch.setattr(urllib.request, "urlopen", download)
-    assert datasets(tmp_path / "root")[9].source == "download (PyG WebKB)"
+    assert listed(tmp_path / "root")["Texas"].source == "download (PyG WebKB)"
     first = load("texas", tmp_path / "root")
-    assert datasets(tmp_path / "root")[9].source == "pyg cache"
+    assert listed(tmp_path / "root")["Texas"].source == "pyg cache"
     monkeypatch.undo()
     small("Texas", raw)
     assert_same(load("texas", tmp_path / "root"), first)
@@ -382,6 +387,17 @@ def test_edges_of_wikics_are_not_held_against_the_paper(tmp_path, small, monkeyp
     assert load("WikiCS", tmp_path).edge_index.shape == (2, 36)
 
 
+def test_the_demo_is_generated(tmp_path, monkeypatch, small):
+    raw = raw_graph(15)
+    small("demo", raw)
+    monkeypatch.setitem(sys.modules, "epagcl.data.generators", SimpleNamespace(demo=lambda: raw))
+    data = load("demo", tmp_path / "absent")
+    assert data.name == "demo"
+    assert data.edge_index.shape == (2, 36)
+    assert torch.equal(data.x.to_dense(), raw.x)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("written", "name"),
     [
@@ -423,13 +439,14 @@ def test_the_data_root(monkeypatch, tmp_path):
 def test_the_list_says_where_a_graph_comes_from(tmp_path):
     write_npz(raw_graph(15), tmp_path / "PubMed.npz")
     write_ogb(tmp_path)
-    listed = {line.name: line for line in datasets(tmp_path)}
-    assert listed["PubMed"].source == f"file {tmp_path / 'PubMed.npz'}"
-    assert listed["ogbn-arxiv"].source == "ogb cache"
-    assert listed["Actor"].source == "download (PyG Actor)"
-    cora = listed["Cora"]
+    lines = listed(tmp_path)
+    assert lines["PubMed"].source == f"file {tmp_path / 'PubMed.npz'}"
+    assert lines["ogbn-arxiv"].source == "ogb cache"
+    assert lines["Actor"].source == "download (PyG Actor)"
+    assert lines["demo"].source == "generated"
+    cora = lines["Cora"]
     assert (cora.nodes, cora.edges, cora.features, cora.classes) == (2708, 5278, 1433, 7)
-    assert listed["WikiCS"].edges == 216_123
+    assert lines["WikiCS"].edges == 216_123
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.sparse_csr])
@@ -446,7 +463,7 @@ with_real_data = pytest.mark.skipif(not REAL, reason="EPAGCL_DATA is not set")
 
 
 @with_real_data
-@pytest.mark.parametrize("name", [entry.name for entry in CATALOGUE.values()])
+@pytest.mark.parametrize("name", [entry.name for entry in CATALOGUE.values() if entry.folder])
 def test_real_graph(name):
     file = Path(REAL) / f"{name}.npz"
     if not file.exists():

@@ -54,6 +54,10 @@ def test_density_decides_the_layout_whatever_the_file_has(save):
     assert data.x.tolist() == [[1, 1]] * 3
 
 
+def test_fractions_are_left_for_the_check(save):
+    assert read_npz(save(edge_index=EDGES + 0.5, y=Y)).edge_index[0].tolist() == [0.5, 1.5, 1.5, 2.5]
+
+
 def test_stored_zeros_are_not_entries(save):
     data = read_npz(save(edge_index=EDGES, **csr_parts(x_data=np.array([3, 0, 0.5], dtype=np.float32))))
     assert data.x.values().tolist() == [3, 0.5]
@@ -154,6 +158,7 @@ def test_nothing_unreadable_is_written(data, message, tmp_path):
         ({"edge_index": EDGES, **csr_parts(x_indices=np.array([1, 6, 4]))}, "cannot be read .*indices"),
         ({"edge_index": EDGES, **csr_parts(x_indptr=np.array([0, 1, 3]))}, "cannot be read"),
         ({"edge_index": EDGES, "y": np.array(["a", "b", "c"])}, "cannot be read"),
+        ({"edge_index": EDGES, "y": np.array(1)}, "cannot be read"),
         ({"edge_index": EDGES, "y": np.array([None, 1, 2], dtype=object)}, "cannot be read .*allow_pickle"),
         (
             {"edge_index": EDGES, "y": Y, "val_mask": np.ones(4, bool)},
