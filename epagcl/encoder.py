@@ -1,6 +1,7 @@
 """Encoders: node features and a view's Â in, node representations out."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ class GCN(nn.Module):
 
     def __init__(self, widths: Sequence[int]):
         super().__init__()
-        self.layers = nn.ModuleList(GCNLayer(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(GCNLayer(a, b) for a, b in pairwise(widths))
         self.activation = nn.PReLU()
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: SparseMatrix, mask: Tensor | None = None) -> Tensor:

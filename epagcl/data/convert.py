@@ -74,13 +74,13 @@ def from_scipy(
 
 
 def assemble(
-    x: Tensor,
+    x: Tensor | None,
     edge_index: Tensor,
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
 ) -> Data:
-    """The checked ``Data`` of these parts; ``labels`` are as from :func:`encode_labels`."""
+    """The checked ``Data`` of these parts; ``x`` may be None, ``labels`` are as from :func:`encode_labels`."""
     data = Data(x=x, edge_index=edge_index, num_nodes=len(node_ids))
     # An array, not a list: Data.to and Data.clone pass arrays on whole, but walk through lists item by item.
     data.node_ids = node_ids
@@ -88,7 +88,7 @@ def assemble(
         data.y, names = labels
         if names is not None:
             data.label_names = names
-    return check(data, source=source)
+    return check(data, source=source, features=x is not None)
 
 
 def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", source: str) -> Tensor:

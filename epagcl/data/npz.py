@@ -9,9 +9,11 @@ key                                                    meaning
 ``y``                                                  [N] class numbers, −1 = no label
 ``train_mask``, ``val_mask``, ``test_mask``            the published split: [N], or [N, k] for k splits
 ``geomgcn_train_masks``, ... or ``train_masks``, ...   [N, 10]: the ten 48/32/20 splits of Geom-GCN
+``node_ids``                                           [N] integers or text: what the user calls the nodes
+``label_names``                                        [C] text: what the user calls the classes
 ====================================================== ================================================
 
-A file has features or labels or both: they say how many nodes there are. Keys of other names are passed over.
+A file has features, labels or ids: they say how many nodes there are. Keys of other names are passed over.
 """
 
 import zipfile
@@ -24,6 +26,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.data.convert import id_array
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.sparse import SparseMatrix
@@ -40,7 +43,8 @@ def read_npz(path: Path | str) -> Data:
     """The graph in a file, as it stands there: callers pass it through :func:`epagcl.data.check.check`.
 
     ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has none.
-    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``.
+    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``; ``node_ids`` is an
+    array of int64 or of text (``dtype=object``), ``label_names`` a list.
     """
     path = Path(path)
     if not path.is_file():
@@ -58,11 +62,14 @@ def read_npz(path: Path | str) -> Data:
 
 
 def write_npz(data: Data, path: Path | str) -> None:
-    """Write ``x`` (in its layout), ``edge_index``, ``y`` and the masks of a graph: whole, or not at all."""
+    """Write ``x`` (in its layout), ``edge_index``, ``y``, the masks and the names of a graph: whole, or not at all.
+
+    Ids that are neither all integers nor all text are written as text.
+    """
     path = Path(path)
     if data.edge_index is None:
         raise InputError(f"{path}: the graph has no edge_index; set data.edge_index to a [2, E] tensor")
-    if data.x is None and data.y is None:
+    if data.x is None and data.y is None and "node_ids" not in data:
         raise InputError(f"{path}: the graph has neither features nor labels; set data.x or data.y")
     arrays = {"edge_index": data.edge_index.cpu().numpy().astype(np.int32)}
     if data.x is not None and data.x.layout == torch.strided:
@@ -80,6 +87,11 @@ def write_npz(data: Data, path: Path | str) -> None:
         ):
             if attribute in data:
                 arrays[key] = data[attribute].cpu().numpy()
+    if "node_ids" in data:
+        ids = id_array(data.node_ids.tolist() if hasattr(data.node_ids, "tolist") else data.node_ids)
+        arrays["node_ids"] = ids if ids.dtype == np.int64 else ids.astype(str)
+    if "label_names" in data:
+        arrays["label_names"] = np.array(data.label_names, dtype=str)
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as unfinished, unfinished.open("wb") as file:
@@ -105,9 +117,16 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
         data.x = x
     if "y" in arrays:
         data.y = torch.from_numpy(arrays["y"])
-    if "x" not in data and "y" not in data:
+    if "node_ids" in arrays:
+        data.node_ids = _names(arrays["node_ids"], "node_ids", "Uiu", path)
+    if "label_names" in arrays:
+        data.label_names = _names(arrays["label_names"], "label_names", "U", path).tolist()
+    counts = [len(data[key]) for key in ("x", "y", "node_ids") if key in data]
+    if not counts:
         raise InputError(f"{path}: neither features (x, or x_data and its parts) nor labels (y); add one of them")
-    data.num_nodes = data.y.shape[0] if x is None else x.shape[0]
+    data.num_nodes = counts[0]
+    if "node_ids" in data and len(data.node_ids) != data.num_nodes:
+        raise InputError(f"{path}: {len(data.node_ids):,} node_ids for {data.num_nodes:,} nodes; give one per node")
 
     for part in PARTS:
         for key, attribute in (
@@ -142,6 +161,14 @@ def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
     if mask.ndim not in (1, 2) or mask.shape[0] != num_nodes:
         raise InputError(f"{path}: {key} has shape {mask.shape}; give one row for each of the {num_nodes:,} nodes")
     return torch.from_numpy(mask.astype(bool))
+
+
+def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
+    """Names as an array of int64, or of text as Python has it."""
+    if names.ndim != 1 or names.dtype.kind not in kinds:
+        allowed = "text or integers" if "i" in kinds else "text"
+        raise InputError(f"{path}: {key} has shape {names.shape} and type {names.dtype}; give a list of {allowed}")
+    return names.astype(object if names.dtype.kind == "U" else np.int64)
 
 
 def _first_line(error: Exception) -> str:

@@ -3,9 +3,7 @@
 import csv
 import importlib.util
 import os
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,24 +11,9 @@ import pandas as pd
 import torch
 
 from epagcl.errors import InputError, MissingExtra
+from epagcl.files import atomic_path
 
 SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
-
-
-@contextmanager
-def atomic_path(path: Path | str) -> Iterator[Path]:
-    """A temporary path beside ``path`` to write to; it replaces ``path`` only if the block succeeds.
-
-    The temporary name ends in the same suffix, for writers that choose their format by it.
-    """
-    path = Path(path)
-    _check_folder(path)
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}{path.suffix}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_output(path: Path | str) -> None:
@@ -41,6 +24,8 @@ def check_output(path: Path | str) -> None:
     if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "writing Parquet")
     _check_folder(path)
+    if path.suffix.lower() == ".npy":
+        _check_folder(_ids_path(path))
 
 
 def write_embeddings(z: torch.Tensor | np.ndarray, ids: Sequence | None, path: Path | str) -> list[Path]:
@@ -73,8 +58,12 @@ def _check_folder(path: Path) -> None:
         raise InputError(f"{path}: the folder {path.parent} is not writable; choose another")
 
 
+def _ids_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.ids.txt")
+
+
 def _write_npy(z: np.ndarray, ids: list, path: Path) -> list[Path]:
-    ids_path = path.with_name(f"{path.stem}.ids.txt")
+    ids_path = _ids_path(path)
     lines = [str(node) for node in ids]
     if any("\n" in line or "\r" in line for line in lines):
         raise InputError(f"{ids_path.name}: an id holds a line break; write .csv or .parquet instead")

@@ -1,4 +1,4 @@
-"""Contrastive losses: :func:`info_nce` (exact, linear memory) and :func:`info_nce_batched` (negatives inside batches)."""
+"""Contrastive losses: ``info_nce`` (exact, linear memory) and ``info_nce_batched`` (negatives inside batches)."""
 
 import torch
 import torch.nn.functional as F

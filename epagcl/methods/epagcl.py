@@ -24,10 +24,10 @@ class Network(nn.Module):
 class EPAGCL(Method):
     """Error-passing-based graph contrastive learning: adds and drops edges by their effect on EPR.
 
-    Each epoch (Algorithm 2) draws two views. Both drop edges with the probabilities of Eq. 7, at mean rates ``p_drop_1``
-    and ``p_drop_2``; the second also adds candidates of Algorithm 1, at mean rate ``p_add``. Both hide feature columns.
-    A GCN and a projection head embed the views, and InfoNCE pulls each node's two embeddings together and pushes all
-    others apart. The embedding is the encoder's output on the graph as it is.
+    Each epoch (Algorithm 2) draws two views. Both drop edges with the probabilities of Eq. 7, at mean rates
+    ``p_drop_1`` and ``p_drop_2``; the second also adds candidates of Algorithm 1, at mean rate ``p_add``. Both
+    hide feature columns. A GCN and a projection head embed the views, and InfoNCE pulls each node's two embeddings
+    together and pushes all others apart. The embedding is the encoder's output on the graph as it is.
 
     ``p_mask_1 = p_mask_2 = 0`` is the paper's EPAGCL*. Its ablation is here too: ``add_to="both"``, ``add="uniform"``
     with ``drop="uniform"`` (random add), ``p_add=0`` (drop only), ``p_drop_1 = p_drop_2 = 0`` (add only).

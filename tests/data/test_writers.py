@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epagcl.data import writers
-from epagcl.data.writers import atomic_path, check_output, write_embeddings
+from epagcl.data.writers import check_output, write_embeddings
 from epagcl.errors import InputError, MissingExtra
 
 Z = torch.tensor([[0.1, -2.5e-7], [1 / 3, 4e20], [0.0, -1.0]])

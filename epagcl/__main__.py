@@ -1,0 +1,5 @@
+"""``python -m epagcl``."""
+
+from epagcl.cli import main
+
+main()

@@ -1,0 +1,464 @@
+"""The command line: subcommands, each a thin call into the library. Heavy imports wait until a command needs them."""
+
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epagcl.errors import InputError, MissingExtra, TrainingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from torch_geometric.data import Data
+
+    from epagcl.methods.base import Method
+    from epagcl.training import Row
+
+# Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
+UsageError = typer.BadParameter.__bases__[0]
+
+log = logging.getLogger("epagcl")
+app = typer.Typer(
+    name="epagcl",
+    help="Label-free node embeddings by graph contrastive learning, with edges added and dropped by their EPR.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+ANY_SETTING = {"allow_extra_args": True, "ignore_unknown_options": True}
+SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
+
+Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
+Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")]
+Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
+Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
+Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, where the features have none.")]
+Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
+MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")]
+Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
+
+
+@app.command(context_settings=ANY_SETTING, epilog=SETTINGS_HELP)
+def train(
+    context: typer.Context,
+    graph: Graph = None,
+    edges: Edges = None,
+    features: Features = None,
+    labels: Labels = None,
+    nodes: Nodes = None,
+    data: Root = None,
+    method: MethodName = "epagcl",
+    config: Config = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; else runs/<graph>-<method>.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in that folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in that folder.")] = False,
+    seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
+    runs: Annotated[int, typer.Option(help="Random splits to evaluate on (several seeds: one split each).")] = 5,
+    protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
+    references: Annotated[bool, typer.Option(help="Also score raw features and the untrained encoder.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a graph, evaluate where it has labels, and write a run folder.
+
+    Example: epagcl train cora --epochs 200 --references
+    """
+    from epagcl.evaluation import PROTOCOLS
+    from epagcl.runs import Plan, claim, published_splits, run, run_seeds
+
+    if protocol not in PROTOCOLS:
+        raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
+    if seeds < 1 or runs < 1:
+        raise InputError("--seeds and --runs must be at least 1")
+    name, graph_data, source = _graph(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    if protocol == "public" and graph_data.y is not None:
+        published_splits(graph_data)  # a graph without them ends here, not after training
+    settings = _settings(context, name, method, config)
+    models = [_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
+    folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
+    claim(folder, resume=resume, overwrite=overwrite)
+    console = _console(quiet)
+    plan = Plan(protocol, runs, references)
+    shared = {"name": name, "source": source}
+    with _interruptible(context, folder):
+        if seeds == 1:
+            with _progress(console, models[0]) as callback:
+                metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
+        else:
+            bars = [_progress(console, model) for model in models]
+            metrics = run_seeds(graph_data, models, folder, plan=plan, progress=bars, **shared)
+    if as_json:
+        print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
+    elif not quiet:
+        _show_metrics(metrics, folder, type(models[0]).title)
+
+
+@app.command(context_settings=ANY_SETTING, epilog=SETTINGS_HELP)
+def embed(
+    context: typer.Context,
+    graph: Graph = None,
+    edges: Edges = None,
+    features: Features = None,
+    nodes: Nodes = None,
+    out: Annotated[Path, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = Path("z.npy"),
+    model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
+    data: Root = None,
+    method: MethodName = "epagcl",
+    config: Config = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the nodes of a graph: train on it without labels, or use a trained model, and write the embeddings.
+
+    Example: epagcl embed --edges e.csv --features f.npy --out z.npy
+    """
+    from epagcl.data.writers import check_output, write_embeddings
+    from epagcl.health import effective_rank
+    from epagcl.methods import load_model
+    from epagcl.runs import claim
+
+    check_output(out)
+    if save is not None:
+        claim(save)
+    name, graph_data, _ = _graph(graph, data, edges=edges, features=features, nodes=nodes)
+    settings = _settings(context, name, method, config)
+    console = _console(quiet)
+    if model is not None:
+        if not set(settings) <= {"device"} and context.args:
+            raise InputError("--model is trained already; leave out its settings (only --device can be given)")
+        trained = load_model(model, settings.get("device", "auto"))
+    else:
+        trained = _method(method, settings)
+        with _progress(console, trained) as callback:
+            trained.fit(graph_data, callback=callback)
+        if save is not None:
+            trained.save(save)
+    z = trained.embed(graph_data)
+    written = write_embeddings(z, graph_data.get("node_ids"), out)
+    result = {
+        "nodes": z.shape[0],
+        "dim": z.shape[1],
+        "effective_rank": effective_rank(z),
+        "files": [str(path) for path in written],
+    }
+    if as_json:
+        print(json.dumps(result, indent=2))
+    elif not quiet:
+        rank = f"effective rank {result['effective_rank']:.0f} of {result['dim']}"
+        print(f"{result['nodes']:,} nodes × {result['dim']} dimensions, {rank}")
+        print("written: " + ", ".join(result["files"]))
+
+
+@app.command()
+def epr(
+    graph: Graph = None,
+    edges: Edges = None,
+    labels: Labels = None,
+    nodes: Nodes = None,
+    data: Root = None,
+    top: Annotated[int, typer.Option(help="How many of the most harmful edges to list.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """How much of a graph's messages come from another class (EPR), and which edges do the most harm.
+
+    Example: epagcl epr cora
+    """
+    from epagcl.epr import epr_summary
+
+    name, graph_data, _ = _graph(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
+    if graph_data.y is None:
+        raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
+    summary = epr_summary(graph_data.edge_index, graph_data.y, top=top)
+    if as_json:
+        print(json.dumps({"name": name, **summary.to_dict()}, indent=2))
+    else:
+        _show_epr(name, summary, graph_data.get("node_ids"))
+
+
+@app.command()
+def datasets(data: Root = None, as_json: AsJson = False) -> None:
+    """The named graphs, their sizes, and where each would come from.
+
+    Example: epagcl datasets --data ~/graphs
+    """
+    from epagcl.data import datasets as listing
+
+    rows = [vars(row) for row in listing(data)]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = _table("name", ">nodes", ">edges", ">features", ">classes", "from")
+    for row in rows:
+        sizes = ["–" if row[key] is None else f"{row[key]:,}" for key in ("nodes", "edges", "features", "classes")]
+        table.add_row(row["name"], *sizes, row["source"])
+    _print(table)
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The methods, or the settings of one.
+
+    Example: epagcl methods epagcl
+    """
+    from epagcl.methods import method, names
+
+    if name is None:
+        rows = [{"name": key, "summary": method(key).summary(), "paper": method(key).paper} for key in names()]
+        table = _table("name", "what it does", "paper")
+        for row in rows:
+            table.add_row(*row.values())
+    else:
+        rows = [
+            {"setting": field.name, "type": field.type.__name__, "default": field.default, **field.metadata}
+            for field in method(name).setting_fields()
+        ]
+        table = _table("setting", "default", "meaning")
+        for row in rows:
+            table.add_row(f"--{row['setting'].replace('_', '-')}", str(row["default"]), row["meaning"])
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        _print(table)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line on stderr and exit code 2."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    log.setLevel(logging.INFO)
+    try:
+        code = app(standalone_mode=False)
+    except (InputError, MissingExtra) as error:
+        code = _fail(str(error), 2)
+    except UsageError as error:
+        code = _fail(f"{error.format_message()} (see {error.ctx.command_path if error.ctx else 'epagcl'} --help)", 2)
+    except TrainingError as error:
+        code = _fail(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _fail("interrupted", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"epagcl: {message}", file=sys.stderr)
+    return code
+
+
+# ---- From the command line to the library
+
+
+def _graph(
+    name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None
+) -> "tuple[str, Data, dict[str, Any]]":
+    """The graph, what to call it, and where it came from."""
+    from epagcl.data import load, read_graph
+
+    given = {key: value for key, value in files.items() if value is not None}
+    if name is None and not given:
+        raise InputError(
+            "no graph given; name one (`epagcl datasets` lists them), or give a file, or --edges and --features"
+        )
+    if name is None:
+        source = {key: str(value) for key, value in given.items()}
+        return given.get("edges", Path("graph")).stem, read_graph(**given, need_features=need_features), source
+    if Path(name).suffix in (".npz", ".pt") or Path(name).is_file():
+        return Path(name).stem, read_graph(name, **given, need_features=need_features), {"file": name}
+    if given:
+        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in given)}")
+    data = load(name, root, features=need_features)
+    return data.name, data, {}
+
+
+def _settings(context: typer.Context, graph: str, method: str, config: Path | None) -> dict[str, Any]:
+    """The settings by rising rank: the graph's recipe, the configuration file, the command line."""
+    from epagcl.config import read_config
+    from epagcl.methods import method as method_class
+    from epagcl.recipes import recipe
+
+    cls = method_class(method)
+    settings = recipe(graph, cls.name)
+    if settings:
+        log.info(
+            "recipe for %s: %s", graph, {"paper": "published settings", "ours": "our settings"}[settings["source"]]
+        )
+    if config is not None:
+        file = read_config(config)
+        if "method" not in file:
+            raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
+        if file["method"].get("name", cls.name) != cls.name:
+            raise InputError(f"{config}: is for {file['method']['name']}; give --method {file['method']['name']}")
+        settings |= file["method"]
+    settings |= _options(context, cls)
+    return {key: value for key, value in settings.items() if key not in ("source", "name")}
+
+
+def _options(context: typer.Context, cls: "type[Method]") -> dict[str, Any]:
+    """Settings among the extra arguments: ``--p-add 0.1`` or ``--p-add=0.1``."""
+    import difflib
+
+    types = {field.name: field.type for field in cls.setting_fields()}
+    values: dict[str, Any] = {}
+    arguments = iter(context.args)
+    for argument in arguments:
+        if not argument.startswith("--"):
+            raise InputError(f"unexpected {argument!r}; an option begins with --")
+        flag, equals, text = argument.partition("=")
+        key = flag[2:].replace("-", "_")
+        if key not in types:
+            known = [f"--{name.replace('_', '-')}" for name in types]
+            known += [option for parameter in context.command.params for option in parameter.opts]
+            close = difflib.get_close_matches(flag, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {cls.name}` lists the settings"
+            raise InputError(f"no option {flag}; {hint}")
+        text = text if equals else next(arguments, None)
+        if text is None:
+            raise InputError(f"{flag} needs a value")
+        values[key] = _parse(flag, text, types[key])
+    return values
+
+
+def _parse(flag: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return kind(text)
+    except (ValueError, KeyError):
+        raise InputError(f"{flag} {text}: must be {'true or false' if kind is bool else kind.__name__}") from None
+
+
+def _method(name: str, settings: dict[str, Any]) -> "Method":
+    from epagcl.methods import method
+
+    cls = method(name)
+    unknown = set(settings) - {field.name for field in cls.setting_fields()}
+    if unknown:
+        raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
+    return cls(**settings)
+
+
+@contextlib.contextmanager
+def _interruptible(context: typer.Context, folder: Path) -> Iterator[None]:
+    """Ctrl-C in a run: the last checkpoint stays, and the line that continues it is shown."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+        print(f"\nstopped; to continue: epagcl {' '.join(words)} --resume", file=sys.stderr)
+        raise
+
+
+# ---- What the terminal shows
+
+
+def _console(quiet: bool) -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=quiet)
+
+
+@contextlib.contextmanager
+def _progress(console: "Console", method: "Method") -> "Iterator[Callable[[Row], None]]":
+    """A progress line on stderr: epochs, loss, time left, memory."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from epagcl.runs import peak_memory_gib
+
+    title = f"{type(method).title} seed {method.seed}"
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[memory]}"),
+    )
+    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=method.epochs, loss="–", memory="")
+
+        def update(row: "Row") -> None:
+            memory = peak_memory_gib(method.device)
+            shown = "" if memory is None else f"{memory:.1f} GiB"
+            progress.update(task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
+
+        yield update
+
+
+def _table(*columns: str) -> Any:
+    """A plain table; a column whose name begins with > is right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    return table
+
+
+def _print(*items: Any) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)  # a pipe has no width to fold to
+    for item in items:
+        console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
+
+
+def _show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
+    """The closing summary of a run."""
+    graph = metrics["graph"]
+    rate = graph["epr_per_node"]
+    lines = [f"{graph['name']}: {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} features"]
+    if rate is not None:
+        lines.append(f"EPR: {rate:.3f} per node, {graph['epr_per_edge']:.3f} per edge")
+    items: list[Any] = ["\n".join(lines)]
+    if "evaluation" in metrics:
+        table = _table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
+        rows = {**metrics.get("references", {}), title: metrics["evaluation"]}
+        for name, scores in rows.items():
+            nearest = f"{100 * scores['knn_accuracy']['mean']:.2f}" if "knn_accuracy" in scores else ""
+            nmi = f"{scores['clustering']['nmi']:.3f}" if "clustering" in scores else ""
+            accuracy, f1 = scores["accuracy"], scores["macro_f1"]
+            spread = f"{100 * accuracy['mean']:.2f} ± {100 * accuracy['std']:.2f}"
+            table.add_row(name, spread, f"{100 * f1['mean']:.2f}", nearest, nmi)
+        scores = metrics["evaluation"]
+        count = len(scores["accuracy"]["runs"])
+        items += [table, f"protocol {scores['protocol']}, {scores['split']}, {count} runs, measured here"]
+    items.append(f"run folder: {folder}")
+    _print(*items)
+
+
+def _show_epr(name: str, summary: Any, node_ids: Any) -> None:
+    """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
+    rates = _table("EPR", ">per node", ">per edge")
+    for words, rate in (
+        ("edges, d", summary.epr),
+        ("edges, d + 1 (GCN)", summary.epr_self_loops),
+        ("2 hops", summary.epr_2_hops),
+    ):
+        rates.add_row(words, f"{rate.per_node:.4f}", f"{rate.per_edge:.4f}")
+    theorem = summary.theorem_3_3
+    shape = (
+        f"{name}: {summary.num_nodes:,} nodes, {summary.num_edges:,} edges, {summary.num_classes} classes, "
+        f"{summary.isolated_nodes:,} isolated\n"
+        f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
+        f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
+        f"{summary.node_homophily:.4f} per node\n"
+        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if theorem.holds else 'not met'}"
+    )
+    harm = _table("edge", ">EPR change if removed", ">by Theorem 3.5")
+    for edge in summary.most_harmful:
+        ends = (edge.i, edge.j) if node_ids is None else (node_ids[edge.i], node_ids[edge.j])
+        harm.add_row(f"{ends[0]} – {ends[1]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
+    _print(shape, rates, "Edges whose removal lowers EPR most (per edge, Prop. 3.2):", harm)

@@ -1,0 +1,303 @@
+"""A run: train, embed, evaluate, and leave a folder that says what was done and what came out."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from epagcl import __version__
+from epagcl.config import read_config, write_config
+from epagcl.data.splits import Split, geom_splits, public_splits
+from epagcl.data.writers import write_embeddings
+from epagcl.epr import error_passing_rate
+from epagcl.errors import InputError
+from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation
+from epagcl.files import atomic_path
+from epagcl.methods.base import Method
+from epagcl.training import Callback, resolve_device, write_history
+
+CHECKPOINT = "checkpoint.safetensors"
+RUN_FILES = (
+    "config.toml",
+    "metrics.json",
+    "history.csv",
+    "embeddings.npy",
+    "embeddings.ids.txt",
+    "model.safetensors",
+    "training.png",
+    "embedding.png",
+    CHECKPOINT,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is evaluated.
+
+    Attributes:
+        protocol: strict, paper or public.
+        runs: random splits per model (with several seeds: one, the split of that seed).
+        references: also score the raw features and the untrained encoder.
+    """
+
+    protocol: str = "strict"
+    runs: int = 5
+    references: bool = False
+
+
+def run(
+    data: Data,
+    method: Method,
+    folder: Path,
+    *,
+    name: str = "graph",
+    plan: Plan | None = None,
+    source: dict[str, Any] | None = None,
+    callback: Callback | None = None,
+) -> dict[str, Any]:
+    """Train one model and write its run folder; a run that was begun there goes on, a finished one is read.
+
+    ``config.toml`` (resolved configuration), ``metrics.json``, ``history.csv``, ``embeddings.npy`` with its ids,
+    ``model.safetensors`` and figures; during training also a checkpoint.
+
+    Args:
+        data: the graph; evaluated if it has labels.
+        method: the method with its settings.
+        folder: where to write; see :func:`claim`.
+        name: what the graph is called.
+        plan: how to evaluate; None: not at all.
+        source: where the graph came from, for the configuration.
+        callback: called with each epoch's history row.
+
+    Returns:
+        What ``metrics.json`` holds.
+    """
+    from epagcl.report.figures import run_figures
+
+    sections = {"data": {"name": name, **(source or {})}}
+    if plan is not None:
+        sections["evaluation"] = vars(plan)
+    _begin(folder, method, sections)
+    if (folder / "metrics.json").exists():  # the last file that a run writes
+        return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    checkpoint = folder / CHECKPOINT
+    start = time.monotonic()
+    method.fit(data, checkpoint=checkpoint, resume=True, callback=callback)
+    seconds = method.history_[-1]["seconds"] if method.history_ else 0.0
+    z = method.embed(data)
+    metrics = {
+        **provenance(method.device),
+        "graph": describe(data, name),
+        "method": method.settings(),
+        "training": {
+            "final_loss": method.history_[-1]["loss"] if method.history_ else None,
+            "effective_rank": method.history_[-1]["effective_rank"] if method.history_ else None,
+            "seconds": seconds,
+            "seconds_per_epoch": seconds / max(method.epochs, 1),
+            "peak_memory_gib": peak_memory_gib(method.device),
+        },
+    }
+    if plan is not None and data.y is not None:
+        metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
+        if plan.references:
+            metrics["references"] = references(data, method, plan)
+    metrics["total_seconds"] = time.monotonic() - start
+
+    write_history(method.history_, folder / "history.csv")
+    write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
+    run_figures(folder, method.history_, z, data.y, title=f"{type(method).title} on {name}")
+    method.save(folder, **sections)
+    write_json(metrics, folder / "metrics.json")
+    checkpoint.unlink(missing_ok=True)
+    return metrics
+
+
+def run_seeds(
+    data: Data,
+    methods: Sequence[Method],
+    folder: Path,
+    *,
+    plan: Plan,
+    progress: Sequence[AbstractContextManager[Callback]] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Several seeds of one method: a run folder each, and their scores together in ``folder/metrics.json``.
+
+    Seed k is scored on split k, so that the spread is that of training and split together. ``progress`` has a context
+    for each seed that gives the callback of its training; ``options`` are those of :func:`run`.
+    """
+    single = Plan(plan.protocol, 1, references=plan.references)
+    results = []
+    for method, context in zip(methods, progress or [nullcontext()] * len(methods), strict=True):
+        with context as callback:
+            seed_folder = folder / f"seed-{method.seed}"
+            results.append(run(data, method, seed_folder, plan=single, callback=callback, **options))
+    metrics = {key: value for key, value in results[0].items() if key not in ("evaluation", "references", "training")}
+    metrics["seeds"] = [method.seed for method in methods]
+    metrics["training"] = {key: [result["training"][key] for result in results] for key in results[0]["training"]}
+    if "evaluation" in results[0]:
+        metrics["evaluation"] = merge([result["evaluation"] for result in results])
+    if "references" in results[0]:
+        metrics["references"] = {
+            row: merge([result["references"][row] for result in results]) for row in results[0]["references"]
+        }
+    write_json(metrics, folder / "metrics.json")
+    return metrics
+
+
+def evaluate(
+    z: Tensor, data: Data, plan: Plan, *, seed: int, device: str = "auto", companions: bool = True
+) -> dict[str, Any]:
+    """Scores of an embedding by the plan's protocol; with companions: k-nearest neighbours and clustering."""
+    z, y = z.to(resolve_device(device)), data.y
+    splits = published_splits(data) if plan.protocol == "public" else None
+    scores = linear_evaluation(z, y, plan.protocol, plan.runs, seed, splits).to_dict()
+    if companions:
+        runs = knn_accuracy(z, y, plan.runs, seed, splits)
+        scores["knn_accuracy"] = {"mean": fmean(runs), "std": stdev(runs) if len(runs) > 1 else 0.0, "runs": runs}
+        scores["clustering"] = clustering(z, y, seed)
+    return scores
+
+
+def references(data: Data, method: Method, plan: Plan) -> dict[str, Any]:
+    """What every accuracy is to be held against: the raw features, and the method's encoder before training."""
+    untrained = type(method)(**{**method.get_params(), "epochs": 0}).fit_embed(data)
+    options = {"seed": method.seed, "device": method.device, "companions": False}
+    return {
+        "raw features": evaluate(data.x, data, plan, **options),
+        "untrained encoder": evaluate(untrained, data, plan, **options),
+    }
+
+
+def published_splits(data: Data) -> list[Split]:
+    """The dataset's own splits, or else Geom-GCN's."""
+    return geom_splits(data) if "geom_train_mask" in data else public_splits(data)
+
+
+def merge(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The scores of several seeds as one, their runs side by side."""
+    merged = {"protocol": results[0]["protocol"], "split": results[0]["split"]}
+    if len(results) > 1:
+        merged["split"] = " | ".join(result["split"] for result in results)
+    for key in ("accuracy", "macro_f1", "knn_accuracy"):
+        if key in results[0]:
+            runs = [value for result in results for value in result[key]["runs"]]
+            merged[key] = {"mean": fmean(runs), "std": stdev(runs) if len(runs) > 1 else 0.0, "runs": runs}
+    if "clustering" in results[0]:
+        merged["clustering"] = {
+            key: fmean(result["clustering"][key] for result in results) for key in results[0]["clustering"]
+        }
+    return merged
+
+
+def describe(data: Data, name: str) -> dict[str, Any]:
+    """Size of a graph and, with labels on all nodes, its EPR."""
+    labelled = data.y is not None and bool((data.y >= 0).all())
+    return {
+        "name": name,
+        "nodes": data.num_nodes,
+        "edges": data.edge_index.shape[1] // 2,
+        "features": data.x.shape[1],
+        "classes": None if data.y is None else int(data.y[data.y >= 0].unique().numel()),
+        "epr_per_node": error_passing_rate(data.edge_index, data.y) if labelled else None,
+        "epr_per_edge": error_passing_rate(data.edge_index, data.y, per="edge") if labelled else None,
+    }
+
+
+def provenance(device: str = "auto") -> dict[str, Any]:
+    """When, on what and with which versions a figure was measured."""
+    import numpy
+    import torch_geometric
+
+    where = resolve_device(device)
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": {
+            "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
+            "cpu": _cpu_name(),
+            "threads": torch.get_num_threads(),
+        },
+        "versions": {
+            "epagcl": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "torch_geometric": torch_geometric.__version__,
+            "numpy": numpy.__version__,
+        },
+    }
+
+
+def peak_memory_gib(device: str) -> float | None:
+    """Most memory the process has held, on the GPU if it trains there, else in RAM (None where it cannot be read)."""
+    where = resolve_device(device)
+    if where.type == "cuda":
+        return torch.cuda.max_memory_allocated(where) / 2**30
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if platform.system() == "Darwin" else 2**20)
+
+
+def write_json(value: dict[str, Any], path: Path) -> None:
+    """JSON that people read too."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def claim(folder: Path, *, resume: bool = False, overwrite: bool = False) -> None:
+    """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one."""
+    if resume:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            raise InputError(f"{folder}: no run to resume; leave out --resume to start one")
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not overwrite:
+            raise InputError(f"{folder}: already there; give another --out, --resume to continue it, or --overwrite")
+        for old in (folder, *folder.glob("seed-*")):
+            for name in RUN_FILES:
+                (old / name).unlink(missing_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{folder}: not writable; give another --out")
+
+
+def _begin(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:
+    """Write what is about to run; of a run that goes on, check that it is the same."""
+    config = folder / "config.toml"
+    if config.exists():
+        saved = read_config(config)["method"]
+        for key, value in method.settings().items():
+            if key != "device" and saved.get(key) != value:
+                raise InputError(
+                    f"{folder}: was started with {key} = {saved.get(key)}, now {key} = {value}; "
+                    "resume with the same settings, or start anew with --overwrite"
+                )
+    else:
+        folder.mkdir(exist_ok=True)
+        write_config(config, {"method": method.settings(), **sections})
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
