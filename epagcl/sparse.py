@@ -10,6 +10,9 @@ from torch import Tensor
 # torch says this once per process for every CSR tensor; the products used here are stable and tested.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
 
+# Devices whose torch has CSR products.
+CSR_DEVICES = ("cpu", "cuda")
+
 
 class SparseMatrix:
     """A constant CSR matrix whose product with a dense matrix is differentiable in the dense one.
@@ -94,9 +97,9 @@ def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
 
 def multiply(matrix: SparseMatrix, dense: Tensor) -> Tensor:
     """``matrix @ dense`` without gradient, by the fastest means the device has."""
-    if dense.device.type in ("cpu", "cuda"):
+    if dense.device.type in CSR_DEVICES:
         return matrix.csr @ dense
-    # Devices without CSR products (mps): gather the messages and add them up.
+    # Elsewhere (mps): gather the messages and add them up.
     out = dense.new_zeros(matrix.shape[0], dense.shape[1])
     return out.index_add_(0, matrix.row, dense[matrix.col] * matrix.value[:, None])
 

@@ -4,6 +4,7 @@ import csv
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ log = logging.getLogger("epagcl")
 Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
 
-CHECKPOINT_SECONDS = 10.0
+CHECKPOINT_SECONDS = float(os.environ.get("EPAGCL_CHECKPOINT_SECONDS", "10"))
 HEALTH_EVERY = 25  # epochs between measurements of the effective rank; one forward pass each
 COLLAPSED_BELOW = 2.0
 

@@ -290,7 +290,7 @@ def _demo(root: Path) -> Data:
 # name, nodes, undirected edges, features, classes, source
 _ENTRIES = (
     # The paper's authors load Planetoid's features raw, and divide those of Amazon, Coauthor and WebKB by their row
-    # sums; the graphs they leave out are treated like WebKB.
+    # sums; Chameleon, Squirrel and Actor, which come with WebKB in Geom-GCN, are treated like it.
     Entry("Cora", 2708, 5278, 1433, 7, *_pyg("Planetoid", "Cora", split="public"), row_normalise=False),
     Entry("CiteSeer", 3327, 4552, 3703, 6, *_pyg("Planetoid", "CiteSeer", split="public"), row_normalise=False),
     Entry("PubMed", 19717, 44324, 500, 3, *_pyg("Planetoid", "PubMed", split="public"), row_normalise=False),

@@ -87,7 +87,7 @@ def mended(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int,
         notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
     if repeats := row.numel() - given:
         notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} removed"))
-    if given == kept:  # the usual way to write down an undirected graph
+    if given == kept > 0:  # the usual way to write down an undirected graph
         once = "given once each" if kept > 1 else "given once"
         notes.append((logging.INFO, f"{counted(kept, 'edge')} {once}; used in both directions"))
     elif given != 2 * kept:

@@ -89,7 +89,7 @@ def write_npz(data: Data, path: Path | str) -> None:
                 arrays[key] = data[attribute].cpu().numpy()
     if "node_ids" in data:
         ids = id_array(data.node_ids.tolist() if hasattr(data.node_ids, "tolist") else data.node_ids)
-        arrays["node_ids"] = ids if ids.dtype == np.int64 else ids.astype(str)
+        arrays["node_ids"] = ids if ids.dtype == np.int64 else np.array([str(node) for node in ids])
     if "label_names" in data:
         arrays["label_names"] = np.array(data.label_names, dtype=str)
 

@@ -60,9 +60,9 @@ def read_graph(
 
     Which feature row belongs to which node: a table with ids says so itself (nodes that are only in the table
     are isolated). Rows without ids belong to the ids of ``nodes``, in its order. Without ``nodes``, an id is
-    the number of its row if all ids are integers in 0..rows−1. If they are exactly 1..rows, an id is one more
-    than the number of its row; else the rows belong to the ids in order of first appearance in the edges (row by
-    row, source before target): a warning says so in both cases.
+    the number of its row if all ids are integers in 0..rows−1, and one more if they are exactly 1..rows. Else
+    the rows belong to the ids in order of first appearance in the edges (row by row, source before target). A
+    warning says so in the last two cases.
 
     Args:
         path: ``.npz`` in the project's format, or ``.pt`` with a PyG ``Data`` or a dict of its tensors.
@@ -76,8 +76,9 @@ def read_graph(
             theirs. Labels without ids are then placed like rows of features without ids.
 
     Returns:
-        ``Data`` with ``x``, ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64 or of text) and, with
-        labels, ``y`` (−1 = none) and ``label_names`` where the labels were not 0..C−1 already.
+        ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of
+        int64 or of text) and, with labels, ``y`` (−1 = none) and ``label_names`` where the labels were not 0..C−1
+        already.
     """
     parts = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
     if path is not None:

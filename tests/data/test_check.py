@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from epagcl.data.check import both_directions, canonical_pairs, check, undirected_pairs
+from epagcl.data.check import both_directions, check, mended, undirected_pairs
 from epagcl.errors import InputError
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -56,7 +56,7 @@ def test_clean_graph_passes_unchanged_and_silently(caplog):
         ),
         (
             {"edge_index": torch.tensor([[0, 2], [1, -1]])},
-            "g: edge 1 (2, -1) has a node number that is negative; with 3 feature rows, nodes are 0 to 2",
+            "g: edge 1 (2, -1) has a negative node number; nodes are numbered from 0",
         ),
         (
             {"edge_index": torch.tensor([[0, 3], [1, 0]])},
@@ -88,13 +88,13 @@ def test_not_finite_features_name_the_first_place(layout, bad):
     with pytest.raises(InputError) as error:
         check(graph(x=x), source="g")
     assert str(error.value) == (
-        "g: 1 NaN or infinite feature value, the first in row 2, column 1 (counted from 0); fill or drop them"
+        "g: 1 missing, NaN or infinite feature value, the first in row 2, column 1 (counted from 0); fill or drop them"
     )
 
 
 def test_not_finite_features_are_counted():
     x = torch.tensor([[1.0, 2.0], [float("nan"), float("inf")], [0.0, 1.0]])
-    with pytest.raises(InputError, match="g: 2 NaN or infinite feature values, the first in row 1, column 0 "):
+    with pytest.raises(InputError, match="g: 2 missing, NaN or infinite feature values, the first in row 1, column 0 "):
         check(graph(x=x), source="g")
 
 
@@ -126,7 +126,7 @@ def test_dense_features_leave_as_float32(dtype):
         ([[0, 1, 1, 2, 1, 0], [1, 0, 2, 1, 1, 0]], ["g: 2 self-loops removed"]),
         ([[0, 1, 1, 2, 1], [1, 0, 2, 1, 2]], ["g: 1 duplicate edge removed"]),
         ([[0, 1, 1, 2, 1, 0], [1, 0, 2, 1, 2, 1]], ["g: 2 duplicate edges removed"]),
-        ([[0, 2], [1, 1]], ["g: directed edges made undirected: 2 given, 2 pairs"]),
+        ([[0, 2, 1], [1, 1, 0]], ["g: directed edges made undirected: 3 given, 2 pairs"]),
         (
             [[2, 1, 1, 1, 1], [1, 0, 0, 1, 2]],
             [
@@ -144,7 +144,22 @@ def test_mending_is_said(edge_index, expected, caplog):
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
+@pytest.mark.parametrize(
+    ("edge_index", "note"),
+    [
+        ([[0, 2], [1, 1]], "g: 2 edges given once each; used in both directions"),
+        ([[2], [1]], "g: 1 edge given once; used in both directions"),
+    ],
+)
+def test_each_edge_once_is_the_usual_way(edge_index, note, caplog):
+    caplog.set_level(logging.INFO)
+    data = check(graph(edge_index=torch.tensor(edge_index)), source="g")
+    assert data.edge_index.shape[1] == 2 * len(edge_index[0])
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.INFO, note)]
+
+
 def test_quiet_says_nothing(caplog):
+    caplog.set_level(logging.INFO)
     check(graph(edge_index=torch.tensor([[0, 1, 1], [1, 1, 2]])), quiet=True)
     assert notes(caplog) == []
 
@@ -202,6 +217,40 @@ def test_no_labels_stay_none():
     assert check(graph()).y is None
 
 
+@pytest.mark.parametrize(
+    ("parts", "num_nodes"),
+    [
+        ({}, 3),
+        ({"num_nodes": 5}, 5),
+        ({"y": torch.tensor([0, 1, 0, -1])}, 4),
+        ({"x": torch.ones(6, 1)}, 6),
+        ({"num_nodes": 4, "y": torch.tensor([0, 1, 0, -1])}, 4),
+    ],
+)
+def test_a_graph_without_features(parts, num_nodes):
+    data = check(Data(edge_index=PATH, **parts), features=False)
+    assert data.num_nodes == num_nodes
+    assert ("x" in data) == ("x" in parts)
+    assert torch.equal(data.edge_index, PATH)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"x": torch.full((3, 1), torch.nan)}, "g: 3 missing, NaN or infinite feature values, the first in row 0, "),
+        ({"y": torch.zeros(2)}, "g: edge 2 (1, 2) has a node number that is out of range; with 2 nodes, nodes are 0 "),
+        ({"num_nodes": 4, "y": torch.zeros(3)}, "g: 3 labels for 4 nodes; give one per node, −1 for none"),
+        ({"edge_index": -PATH}, "g: edge 0 (0, -1) has a negative node number; nodes are numbered from 0"),
+        ({"edge_index": PATH * 0}, "g: 1 node; a graph needs at least 2"),
+        ({"edge_index": None, "y": torch.zeros(3)}, "g: no edge_index; give edges as a [2, E] tensor"),
+    ],
+)
+def test_a_graph_without_features_is_checked(parts, message):
+    with pytest.raises(InputError) as error:
+        check(Data(**({"edge_index": PATH} | parts)), source="g", features=False)
+    assert str(error.value).startswith(message)
+
+
 def test_isolated_nodes_are_kept():
     data = check(Data(x=torch.ones(5, 1), edge_index=torch.tensor([[1, 3], [3, 1]])))
     assert data.num_nodes == 5
@@ -241,12 +290,21 @@ def test_result_is_the_set_of_pairs(case):
 @given(edge_lists())
 def test_notes_count_what_was_mended(case):
     num_nodes, edges = case
-    pairs, found = canonical_pairs(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T, num_nodes)
+    edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
+    pairs = undirected_pairs(edge_index, num_nodes)
+    found = mended(edge_index, pairs, num_nodes)
     proper = [edge for edge in edges if edge[0] != edge[1]]
     loops, repeats = len(edges) - len(proper), len(proper) - len(set(proper))
     expected = [f"{loops} self-loop{'s' * (loops > 1)} removed"] * (loops > 0)
     expected += [f"{repeats} duplicate edge{'s' * (repeats > 1)} removed"] * (repeats > 0)
-    if {edge[::-1] for edge in proper} != set(proper):
-        expected.append(f"directed edges made undirected: {len(set(proper))} given, {pairs.shape[1]} pairs")
-    assert found == expected
+    reverse = {edge[::-1] for edge in proper}
+    given = len(set(proper))
+    if not reverse & set(proper) and proper:
+        once = "given once each" if given > 1 else "given once"
+        expected.append(f"{given} edge{'s' * (given > 1)} {once}; used in both directions")
+    elif reverse != set(proper):
+        expected.append(f"directed edges made undirected: {given} given, {pairs.shape[1]} pairs")
+    assert [note for _, note in found] == expected
+    for level, note in found:
+        assert level == (logging.INFO if "given once" in note else logging.WARNING)
     assert both_directions(pairs, num_nodes).shape[1] == 2 * pairs.shape[1]

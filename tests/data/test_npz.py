@@ -119,6 +119,27 @@ def test_what_is_written_is_read(data, tmp_path):
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["g.npz"]
 
 
+@pytest.mark.parametrize(
+    ("ids", "read", "dtype"),
+    [
+        (np.array([30, 10, 20]), [30, 10, 20], np.int64),
+        (torch.tensor([30, 10, 20]), [30, 10, 20], np.int64),
+        (np.array(["b", "Zoë", "long name, with comma"], dtype=object), ["b", "Zoë", "long name, with comma"], object),
+        (["007", "7", ""], ["007", "7", ""], object),
+        (np.array([(0, 1), 2, None], dtype=object), ["(0, 1)", "2", "None"], object),
+    ],
+)
+def test_ids_and_names_are_kept_without_a_pickle(ids, read, dtype, tmp_path):
+    write_npz(graph(node_ids=ids, label_names=["bio", "informatique théorique"]), tmp_path / "g.npz")
+    data = read_npz(tmp_path / "g.npz")
+    assert data.node_ids.dtype == dtype
+    assert data.node_ids.tolist() == read
+    assert data.label_names == ["bio", "informatique théorique"]
+    assert data.num_nodes == 3
+    with np.load(tmp_path / "g.npz", allow_pickle=False) as arrays:
+        assert {arrays[key].dtype.kind for key in arrays} <= {"i", "U"}
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     write_npz(graph(y=torch.tensor([0, 1, 2])), tmp_path / "g.npz")
 
@@ -160,6 +181,15 @@ def test_nothing_unreadable_is_written(data, message, tmp_path):
         ({"edge_index": EDGES, "y": np.array(["a", "b", "c"])}, "cannot be read"),
         ({"edge_index": EDGES, "y": np.array(1)}, "cannot be read"),
         ({"edge_index": EDGES, "y": np.array([None, 1, 2], dtype=object)}, "cannot be read .*allow_pickle"),
+        ({"edge_index": EDGES, "y": Y, "node_ids": np.arange(4)}, "4 node_ids for 3 nodes; give one per node"),
+        (
+            {"edge_index": EDGES, "y": Y, "node_ids": np.ones(3)},
+            r"node_ids has shape \(3,\) and type float64; give a list of text or integers",
+        ),
+        (
+            {"edge_index": EDGES, "y": Y, "label_names": np.array([["a"]])},
+            r"label_names has shape \(1, 1\) and type <U1; give a list of text",
+        ),
         (
             {"edge_index": EDGES, "y": Y, "val_mask": np.ones(4, bool)},
             r"val_mask has shape \(4,\); give one row for each of the 3 nodes",

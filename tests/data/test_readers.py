@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 from torch_geometric.data import Data
 
-from epagcl.data import readers
+from epagcl.data import tables
 from epagcl.data.npz import write_npz
 from epagcl.data.readers import read_graph
 from epagcl.data.writers import write_embeddings
@@ -59,7 +59,7 @@ def rows(data: Data) -> dict:
 
 def said(caplog) -> list[str]:
     """What was logged, without the note on direction that a list with each edge once always brings."""
-    return [text for record in caplog.records if "made undirected" not in (text := record.getMessage())]
+    return [text for record in caplog.records if "in both directions" not in (text := record.getMessage())]
 
 
 # ---- Edges
@@ -214,6 +214,20 @@ def test_other_ids_take_rows_by_first_appearance_and_it_is_said(edges, ids, file
     ]
 
 
+def test_ids_from_one_to_the_number_of_rows_are_counted_from_one(files, caplog):
+    data = read_graph(**files(edges=("e.csv", "3,1\n1,2\n"), features=("x.npy", np.array(X))))
+    assert rows(data) == {1: [1, 2], 2: [3, 4], 3: [5, 6]}
+    assert pairs(data) == {(1, 2), (1, 3)}
+    assert said(caplog) == [
+        "x.npy: has no ids; its rows were given to the nodes by number, since e.csv counts from 1 "
+        "(row 0 = 1, row 1 = 2, row 2 = 3); say otherwise with --nodes"
+    ]
+    caplog.clear()
+    names = files(edges=("e.csv", "3,1\n1,2\n"), features=("x.npy", np.array(X)), nodes=("n.txt", "3\n1\n2\n"))
+    assert rows(read_graph(**names)) == {3: [1, 2], 1: [3, 4], 2: [5, 6]}
+    assert said(caplog) == []
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -286,6 +300,104 @@ def test_further_columns_of_labels_are_said(files, caplog):
     data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", FEATURES), labels=labels))
     assert data.y.tolist() == [0, 1, -1]
     assert said(caplog) == ["l.csv: labels are read from column 'label'; ignored: column 'year'"]
+
+
+# ---- Without features
+
+
+@pytest.mark.parametrize(
+    ("edges", "others", "ids", "y"),
+    [
+        ("b,a\na,c\n", {}, ["b", "a", "c"], None),
+        ("30,10\n10,20\n", {}, [30, 10, 20], None),
+        ("2,0\n0,1\n", {}, [0, 1, 2], None),
+        ("3,1\n1,2\n", {}, [3, 1, 2], None),
+        ("b,a\na,c\n", {"labels": ("l.csv", "id,label\nc,1\na,0\n")}, ["b", "a", "c"], [-1, 0, 1]),
+        ("b,a\na,c\n", {"labels": ("l.csv", "id,label\nc,1\nlone,0\n")}, ["b", "a", "c", "lone"], [-1, -1, 1, 0]),
+        ("3,0\n0,1\n", {"labels": ("l.csv", "id,label\n2,1\n1,0\n")}, [0, 1, 2, 3], [-1, 0, 1, -1]),
+        ("5,0\n0,1\n", {"labels": ("l.csv", "id,label\nx,1\n0,0\n")}, ["5", "0", "1", "x"], [-1, 0, -1, 1]),
+        ("3,0\n0,1\n", {"labels": ("l.npy", np.array([0, 1, 1, 0, 1]))}, [0, 1, 2, 3, 4], [0, 1, 1, 0, 1]),
+        ("3,1\n1,2\n", {"labels": ("l.txt", "0\n1\n2\n")}, [1, 2, 3], [0, 1, 2]),
+        ("b,a\na,c\n", {"labels": ("l.txt", "0\n1\n2\n")}, ["b", "a", "c"], [0, 1, 2]),
+        ("b,a\na,c\n", {"nodes": ("n.txt", "z\na\n")}, ["z", "a", "b", "c"], None),
+        ("2,0\n0,1\n", {"nodes": ("n.txt", "1\n0\n2\n")}, [1, 0, 2], None),
+        (
+            "b,a\na,c\n",
+            {"nodes": ("n.txt", "c\nb\na\n"), "labels": ("l.npy", np.array([0, 1, 2]))},
+            ["c", "b", "a"],
+            [0, 1, 2],
+        ),
+    ],
+)
+def test_without_features_the_nodes_are_all_ids(edges, others, ids, y, files):
+    data = read_graph(**files(edges=("e.csv", edges), **others), need_features=False)
+    assert "x" not in data
+    assert data.node_ids.tolist() == ids
+    assert data.num_nodes == len(ids)
+    assert {frozenset(map(str, pair)) for pair in pairs(data)} == {frozenset(row.split(",")) for row in edges.split()}
+    assert (None if data.y is None else data.y.tolist()) == y
+
+
+def test_features_that_are_given_are_read_where_none_are_needed(files):
+    data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", FEATURES)), need_features=False)
+    assert data.x.tolist() == X
+
+
+def test_labelled_nodes_without_edges_are_said(files, caplog):
+    names = files(edges=("e.csv", EDGES), labels=("l.csv", "id,label\nx,0\np,1\nq,1\n"))
+    read_graph(**names, need_features=False)
+    assert said(caplog) == ["l.csv: 2 nodes without edges (p, q) added to those of e.csv"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"labels": ("l.csv", "id,label\np,0\nq,1\n")},
+            "l.csv: line 2: 2 ids not in the graph (p, q); use the ids of e.csv",
+        ),
+        (
+            {"labels": ("l.csv", "who,what\nx,a\ny,b\n")},
+            "l.csv: line 1: 1 id not in the graph (who); if line 1 is a header, call its columns id and label",
+        ),
+        (
+            {"labels": ("l.txt", "0\n1\n")},
+            "l.txt: 2 rows for 3 distinct nodes in e.csv; give the ids of the rows with --nodes",
+        ),
+        (
+            {"labels": ("l.txt", "0\n1\n2\n"), "nodes": ("n.txt", "x\nw\n")},
+            "l.txt: 3 labels for 4 nodes; give one per node",
+        ),
+    ],
+)
+def test_without_features_mistaken(parts, message, files):
+    assert fails(files(edges=("e.csv", EDGES), **parts) | {"need_features": False}) == message
+
+
+@pytest.mark.parametrize(
+    ("labels", "doubt"), [("id,label\nx,0\ny,1\n", True), ("id,label\nx,0\npaper,1\n", False), (None, True)]
+)
+def test_a_header_that_was_not_seen_is_doubted(labels, doubt, files, caplog):
+    names = files(edges=("e.csv", "paper,cites\nx,y\ny,z\n"), **({"labels": ("l.csv", labels)} if labels else {}))
+    assert read_graph(**names, need_features=False).num_nodes == 5
+    message = "e.csv: line 1 (paper, cites) is read as an edge; if it is a header, call its columns source and target"
+    assert said(caplog) == [message] * doubt
+
+
+def test_whole_files_without_features(tmp_path):
+    data = whole()
+    del data.x
+    write_npz(data, tmp_path / "g.npz")
+    torch.save(data.to_dict(), tmp_path / "g.pt")
+    for name in ("g.npz", "g.pt"):
+        with pytest.raises(InputError, match=rf"^{name}: no node features; give a table"):
+            read_graph(tmp_path / name)
+        again = read_graph(tmp_path / name, need_features=False)
+        assert "x" not in again
+        assert again.num_nodes == 3
+        assert again.y.tolist() == [0, 1, 0]
+    torch.save({"edge_index": data.edge_index}, tmp_path / "g.pt")
+    assert read_graph(tmp_path / "g.pt", need_features=False).num_nodes == 3
 
 
 # ---- One file
@@ -445,12 +557,12 @@ def test_edges_mistaken(name, content, message, files):
         (
             "f.csv",
             "id,a,b\nx,1,2\ny,NaN,\nz,5,inf\n",
-            "f.csv: line 3, column 'a': missing, NaN or infinite (3 such values); fill or drop",
+            "f.csv: 3 missing, NaN or infinite feature values, the first in line 3, column 'a'; fill or drop them",
         ),
         (
             "f.csv",
             "id,a\nx,1\ny,1e39\nz,2\n",
-            "f.csv: line 3, column 'a': missing, NaN or infinite (1 such value); fill or drop",
+            "f.csv: 1 missing, NaN or infinite feature value, the first in line 3, column 'a'; fill or drop them",
         ),
         (
             "f.csv",
@@ -471,12 +583,14 @@ def test_edges_mistaken(name, content, message, files):
         (
             "f.npy",
             np.array([[1, 2], [np.nan, np.inf], [5, 6]]),
-            "f.npy: row 1, column 0 (counted from 0): NaN or infinite (2 such values); fill or drop",
+            "f.npy: 2 missing, NaN or infinite feature values, the first in row 1, column 0 (counted from 0); "
+            "fill or drop them",
         ),
         (
             "f.npz",
             scipy.sparse.csr_array([[0, 1], [0, 0], [0, np.nan]]),
-            "f.npz: row 2, column 1 (counted from 0): NaN or infinite (1 such value); fill or drop",
+            "f.npz: 1 missing, NaN or infinite feature value, the first in row 2, column 1 (counted from 0); "
+            "fill or drop them",
         ),
         ("f.npz", "junk", "f.npz: holds Python objects or is no NumPy file; save a plain array with np.save(path, x)"),
         (
@@ -560,6 +674,7 @@ def test_nodes_beside_a_table_with_ids(files):
         ),
         ("l.txt", "0\n1\n", "l.txt: 2 labels for 3 nodes; give one per node"),
         ("l.npy", np.zeros(4), "l.npy: 4 labels for 3 nodes; give one per node"),
+        ("l.npy", np.array(3), "l.npy: 1 label for 3 nodes; give one per node"),
         ("l.npy", np.zeros((3, 2)), "l.npy: labels have shape (3, 2); give one per node"),
         ("l.txt", "0\n-3\n1\n", "l.txt: label -3; give class numbers 0, 1, ... (−1 for none) or names"),
         ("l.txt", "0\n0.5\n1\n", "l.txt: labels are not whole numbers; give class numbers 0, 1, ... or names"),
@@ -574,12 +689,14 @@ def test_labels_mistaken(name, content, message, files):
 def test_arguments_mistaken(files, tmp_path):
     names = files(edges=("e.csv", EDGES), features=("f.csv", FEATURES))
     assert fails({}) == "no graph given; give a .npz or .pt file, or --edges and --features"
+    assert fails({"need_features": False}) == "no graph given; give a .npz or .pt file, or --edges"
     assert fails({"edges": "e.csv"}) == ("e.csv: no node features; give a table with one row per node (--features)")
     assert fails({"path": "g.npz", **names}) == ("g.npz: a graph file stands alone; leave out --edges, --features")
     assert fails({"path": "g.npz"}) == "g.npz: no such file; check the name"
     assert fails(names | {"edges": "nowhere/e.csv"}) == "nowhere/e.csv: no such file; check the name"
     assert fails({"path": tmp_path}) == f"{tmp_path}: is a folder; give a file"
     assert fails({"path": "e.csv"}) == ("e.csv: a table is no whole graph; give it as --edges, with --features")
+    assert fails({"path": "e.csv", "need_features": False}) == "e.csv: a table is no whole graph; give it as --edges"
     (tmp_path / "g.json").write_text("{}")
     assert fails({"path": "g.json"}) == "g.json: cannot read .json; give .npz or .pt, or --edges"
 
@@ -591,12 +708,26 @@ def test_broken_parquet(files):
 
 def test_missing_pyarrow_names_the_extra(files, monkeypatch):
     names = files(edges=("e.parquet", pd.DataFrame({"u": ["x"], "v": ["y"]})), features=("f.csv", FEATURES))
-    monkeypatch.setattr(readers.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"^reading Parquet needs pyarrow: pip install 'epagcl\[parquet\]'$"):
         read_graph(**names)
 
 
 # ---- Whole ways
+
+
+@pytest.mark.parametrize("ids", [["x", "é", "10"], [30, 10, 20]])
+def test_ids_and_names_survive_a_file_of_the_project(ids, files):
+    table = "id,a\n" + "".join(f"{node},{k}\n" for k, node in enumerate(ids))
+    labels = f"id,label\n{ids[2]},cs\n{ids[0]},bio\n"
+    edges = f"{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n"
+    data = read_graph(**files(edges=("e.csv", edges), features=("f.csv", table), labels=("l.csv", labels)))
+    write_npz(data, "g.npz")
+    again = read_graph("g.npz")
+    assert again.node_ids.dtype == data.node_ids.dtype
+    assert again.node_ids.tolist() == ids
+    assert again.label_names == ["bio", "cs"]
+    assert rows(again) == rows(data)
 
 
 def test_ids_survive_clone_to_and_check(files):

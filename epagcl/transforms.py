@@ -1,0 +1,78 @@
+"""The augmentation alone, as transforms of PyTorch Geometric: compose them with others, feed any encoder."""
+
+import copy
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from epagcl.data.check import both_directions
+from epagcl.sparse import SparseMatrix
+from epagcl.views import EdgeProbabilities, ViewSampler, edge_probabilities, feature_mask
+
+
+class EdgePerturbation(BaseTransform):
+    """Drops and adds edges with the probabilities of Algorithm 1 and Eq. 7; every call draws another view.
+
+    The k-th call draws view k of the seed, so a fresh transform repeats the same sequence. Probabilities are computed
+    once for each ``edge_index``. Edge attributes are dropped, since added edges have none.
+
+    Args:
+        p_drop: mean probability that an edge is dropped.
+        p_add: mean probability that a candidate is added; 0 drops only.
+        drop: ``"eq7"``, ``"text"`` or ``"uniform"``, see :meth:`epagcl.views.EdgeWeights.probabilities`.
+        add: ``"eq7"`` or ``"uniform"``.
+        seed: of the views.
+    """
+
+    def __init__(self, p_drop: float = 0.3, p_add: float = 0.05, *, drop: str = "eq7", add: str = "eq7", seed: int = 0):
+        self.p_drop, self.p_add, self.drop, self.add, self.seed = p_drop, p_add, drop, add, seed
+        self._calls = 0
+        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+    def probabilities(self, data: Data) -> EdgeProbabilities:
+        """What each pair's chances are in ``data``."""
+        options = {"drop": self.drop, "add": self.add, "seed": self.seed}
+        return edge_probabilities(data.edge_index, data.num_nodes, self.p_drop, self.p_add, **options)
+
+    def forward(self, data: Data) -> Data:
+        """A view of ``data``: a shallow copy with another ``edge_index`` (both directions, sorted)."""
+        if data.edge_index not in self._known:
+            self._known[data.edge_index] = ViewSampler(self.probabilities(data), data.num_nodes, seed=self.seed, view=0)
+        pairs = self._known[data.edge_index].pairs(self._calls)
+        self._calls += 1
+        view = copy.copy(data)
+        for key in ("edge_attr", "edge_weight"):
+            if key in view:
+                del view[key]
+        view.edge_index = both_directions(pairs, data.num_nodes)
+        return view
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p_drop={self.p_drop}, p_add={self.p_add}, drop={self.drop!r}, add={self.add!r})"
+
+
+class FeatureMask(BaseTransform):
+    """Hides whole feature columns, each with probability ``p``, for all nodes alike; every call draws another mask."""
+
+    def __init__(self, p: float = 0.1, *, seed: int = 0):
+        self.p, self.seed = p, seed
+        self._calls = 0
+
+    def forward(self, data: Data) -> Data:
+        """A shallow copy of ``data`` with hidden columns set to 0."""
+        mask = feature_mask(data.x.shape[1], self.p, seed=self.seed, epoch=self._calls, view=0, device=data.x.device)
+        self._calls += 1
+        view = copy.copy(data)
+        if mask is None:
+            return view
+        if data.x.layout == torch.strided:
+            view.x = data.x * mask
+        else:
+            x = SparseMatrix.from_torch(data.x)
+            view.x = SparseMatrix(x.rowptr, x.col, x.value * mask[x.col], x.shape).csr
+        return view
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p={self.p})"

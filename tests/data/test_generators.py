@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+import epagcl
+from epagcl.data import block_model, check
+from epagcl.data.generators import demo
+from epagcl.epr import error_passing_rate
+from epagcl.errors import InputError
+from epagcl.evaluation import linear_evaluation
+
+
+def checksum(t: torch.Tensor) -> int:
+    return int((t.flatten() * (torch.arange(t.numel()) % 9973 + 1)).sum())
+
+
+def test_demo_is_the_same_graph_everywhere():
+    data = demo()
+    assert (data.num_nodes, data.edge_index.shape[1] // 2, data.x.shape[1], int(data.y.max()) + 1) == (
+        2700,
+        5016,
+        1400,
+        7,
+    )
+    assert checksum(data.edge_index) == 152949031045
+    assert checksum(data.x.col_indices()) == 56466454042
+
+
+def test_output_is_already_checked():
+    data = block_model(500, seed=2)
+    again = check(data)
+    assert torch.equal(again.edge_index, data.edge_index)
+    assert torch.equal(again.x.to_dense(), data.x.to_dense())
+    assert set(data.x.values().tolist()) == {1.0}
+
+
+@pytest.mark.parametrize("homophily", [0.2, 0.5, 0.9])
+def test_homophily_and_degree_are_what_was_asked(homophily):
+    data = block_model(20_000, homophily=homophily, average_degree=8, seed=1)
+    same = (data.y[data.edge_index[0]] == data.y[data.edge_index[1]]).double().mean()
+    assert same.item() == pytest.approx(homophily, abs=0.03)
+    assert data.edge_index.shape[1] / data.num_nodes == pytest.approx(8, rel=0.06)
+
+
+def test_degrees_have_a_heavy_tail_that_the_exponent_sets():
+    def share_of_top_percent(exponent):
+        data = block_model(20_000, degree_exponent=exponent, average_degree=10, seed=0)
+        d = torch.bincount(data.edge_index[0], minlength=20_000).sort(descending=True).values
+        return (d[:200].sum() / d.sum()).item()
+
+    assert share_of_top_percent(2.2) > 1.5 * share_of_top_percent(3.5)
+    assert share_of_top_percent(2.5) > 0.05  # of a Poisson graph: 0.02
+
+
+def test_words_tell_the_class_as_much_as_asked():
+    informative, blind = (block_model(1500, topic_share=share, seed=0) for share in (0.5, 0.0))
+    assert linear_evaluation(informative.x, informative.y, runs=1).mean > 0.95
+    assert linear_evaluation(blind.x, blind.y, runs=1).mean < 0.25
+
+
+def test_seeds_differ_and_repeat():
+    a, b, c = block_model(300, seed=1), block_model(300, seed=1), block_model(300, seed=2)
+    assert torch.equal(a.edge_index, b.edge_index)
+    assert not torch.equal(a.edge_index, c.edge_index)
+
+
+def test_wrong_sizes_name_the_fix():
+    with pytest.raises(InputError, match="at least 2 classes"):
+        block_model(3, num_classes=2)
+    with pytest.raises(InputError, match="degree_exponent"):
+        block_model(100, degree_exponent=1.5)
+    with pytest.raises(InputError, match="topic_words"):
+        block_model(100, num_features=10, topic_words=20)
+
+
+def test_on_demo_raw_features_lose_to_the_untrained_encoder_and_that_to_training():
+    data = epagcl.load("demo")
+    raw = linear_evaluation(data.x, data.y).mean
+    untrained = linear_evaluation(epagcl.EPAGCL(epochs=0, device="cpu").fit_embed(data), data.y).mean
+    trained = linear_evaluation(epagcl.EPAGCL(epochs=20, device="cpu").fit_embed(data), data.y).mean
+    assert untrained > raw + 0.05
+    assert trained > untrained + 0.05
+    assert 0.1 < error_passing_rate(data.edge_index, data.y) < 0.3

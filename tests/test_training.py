@@ -1,0 +1,163 @@
+import csv
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from epagcl import EPAGCL, training
+from epagcl.data import block_model
+from epagcl.errors import InputError, TrainingError
+from epagcl.training import resolve_device, write_history
+
+SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
+
+
+class Stop(Exception):
+    """Stands for a kill between two epochs."""
+
+
+def stop_at(epoch):
+    def callback(row):
+        if row["epoch"] == epoch:
+            raise Stop
+
+    return callback
+
+
+def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    whole = EPAGCL(epochs=9, **SMALL).fit(small_graph)
+    with pytest.raises(Stop):
+        EPAGCL(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(4))
+    resumed = EPAGCL(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+    assert torch.equal(resumed.embed(small_graph), whole.embed(small_graph))
+    assert [row["loss"] for row in resumed.history_] == [row["loss"] for row in whole.history_]
+    assert [row["epoch"] for row in resumed.history_] == list(range(1, 10))
+    seconds = [row["seconds"] for row in resumed.history_]
+    assert seconds == sorted(seconds)
+    assert list(tmp_path.iterdir()) == [checkpoint]  # nothing half-written beside it
+
+
+def test_resume_without_checkpoint_starts_anew(tmp_path, small_graph):
+    model = EPAGCL(epochs=2, **SMALL).fit(small_graph, checkpoint=tmp_path / "none", resume=True)
+    assert len(model.history_) == 2
+
+
+def test_resume_with_other_settings_is_refused(tmp_path, small_graph, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    checkpoint = tmp_path / "c.safetensors"
+    with pytest.raises(Stop):
+        EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
+    with pytest.raises(InputError, match=r"was made with p_add=0.05, now p_add=0.2"):
+        EPAGCL(epochs=5, p_add=0.2, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+
+
+def test_a_killed_process_resumes_to_the_same_embeddings(tmp_path):
+    command = [sys.executable, "-m", "epagcl", "train", "demo", "--epochs", "14", "--hidden", "64", "--device", "cpu"]
+    command += ["--dim", "32", "--projection", "32"]
+    command += ["--runs", "1", "--quiet"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, env=env)
+    env["EPAGCL_CHECKPOINT_SECONDS"] = "0"
+    process = subprocess.Popen([*command, "--out", str(tmp_path / "killed")], env=env)
+    checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
+    deadline = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not (tmp_path / "killed" / "embeddings.npy").exists()
+    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], check=True, env=env)
+    whole, resumed = (np.load(tmp_path / name / "embeddings.npy") for name in ("whole", "killed"))
+    assert np.array_equal(whole, resumed)
+    assert not checkpoint.exists()
+
+
+def test_a_loss_that_is_no_number_stops_with_advice(small_graph, monkeypatch):
+    monkeypatch.setattr(EPAGCL, "loss", lambda self, network, *_: network.head[0].weight.sum() * float("nan"))
+    with pytest.raises(TrainingError, match=r"the loss is nan at epoch 1; lower lr \(now 0.001\)"):
+        EPAGCL(epochs=3, **SMALL).fit(small_graph)
+
+
+def test_a_collapsed_embedding_is_said(small_graph, monkeypatch, caplog):
+    monkeypatch.setattr(EPAGCL, "represent", lambda self, network, graph: torch.ones(60, 16))
+    with caplog.at_level(logging.WARNING, logger="epagcl"):
+        EPAGCL(epochs=1, **SMALL).fit(small_graph)
+    assert "epoch 1: the embedding has collapsed (effective rank 1.00): lower lr" in caplog.text
+
+
+def test_a_healthy_run_says_nothing(small_graph, caplog):
+    EPAGCL(epochs=1, **SMALL).fit(small_graph)
+    assert caplog.text == ""
+
+
+def test_adam_is_torchs(small_graph):
+    """The loop against five lines written out."""
+    from epagcl.data import check
+    from epagcl.data.graph import Graph
+
+    method = EPAGCL(epochs=3, lr=0.01, weight_decay=0.1, **SMALL)
+    model = method.fit(small_graph)
+    graph = Graph.from_data(check(small_graph))
+    network, prepared = method._initial_network(), method.prepare(graph)
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01, weight_decay=0.1, fused=True)
+    for epoch in range(3):
+        optimiser.zero_grad()
+        method.loss(network, graph, prepared, epoch).backward()
+        optimiser.step()
+    for a, b in zip(network.parameters(), model.network_.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_untrained(small_graph):
+    model = EPAGCL(epochs=0, **SMALL).fit(small_graph)
+    assert model.history_ == []
+
+
+def test_history_file(tmp_path, small_graph):
+    model = EPAGCL(epochs=3, **SMALL).fit(small_graph)
+    write_history(model.history_, tmp_path / "history.csv")
+    with open(tmp_path / "history.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    assert float(rows[2]["loss"]) == model.history_[2]["loss"]
+    assert rows[0]["effective_rank"] == ""
+    assert float(rows[2]["effective_rank"]) > 1
+
+
+def test_devices():
+    assert resolve_device("cpu").type == "cpu"
+    assert resolve_device("auto").type in ("cpu", "cuda", "mps")
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="device='cuda' is not available here; use auto or cpu"):
+            resolve_device("cuda")
+
+
+def test_memory_of_training_is_linear(monkeypatch):
+    """No tensor of a training step is larger than its tiles and its parameters-by-nodes arrays."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    class Largest(TorchDispatchMode):
+        numel = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            for t in tree_flatten(out)[0]:
+                if isinstance(t, torch.Tensor) and t.layout == torch.strided:
+                    self.numel = max(self.numel, t.untyped_storage().nbytes() // 4)
+            return out
+
+    n = 3000
+    data = block_model(n, seed=0)
+    with Largest() as largest:
+        EPAGCL(epochs=1, **SMALL).fit(data)
+    assert largest.numel < n * n / 8
