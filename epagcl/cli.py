@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from epagcl.errors import InputError, MissingExtra, TrainingError
 
@@ -31,7 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-ANY_SETTING = {"allow_extra_args": True, "ignore_unknown_options": True}
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
@@ -46,7 +46,30 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summ
 AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 
 
-@app.command(context_settings=ANY_SETTING, epilog=SETTINGS_HELP)
+class WithSettings(typer.core.TyperCommand):
+    """A command that takes every setting of a method as an option, whichever the method is: ``--p-add 0.1``.
+
+    What it does not know it lays aside in the context, each with its value; :func:`_options` reads them later.
+    """
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """Take out the settings, then parse the rest."""
+        known = {
+            "--help",
+            *(option for parameter in self.params for option in parameter.opts + parameter.secondary_opts),
+        }
+        rest, settings = [], ctx.meta.setdefault("settings", [])
+        words = iter(args)
+        for word in words:
+            flag, equals, value = word.partition("=")
+            if not word.startswith("--") or flag in known:
+                rest.append(word)
+            else:
+                settings.append((flag, value if equals else next(words, None)))
+        return super().parse_args(ctx, rest)
+
+
+@app.command(cls=WithSettings, epilog=SETTINGS_HELP)
 def train(
     context: typer.Context,
     graph: Graph = None,
@@ -74,6 +97,7 @@ def train(
     from epagcl.evaluation import PROTOCOLS
     from epagcl.runs import Plan, claim, published_splits, run, run_seeds
 
+    console = _console(quiet)
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
@@ -85,7 +109,6 @@ def train(
     models = [_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite)
-    console = _console(quiet)
     plan = Plan(protocol, runs, references)
     shared = {"name": name, "source": source}
     with _interruptible(context, folder):
@@ -101,7 +124,7 @@ def train(
         _show_metrics(metrics, folder, type(models[0]).title)
 
 
-@app.command(context_settings=ANY_SETTING, epilog=SETTINGS_HELP)
+@app.command(cls=WithSettings, epilog=SETTINGS_HELP)
 def embed(
     context: typer.Context,
     graph: Graph = None,
@@ -126,14 +149,14 @@ def embed(
     from epagcl.methods import load_model
     from epagcl.runs import claim
 
+    console = _console(quiet)
     check_output(out)
     if save is not None:
         claim(save)
     name, graph_data, _ = _graph(graph, data, edges=edges, features=features, nodes=nodes)
     settings = _settings(context, name, method, config)
-    console = _console(quiet)
     if model is not None:
-        if not set(settings) <= {"device"} and context.args:
+        if any(flag != "--device" for flag, _ in context.meta["settings"]):
             raise InputError("--model is trained already; leave out its settings (only --device can be given)")
         trained = load_model(model, settings.get("device", "auto"))
     else:
@@ -304,16 +327,12 @@ def _settings(context: typer.Context, graph: str, method: str, config: Path | No
 
 
 def _options(context: typer.Context, cls: "type[Method]") -> dict[str, Any]:
-    """Settings among the extra arguments: ``--p-add 0.1`` or ``--p-add=0.1``."""
+    """The settings that :class:`WithSettings` laid aside, as values."""
     import difflib
 
     types = {field.name: field.type for field in cls.setting_fields()}
     values: dict[str, Any] = {}
-    arguments = iter(context.args)
-    for argument in arguments:
-        if not argument.startswith("--"):
-            raise InputError(f"unexpected {argument!r}; an option begins with --")
-        flag, equals, text = argument.partition("=")
+    for flag, text in context.meta["settings"]:
         key = flag[2:].replace("-", "_")
         if key not in types:
             known = [f"--{name.replace('_', '-')}" for name in types]
@@ -321,7 +340,6 @@ def _options(context: typer.Context, cls: "type[Method]") -> dict[str, Any]:
             close = difflib.get_close_matches(flag, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {cls.name}` lists the settings"
             raise InputError(f"no option {flag}; {hint}")
-        text = text if equals else next(arguments, None)
         if text is None:
             raise InputError(f"{flag} needs a value")
         values[key] = _parse(flag, text, types[key])
@@ -362,8 +380,10 @@ def _interruptible(context: typer.Context, folder: Path) -> Iterator[None]:
 
 
 def _console(quiet: bool) -> "Console":
+    """Where progress goes; quiet silences it and the notes, not the warnings."""
     from rich.console import Console
 
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     return Console(stderr=True, quiet=quiet)
 
 

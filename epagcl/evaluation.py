@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -40,6 +40,11 @@ STRICT = Rule(decays=(1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), steps=300, every
 PAPER = Rule(decays=(0.0,), steps=3000, every=1, rescale=False, random_start=True)
 
 
+def spread(runs: list[float]) -> dict[str, Any]:
+    """Runs with their mean and standard deviation (of a sample; 0 for one run)."""
+    return {"mean": fmean(runs), "std": stdev(runs) if len(runs) > 1 else 0.0, "runs": runs}
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Test scores of one embedding, a number per run; all between 0 and 1.
@@ -61,12 +66,12 @@ class Evaluation:
     @property
     def mean(self) -> float:
         """Mean accuracy."""
-        return fmean(self.runs)
+        return spread(self.runs)["mean"]
 
     @property
     def std(self) -> float:
         """Standard deviation of the accuracy over runs (of a sample; 0 for one run)."""
-        return stdev(self.runs) if len(self.runs) > 1 else 0.0
+        return spread(self.runs)["std"]
 
     @property
     def micro_f1(self) -> list[float]:
@@ -78,8 +83,8 @@ class Evaluation:
         return {
             "protocol": self.protocol,
             "split": self.split,
-            "accuracy": {"mean": self.mean, "std": self.std, "runs": self.runs},
-            "macro_f1": {"mean": fmean(self.macro_f1), "std": pstdev(self.macro_f1), "runs": self.macro_f1},
+            "accuracy": spread(self.runs),
+            "macro_f1": spread(self.macro_f1),
             "chosen": self.chosen,
         }
 
@@ -112,6 +117,8 @@ def linear_evaluation(
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     y = torch.as_tensor(y)
+    if z.dim() == 2 and z.shape[0] != y.shape[0]:
+        raise InputError(f"{z.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
     words = "as given"
     if splits is None:
         if protocol == "public":

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from epagcl.data.splits import Split, geom_splits, public_splits
 from epagcl.data.writers import write_embeddings
 from epagcl.epr import error_passing_rate
 from epagcl.errors import InputError
-from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation
+from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, spread
 from epagcl.files import atomic_path
 from epagcl.methods.base import Method
 from epagcl.training import Callback, resolve_device, write_history
@@ -164,8 +164,7 @@ def evaluate(
     splits = published_splits(data) if plan.protocol == "public" else None
     scores = linear_evaluation(z, y, plan.protocol, plan.runs, seed, splits).to_dict()
     if companions:
-        runs = knn_accuracy(z, y, plan.runs, seed, splits)
-        scores["knn_accuracy"] = {"mean": fmean(runs), "std": stdev(runs) if len(runs) > 1 else 0.0, "runs": runs}
+        scores["knn_accuracy"] = spread(knn_accuracy(z, y, plan.runs, seed, splits))
         scores["clustering"] = clustering(z, y, seed)
     return scores
 
@@ -192,8 +191,7 @@ def merge(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         merged["split"] = " | ".join(result["split"] for result in results)
     for key in ("accuracy", "macro_f1", "knn_accuracy"):
         if key in results[0]:
-            runs = [value for result in results for value in result[key]["runs"]]
-            merged[key] = {"mean": fmean(runs), "std": stdev(runs) if len(runs) > 1 else 0.0, "runs": runs}
+            merged[key] = spread([value for result in results for value in result[key]["runs"]])
     if "clustering" in results[0]:
         merged["clustering"] = {
             key: fmean(result["clustering"][key] for result in results) for key in results[0]["clustering"]

@@ -38,9 +38,11 @@ def run_figures(folder: Path, history: list[Row], z: Tensor, y: Tensor | None, t
     points = principal_components(z.cpu(), 2)
     # Nodes in random order of drawing, so that no class covers another.
     order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))
-    colour = None if y is None else y.cpu()[order]
     size = max(0.5, min(12.0, 30_000 / len(points)))
-    axes.scatter(*points[order].T, c=colour, cmap="tab10" if y is None or y.max() < 10 else "tab20", s=size, lw=0)
+    style = {"color": "#2b6cb0"}
+    if y is not None:
+        style = {"c": y.cpu()[order], "cmap": "tab10" if y.max() < 10 else "tab20"}
+    axes.scatter(*points[order].T, s=size, lw=0, **style)
     axes.set(xticks=[], yticks=[], xlabel="first principal component", ylabel="second", title=title)
     _save(figure, folder / "embedding.png")
 

@@ -1,0 +1,272 @@
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import epagcl
+from epagcl import cli
+from epagcl.data import block_model, write_npz
+
+FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu"]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["epagcl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out = capsys.readouterr()
+        return exit_.value.code, out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A small graph as a string-id edge list, features and labels."""
+    data = block_model(120, num_classes=3, num_features=30, topic_words=10, words_per_node=6, seed=1)
+    ids = np.array([f"user-{k:03d}" for k in range(120)])
+    row, col = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    pd.DataFrame({"source": ids[row], "target": ids[col]}).to_csv(tmp_path / "e.csv", index=False)
+    table = pd.DataFrame(data.x.to_dense().numpy()).add_prefix("w")
+    table.insert(0, "id", ids)
+    table.to_csv(tmp_path / "f.csv", index=False)
+    pd.DataFrame({"id": ids, "label": np.array(["red", "green", "blue"])[data.y]}).to_csv(
+        tmp_path / "l.csv", index=False
+    )
+    np.save(tmp_path / "f.npy", data.x.to_dense().numpy())
+    (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
+    return tmp_path
+
+
+def test_train_a_named_graph(run, tmp_path):
+    code, out, err = run("train", "demo", *FAST, "--references", "--runs", 2)
+    assert code == 0
+    assert re.search(r"raw features +\d\d\.\d\d ± \d", out)
+    assert re.search(r"untrained encoder +\d\d\.\d\d ± \d", out)
+    assert re.search(r"EPAGCL +\d\d\.\d\d ± \d", out)
+    assert "EPR: 0.194 per node" in out
+    assert "protocol strict, random 10/10/80, seeds 0–1, 2 runs, measured here" in out
+    assert "run folder: runs/demo-epagcl" in out
+    assert (tmp_path / "runs" / "demo-epagcl" / "model.safetensors").exists()
+    assert "Traceback" not in err
+
+
+def test_train_json_is_json_alone(run):
+    code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", "--out", "r")
+    assert code == 0
+    result = json.loads(out)
+    assert result["folder"] == "r"
+    assert result["method"]["epochs"] == 2
+    assert len(result["evaluation"]["accuracy"]["runs"]) == 1
+
+
+def test_recipe_config_and_options_rise_in_rank(run, tmp_path, caplog):
+    (tmp_path / "c.toml").write_text('[method]\nname = "epagcl"\nlr = 0.005\ntemperature = 0.7\n')
+    code, out, _ = run("train", "demo", *FAST, "--config", "c.toml", "--temperature=0.9", "--runs", 1, "--json")
+    assert code == 0
+    settings = json.loads(out)["method"]
+    assert (settings["lr"], settings["temperature"], settings["p_drop_2"]) == (0.005, 0.9, 0.3)
+    assert "recipe for demo: our settings" in caplog.messages
+
+
+def test_seeds(run, tmp_path):
+    code, out, _ = run("train", "demo", *FAST, "--seeds", 2, "--seed", 5, "--json", "--out", "r")
+    assert code == 0
+    assert json.loads(out)["seeds"] == [5, 6]
+    assert (tmp_path / "r" / "seed-6" / "embeddings.npy").exists()
+
+
+def test_folder_that_is_taken_and_overwrite_and_resume(run):
+    assert run("train", "demo", *FAST, "--runs", 1, "--quiet")[0] == 0
+    code, _, err = run("train", "demo", *FAST, "--quiet")
+    assert code == 2
+    assert "already there; give another --out, --resume to continue it, or --overwrite" in err
+    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--resume")[0] == 0
+    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--overwrite")[0] == 0
+
+
+def test_quiet_is_silent(run, caplog):
+    assert run("train", "demo", *FAST, "--runs", 1, "--quiet") == (0, "", "")
+    assert caplog.messages == []
+
+
+def test_train_on_own_files_and_on_a_file(run, files):
+    code, out, _ = run(
+        "train", "--edges", "e.csv", "--features", "f.csv", "--labels", "l.csv", *FAST, "--json", "--runs", 1
+    )
+    assert code == 0
+    assert json.loads(out)["graph"]["classes"] == 3
+    write_npz(epagcl.load("demo"), files / "mine.npz")
+    code, out, _ = run("train", "mine.npz", *FAST, "--json", "--runs", 1)
+    assert code == 0
+    assert json.loads(out)["folder"] == "runs/mine-epagcl"
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
+def test_embed_gives_ids_back(run, files, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    code, out, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", f"z{suffix}", *FAST)
+    assert code == 0
+    assert "120 nodes × 8 dimensions" in out
+    ids = (files / "ids.txt").read_text().split()
+    if suffix == ".npy":
+        assert np.load(files / "z.npy").shape == (120, 8)
+        assert (files / "z.ids.txt").read_text().split() == ids
+    else:
+        read = pd.read_parquet if suffix == ".parquet" else pd.read_csv
+        options = {"sep": "\t"} if suffix == ".tsv" else {}
+        table = read(files / f"z{suffix}", **options)
+        assert table["id"].tolist() == ids
+        assert table.shape == (120, 9)
+
+
+def test_embed_features_without_ids(run, files):
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "f.npy", "--nodes", "ids.txt", *FAST)
+    assert code == 0
+    assert "order of first appearance" not in err
+
+
+def test_embed_with_a_trained_model(run, files):
+    run("train", "--edges", "e.csv", "--features", "f.csv", "--out", "m", *FAST, "--quiet")
+    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", "--model", "m"]
+    code, _, _ = run(*arguments, "--out", "again.npy")
+    assert code == 0
+    assert np.array_equal(np.load(files / "again.npy"), np.load(files / "m" / "embeddings.npy"))
+    code, _, err = run(*arguments, "--epochs", 3)
+    assert code == 2
+    assert "--model is trained already" in err
+
+
+def test_embed_saves_its_model(run, files):
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)
+    assert code == 0
+    data = epagcl.read_graph(edges=files / "e.csv", features=files / "f.csv")
+    z = epagcl.load_model(files / "kept", device="cpu").embed(data)
+    np.testing.assert_array_equal(z.numpy(), np.load(files / "z.npy"))
+
+
+def test_epr(run, files):
+    code, out, _ = run("epr", "demo", "--top", 3)
+    assert code == 0
+    for words in ("EPR", "per node", "homophily", "Theorem 3.3", "degree: 0 to", "Edges whose removal lowers EPR most"):
+        assert words in out
+    code, out, _ = run("epr", "--edges", "e.csv", "--labels", "l.csv", "--json", "--top", 2)
+    assert code == 0
+    assert len(json.loads(out)["most_harmful"]) == 2
+    code, _, err = run("epr", "--edges", "e.csv")
+    assert code == 2
+    assert "no labels" in err
+
+
+def test_datasets(run, tmp_path):
+    code, out, _ = run("datasets")
+    assert code == 0
+    for words in ("Cora", "2,708", "5,278", "1,433", "ogbn-arxiv", "demo", "generated", "download (PyG Planetoid)"):
+        assert words in out
+    (tmp_path / "Cora.npz").write_bytes(b"")
+    code, out, _ = run("datasets", "--data", tmp_path, "--json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert rows["Cora"]["source"].startswith("file ")
+    assert len(rows) == 16
+
+
+def test_methods(run):
+    code, out, _ = run("methods")
+    assert code == 0
+    assert "epagcl" in out
+    assert "AAAI 2025" in out
+    code, out, _ = run("methods", "epagcl", "--json")
+    settings = {row["setting"]: row for row in json.loads(out)}
+    assert settings["p_add"]["default"] == 0.05
+    assert settings["drop"]["choices"] == ["eq7", "text", "uniform"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "no graph given; name one"),
+        (["train", "coar"], "did you mean Cora?"),
+        (["train", "nothing.npz"], "nothing.npz: no such file"),
+        (["train", "demo", "--epoch", "3"], "no option --epoch; did you mean --epochs?"),
+        (["train", "demo", "--overwrit"], "did you mean --overwrite?"),
+        (["train", "demo", "--epochs"], "--epochs needs a value"),
+        (["train", "demo", "--epochs", "many"], "--epochs many: must be int"),
+        (["train", "demo", "--temperature", "0.001"], "temperature=0.001: must be at least 0.03"),
+        (["train", "demo", "--protocol", "loose"], "choose one of strict, paper, public"),
+        (["train", "demo", "--protocol", "public"], "no public split"),
+        (["train", "demo", "--method", "grce"], "no method 'grce'"),
+        (["train", "demo", "--seeds", "0"], "--seeds and --runs must be at least 1"),
+        (["train", "demo", "--config", "none.toml"], "none.toml: no such file"),
+        (["train", "demo", "--edges", "e.csv"], "demo is a named graph; leave out --edges"),
+        (["train", "demo", "stray"], "unexpected extra argument"),
+        (["train", "demo", "--resume"], "no run to resume"),
+        (["embed", "demo", "--out", "z.xlsx"], "cannot write .xlsx"),
+        (["embed", "demo", "--out", "none/z.npy"], "does not exist"),
+        (["embed", "--edges", "none.csv", "--features", "f.npy"], "none.csv: no such file"),
+        (["embed", "demo", "--model", "none"], "config.toml: no such file"),
+        (["epr", "--top", "x"], "Invalid value"),
+        (["frain"], "No such command"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(run, tmp_path, arguments, message):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("epagcl: ")
+    assert message in err
+    assert list(tmp_path.iterdir()) == []  # nothing half-written
+
+
+def test_a_nan_in_the_features_is_named(run, files):
+    x = np.load(files / "f.npy")
+    x[7, 3] = np.nan
+    np.save(files / "bad.npy", x)
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "bad.npy", "--nodes", "ids.txt", *FAST)
+    assert code == 2
+    assert "bad.npy" in err
+    assert "row 7, column 3" in err
+
+
+def test_interrupt_keeps_the_checkpoint_and_shows_how_to_go_on(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
+    code, _, err = run("train", "demo", *FAST, "--overwrite")
+    assert code == 130
+    assert f"to continue: epagcl train demo {' '.join(FAST)} --resume" in err
+    assert "Traceback" not in err
+
+
+def test_a_broken_loss_is_one_line(run, monkeypatch):
+    nan = torch.tensor(float("nan"))
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", lambda self, network, *_: network.head[0].weight.sum() * nan)
+    code, _, err = run("train", "demo", *FAST, "--quiet")
+    assert code == 1
+    assert "epagcl: the loss is nan at epoch 1; lower lr" in err
+
+
+def test_help_has_an_example_for_every_command(run):
+    for command in ("train", "embed", "epr", "datasets", "methods"):
+        code, out, _ = run(command, "--help")
+        assert code == 0
+        assert "Example: epagcl" in out.replace("\n", " ")
+
+
+def test_as_a_module():
+    result = subprocess.run([sys.executable, "-m", "epagcl", "--help"], capture_output=True, text=True)
+    assert result.returncode == 0
+    assert "Usage:" in result.stdout

@@ -1,0 +1,47 @@
+import subprocess
+import sys
+
+import pytest
+
+import epagcl
+
+
+def test_every_public_name_is_there():
+    for name in epagcl.__all__:
+        assert getattr(epagcl, name) is not None
+    assert set(epagcl.__all__) <= set(dir(epagcl))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        epagcl.nothing  # noqa: B018
+
+
+def test_methods_is_a_function_and_a_package():
+    assert epagcl.methods() == epagcl.methods.names()
+    import epagcl.methods.epagcl as module
+
+    assert module.EPAGCL is epagcl.EPAGCL
+    assert epagcl.methods() == epagcl.methods.names()
+
+
+def test_importing_the_package_or_asking_for_help_does_not_import_torch():
+    code = "import sys, epagcl, epagcl.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_contract_in_five_lines(tmp_path):
+    data = epagcl.load("demo")
+    model = epagcl.EPAGCL(epochs=1, seed=0, hidden=16, dim=8, projection=8).fit(data)
+    z = model.embed(data)
+    model.save(tmp_path / "run")
+    assert epagcl.load_model(tmp_path / "run").embed(data).equal(z)
+    p = epagcl.edge_probabilities(data.edge_index, data.num_nodes, p_drop=0.3, p_add=0.1)
+    assert p.pairs.shape[1] == p.drop.shape[0]
+    assert p.candidates.shape[1] == p.add.shape[0]
+    rate = epagcl.error_passing_rate(data.edge_index, data.y, per="node", self_loops=False, hops=1)
+    change = epagcl.epr_change(data.edge_index, data.y, p.pairs[:, :3], self_loops=False)
+    assert 0 < rate < 1
+    assert change.shape == (3,)
+    assert epagcl.info_nce(z, z, temperature=0.3) > 0
+    result = epagcl.linear_evaluation(z, data.y, protocol="strict", runs=2, seed=0)
+    assert len(result.runs) == 2
+    assert 0 < result.mean < 1
+    assert result.std >= 0

@@ -1,0 +1,115 @@
+import json
+
+import numpy as np
+import pytest
+
+from epagcl import EPAGCL
+from epagcl.config import read_config
+from epagcl.data import block_model, geom_splits, random_split
+from epagcl.errors import InputError
+from epagcl.runs import RUN_FILES, Plan, claim, describe, merge, published_splits, run, run_seeds
+
+SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return block_model(300, num_classes=3, num_features=60, topic_words=20, seed=1)
+
+
+def test_a_run_leaves_its_folder(tmp_path, data):
+    folder = tmp_path / "run"
+    metrics = run(
+        data, EPAGCL(epochs=2, **SMALL), folder, name="g", plan=Plan(references=True), source={"file": "g.npz"}
+    )
+    assert {path.name for path in folder.iterdir()} == set(RUN_FILES) - {"checkpoint.safetensors"}
+    assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
+    config = read_config(folder / "config.toml")
+    assert config["method"]["epochs"] == 2
+    assert config["data"] == {"name": "g", "file": "g.npz"}
+    assert config["evaluation"] == {"protocol": "strict", "runs": 5, "references": True}
+    assert np.load(folder / "embeddings.npy").shape == (300, 16)
+    assert len(metrics["evaluation"]["accuracy"]["runs"]) == 5
+    assert list(metrics["references"]) == ["raw features", "untrained encoder"]
+    assert metrics["evaluation"]["accuracy"]["mean"] > metrics["references"]["raw features"]["accuracy"]["mean"] - 0.3
+    for key in ("date", "hardware", "versions"):
+        assert metrics[key]
+    assert metrics["graph"]["epr_per_node"] == pytest.approx(describe(data, "g")["epr_per_node"])
+    for name in ("training.png", "embedding.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_labels_nothing_is_evaluated(tmp_path, data):
+    blind = data.clone()
+    del blind.y
+    metrics = run(blind, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+    assert "evaluation" not in metrics
+    assert metrics["graph"]["epr_per_node"] is None
+
+
+def test_a_finished_run_is_read_not_repeated(tmp_path, data, monkeypatch):
+    first = run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")
+    monkeypatch.setattr(EPAGCL, "fit", lambda *a, **k: pytest.fail("trained again"))
+    assert run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")["date"] == first["date"]
+
+
+def test_a_run_with_other_settings_is_refused(tmp_path, data):
+    run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")
+    with pytest.raises(InputError, match="was started with epochs = 1, now epochs = 2"):
+        run(data, EPAGCL(epochs=2, **SMALL), tmp_path / "run")
+
+
+def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
+    methods = [EPAGCL(epochs=1, seed=s, **SMALL) for s in (4, 5)]
+    metrics = run_seeds(data, methods, tmp_path, plan=Plan(runs=5, references=True))
+    assert metrics["seeds"] == [4, 5]
+    assert metrics["evaluation"]["split"] == "random 10/10/80, seed 4 | random 10/10/80, seed 5"
+    single = [json.loads((tmp_path / f"seed-{s}" / "metrics.json").read_text()) for s in (4, 5)]
+    assert metrics["evaluation"]["accuracy"]["runs"] == [m["evaluation"]["accuracy"]["mean"] for m in single]
+    assert set(metrics["references"]) == {"raw features", "untrained encoder"}
+
+
+def test_merge():
+    parts = [
+        {"protocol": "strict", "split": "a", "accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}} for r in (0.2, 0.4)
+    ]
+    assert merge(parts)["accuracy"] == {"mean": pytest.approx(0.3), "std": pytest.approx(0.02**0.5), "runs": [0.2, 0.4]}
+
+
+def test_claim(tmp_path):
+    claim(tmp_path / "new" / "run")
+    assert (tmp_path / "new" / "run").is_dir()
+    folder = tmp_path / "old"
+    folder.mkdir()
+    (folder / "metrics.json").write_text("{}")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "seed-3").mkdir()
+    (folder / "seed-3" / "model.safetensors").write_text("")
+    with pytest.raises(InputError, match="already there; give another --out"):
+        claim(folder)
+    claim(folder, resume=True)
+    assert (folder / "metrics.json").exists()
+    claim(folder, overwrite=True)
+    assert not (folder / "metrics.json").exists()
+    assert not (folder / "seed-3" / "model.safetensors").exists()
+    assert (folder / "notes.txt").read_text() == "mine"  # only a run's own files go
+    with pytest.raises(InputError, match="no run to resume"):
+        claim(tmp_path / "none", resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="already there"):
+        claim(tmp_path / "file")
+    with pytest.raises(InputError, match="cannot be made"):
+        claim(tmp_path / "file" / "run")
+
+
+def test_published_splits_prefers_what_the_graph_has(data):
+    import torch
+
+    graph = data.clone()
+    for part, index in vars(random_split(data.y)).items():
+        mask = torch.zeros(300, 2, dtype=torch.bool)
+        mask[index] = True
+        graph[f"geom_{part}_mask"] = mask
+    assert len(published_splits(graph)) == len(geom_splits(graph)) == 2
+    with pytest.raises(InputError, match="no public split"):
+        published_splits(data)
