@@ -3,7 +3,7 @@ from torch_geometric.nn import GCNConv
 
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCN, GCNLayer, ProjectionHead
+from epagcl.encoder import GCN, GCNLayer, PReLU, ProjectionHead
 
 
 def test_layer_equals_pyg(small_graph):
@@ -52,3 +52,12 @@ def test_sizes_and_shared_slope():
     assert [tuple(layer.weight.shape) for layer in encoder.layers] == [(10, 512), (512, 256)]
     assert encoder.activation.weight.tolist() == [0.25]
     assert [tuple(p.shape) for p in ProjectionHead(256, 64).parameters()] == [(64, 256), (64,), (256, 64), (256,)]
+
+
+def test_prelu_is_torchs():
+    ours, theirs = PReLU().double(), torch.nn.PReLU().double()
+    x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(ours(x), theirs(x))
+    assert torch.autograd.gradcheck(lambda x, _: ours(x), (x, ours.weight))
+    gradients = [torch.autograd.grad(layer(x).square().sum(), (x, layer.weight)) for layer in (ours, theirs)]
+    torch.testing.assert_close(*gradients)

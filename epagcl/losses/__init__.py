@@ -5,14 +5,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from epagcl.errors import InputError
-from epagcl.losses.batched import batched
-from epagcl.losses.dense import dense
-from epagcl.losses.tiled import tiled
+from epagcl.losses.batched import batched_loss
+from epagcl.losses.dense import dense_loss
+from epagcl.losses.tiled import tiled_loss
 
 __all__ = ["IMPLEMENTATIONS", "info_nce", "info_nce_batched"]
 
 #: name → function(z, temperature) on the stacked unit rows z = [z₁; z₂].
-IMPLEMENTATIONS = {"tiled": tiled, "dense": dense}
+IMPLEMENTATIONS = {"tiled": tiled_loss, "dense": dense_loss}
 
 # Below this, exp(s/τ) and its sums over 10⁶ rows leave float32; |s| ≤ 1 keeps everything above it in range unshifted.
 MIN_TEMPERATURE = 0.03
@@ -60,7 +60,7 @@ def info_nce_batched(z1: Tensor, z2: Tensor, temperature: float, batch_size: int
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
     unit = _stack(z1, z2).view(2, *z1.shape)
-    return batched(unit[0], unit[1], temperature, batch_size, order)
+    return batched_loss(unit[0], unit[1], temperature, batch_size, order)
 
 
 def _check(z1: Tensor, z2: Tensor, temperature: float) -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def batched(z1: Tensor, z2: Tensor, temperature: float, batch_size: int, order: Tensor) -> Tensor:
+def batched_loss(z1: Tensor, z2: Tensor, temperature: float, batch_size: int, order: Tensor) -> Tensor:
     """mean over nodes of InfoNCE inside their batch, for unit rows ``z1``, ``z2`` [N, d] cut along ``order``."""
     n = z1.shape[0]
     full = n // batch_size * batch_size

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def dense(z: Tensor, temperature: float) -> Tensor:
+def dense_loss(z: Tensor, temperature: float) -> Tensor:
     """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, for stacked unit rows ``z`` [2N, d]; memory O(N²)."""
     m = z.shape[0]
     s = z @ z.T / temperature

@@ -1,7 +1,8 @@
-"""Exact InfoNCE in plain torch: square tiles of z zᵀ, each used for its rows and its columns, none of them kept.
+"""Exact InfoNCE in plain torch: square tiles of z zᵀ, each used for its rows and its columns.
 
-Forward keeps the M row sums alone. Backward computes the tiles again. Over both, the work is that of two products of
-2M²d flops (a half forward; a half and a whole backward), where autograd on the dense formula does three and keeps M².
+Memory is O(N·d) and a constant: forward keeps the M row sums, and the tiles only as far as they fit in ``KEEP_BYTES``
+(which small graphs do); backward computes the others again. With tiles kept, forward and backward do 1.5 products of
+2M²d flops, else 2; autograd on the dense formula does 3 and keeps several M² arrays.
 """
 
 from collections.abc import Iterator
@@ -10,17 +11,23 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# A tile and its twin stay in a CPU core's second-level cache; a GPU wants tiles that fill it.
+# A tile, its twin and their operands stay in a CPU core's cache; a GPU wants tiles that fill it.
 TILE = {"cpu": 768, "cuda": 8192, "mps": 4096}
+KEEP_BYTES = 128 * 2**20
+
+Tile = tuple[slice, slice, Tensor]
 
 
-def tiled(z: Tensor, temperature: float, tile: int | None = None) -> Tensor:
+def tiled_loss(z: Tensor, temperature: float, tile: int | None = None) -> Tensor:
     """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, for stacked unit rows ``z`` [2N, d]; memory O(N·d)."""
     return _Tiled.apply(z.contiguous(), temperature, tile or TILE.get(z.device.type, 2048))
 
 
-def _tiles(z: Tensor, temperature: float, tile: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """E_ij = e^{z_i·z_j/τ} (0 where i = j) tile by tile over the upper triangle: rows, columns, E. E is overwritten."""
+def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
+    """E_ij = e^{z_i·z_j/τ} (0 where i = j) tile by tile over the upper triangle: rows, columns, E.
+
+    The caller may write to E; unless ``fresh``, the next tile takes its place.
+    """
     m = z.shape[0]
     scaled = z / temperature
     buffer = z.new_empty(min(tile, m) ** 2)
@@ -29,7 +36,7 @@ def _tiles(z: Tensor, temperature: float, tile: int) -> Iterator[tuple[slice, sl
         for j in range(i, m, tile):
             columns = slice(j, min(j + tile, m))
             shape = rows.stop - i, columns.stop - j
-            e = buffer[: shape[0] * shape[1]].view(shape)
+            e = z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
             torch.mm(scaled[rows], z[columns].T, out=e)
             e.exp_()
             if i == j:
@@ -40,14 +47,19 @@ def _tiles(z: Tensor, temperature: float, tile: int) -> Iterator[tuple[slice, sl
 class _Tiled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, z: Tensor, temperature: float, tile: int) -> Tensor:
-        row_sum = z.new_zeros(z.shape[0])
-        for rows, columns, e in _tiles(z, temperature, tile):
+        m = z.shape[0]
+        keep = ctx.needs_input_grad[0] and m * (m + min(tile, m)) // 2 * z.element_size() <= KEEP_BYTES
+        kept: list[Tile] = []
+        row_sum = z.new_zeros(m)
+        for rows, columns, e in _tiles(z, temperature, tile, fresh=keep):
             row_sum[rows] += e.sum(1)
             if columns.start > rows.start:  # ZZᵀ is symmetric: the tile below the diagonal is this one, transposed
                 row_sum[columns] += e.sum(0)
+            if keep:
+                kept.append((rows, columns, e))
         z1, z2 = z.chunk(2)
         ctx.save_for_backward(z, row_sum)
-        ctx.temperature, ctx.tile = temperature, tile
+        ctx.temperature, ctx.tile, ctx.kept = temperature, tile, kept
         return row_sum.log().mean() - (z1 * z2).sum(1).mean() / temperature
 
     @staticmethod
@@ -59,7 +71,8 @@ class _Tiled(torch.autograd.Function):
         inverse = row_sum.reciprocal()
         dz = -2 * z.roll(m // 2, 0)
         weight = z.new_empty(min(ctx.tile, m) ** 2)
-        for rows, columns, e in _tiles(z, ctx.temperature, ctx.tile):
+        kept, ctx.kept = ctx.kept, []  # used up: the tiles are overwritten, and a second backward computes them again
+        for rows, columns, e in kept or _tiles(z, ctx.temperature, ctx.tile, fresh=False):
             w = weight[: e.numel()].view(e.shape)
             torch.add(inverse[rows, None], inverse[None, columns], out=w)
             e.mul_(w)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epagcl.errors import InputError
 from epagcl.losses import info_nce, info_nce_batched
-from epagcl.losses.tiled import tiled
+from epagcl.losses.tiled import tiled_loss
 
 
 def pair(n, d, seed=0, dtype=torch.float64):
@@ -55,7 +55,7 @@ def test_closed_forms():
 def test_tiles_of_any_size_equal_dense_in_value_and_gradient(n, d, tile, tau, seed):
     u, v = pair(n, d, seed)
     z = F.normalize(torch.cat([u, v]), dim=1)
-    ours, dense = tiled(z, tau, tile), info_nce(u, v, tau, impl="dense")
+    ours, dense = tiled_loss(z, tau, tile), info_nce(u, v, tau, impl="dense")
     torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-10)
     for a, b in zip(torch.autograd.grad(ours, (u, v)), torch.autograd.grad(dense, (u, v)), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
@@ -64,7 +64,7 @@ def test_tiles_of_any_size_equal_dense_in_value_and_gradient(n, d, tile, tau, se
 @pytest.mark.parametrize("tau", [0.03, 0.3, 1.0])
 def test_gradcheck(tau):
     u, v = pair(6, 4)
-    assert torch.autograd.gradcheck(lambda u, v: tiled(F.normalize(torch.cat([u, v]), dim=1), tau, 5), (u, v))
+    assert torch.autograd.gradcheck(lambda u, v: tiled_loss(F.normalize(torch.cat([u, v]), dim=1), tau, 5), (u, v))
 
 
 @pytest.mark.parametrize("rows", ["random", "clustered", "nearly identical"])
@@ -115,6 +115,28 @@ def test_repeats_are_bit_equal():
         loss = info_nce(u, v, 0.3)
         results.append((loss, *torch.autograd.grad(loss, (u, v))))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("keep", [0, 2**30])
+def test_kept_and_recomputed_tiles_agree_to_the_bit(monkeypatch, keep):
+    u, v = pair(40, 6)
+    z = F.normalize(torch.cat([u, v]), dim=1)
+    (expected,) = torch.autograd.grad(tiled_loss(z, 0.3, 16), z, retain_graph=True)
+    monkeypatch.setattr("epagcl.losses.tiled.KEEP_BYTES", keep)
+    loss = tiled_loss(z, 0.3, 16)
+    (first,) = torch.autograd.grad(loss, z, retain_graph=True)
+    (second,) = torch.autograd.grad(loss, z, retain_graph=True)  # after the kept tiles are used up
+    assert torch.equal(first, expected)
+    assert torch.equal(second, expected)
+
+
+def test_large_graphs_keep_no_tiles(monkeypatch):
+    monkeypatch.setattr("epagcl.losses.tiled.KEEP_BYTES", 10_000)
+    u, v = pair(100, 4)
+    loss = info_nce(u, v, 0.3)
+    assert loss.grad_fn.kept == []
+    u, v = pair(10, 4)
+    assert len(info_nce(u, v, 0.3).grad_fn.kept) == 1
 
 
 def test_nothing_of_size_n_squared_is_allocated():
