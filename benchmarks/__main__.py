@@ -1,0 +1,68 @@
+"""``python -m benchmarks``: measure, write ``results``, print the tables.
+
+python -m benchmarks cpu                         epoch times, memory, pre-processing
+python -m benchmarks accuracy cora --seeds 5     accuracy with the recipe's settings
+python -m benchmarks readme                      put the tables of results/ into README.md
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import tables
+from epagcl.errors import InputError, MissingExtra
+from epagcl.runs import write_json
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command")
+    cpu_parser = commands.add_parser("cpu", help="epoch times against plain implementations, memory, pre-processing")
+    cpu_parser.add_argument("--epochs", type=int, default=10, help="timed epochs of each implementation")
+    accuracy_parser = commands.add_parser("accuracy", help="accuracy with the recipes' settings")
+    accuracy_parser.add_argument("graphs", nargs="+", help="named graphs")
+    accuracy_parser.add_argument("--seeds", type=int, default=5)
+    accuracy_parser.add_argument("--epochs", type=int, help="in place of the recipe's")
+    accuracy_parser.add_argument("--device", default="auto")
+    commands.add_parser("readme", help="put the tables of results/ into README.md")
+    for command in (cpu_parser, accuracy_parser):
+        command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of results")
+    parser.set_defaults(epochs=10, out=tables.RESULTS)
+    arguments = parser.parse_args()
+    try:
+        run(arguments)
+    except (InputError, MissingExtra) as error:
+        sys.exit(f"benchmarks: {error}")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure what was asked for."""
+    if arguments.command == "readme":
+        tables.update_readme()
+    elif arguments.command == "accuracy":
+        from benchmarks.accuracy import accuracy
+
+        for name in arguments.graphs:
+            result = accuracy(name, arguments.seeds, arguments.epochs, arguments.device)
+            _write(result, arguments.out / "accuracy" / f"{name.lower()}.json")
+            for protocol, rows in result["protocols"].items():
+                for row, scores in rows.items():
+                    print(f"{name} {protocol} {row}: {tables._percent(scores['accuracy'])}", flush=True)
+    else:  # without a command: what fits this machine
+        from benchmarks.cpu import cpu
+
+        _write(cpu(arguments.epochs), arguments.out / "benchmarks" / "cpu.json")
+        if arguments.out == tables.RESULTS:
+            print(tables.cpu_table())
+        else:
+            print(json.dumps(json.loads((arguments.out / "benchmarks" / "cpu.json").read_text()), indent=2))
+
+
+def _write(result: dict, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(result, path)
+
+
+main()
