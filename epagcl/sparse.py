@@ -7,8 +7,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-# torch says this once per process for every CSR tensor; the products used here are stable and tested.
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+# torch says these once per process at the first CSR tensor. The products used here are stable and tested, and the
+# matrices are built sorted, or sorted where they are built.
+for message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are implicitly disabled"):
+    warnings.filterwarnings("ignore", message=message, category=UserWarning)
 
 # Devices whose torch has CSR products.
 CSR_DEVICES = ("cpu", "cuda")

@@ -140,7 +140,7 @@ def test_embed_features_without_ids(run, files):
 
 def test_embed_with_a_trained_model(run, files):
     run("train", "--edges", "e.csv", "--features", "f.csv", "--out", "m", *FAST, "--quiet")
-    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", "--model", "m"]
+    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", "--model", "m", "--device", "cpu"]
     code, _, _ = run(*arguments, "--out", "again.npy")
     assert code == 0
     assert np.array_equal(np.load(files / "again.npy"), np.load(files / "m" / "embeddings.npy"))

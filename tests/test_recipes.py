@@ -2,18 +2,10 @@ import pytest
 
 from epagcl.data.catalogue import CATALOGUE
 from epagcl.methods import method, names
+from epagcl.paper import reported
 from epagcl.recipes import recipe
 
-# Appendix D: lr, weight decay, p_e1, p_e2, p_f1, p_f2, temperature, epochs
-APPENDIX_D = {
-    "Cora": [1e-3, 1e-4, 0.2, 0.3, 0.1, 0.1, 0.3, 500],
-    "CiteSeer": [1e-3, 1e-4, 0.2, 0.3, 0.1, 0.1, 0.3, 500],
-    "PubMed": [1e-3, 1e-4, 0.2, 0.3, 0.1, 0.1, 0.3, 1000],
-    "WikiCS": [1e-3, 1e-4, 0.2, 0.3, 0.1, 0.1, 0.3, 3000],
-    "Amazon-Photo": [1e-2, 1e-3, 0.3, 0.5, 0.1, 0.1, 0.3, 1000],
-    "Coauthor-Physics": [1e-2, 1e-3, 0.1, 0.4, 0.4, 0.1, 0.5, 1000],
-    "ogbn-arxiv": [1e-3, 1e-4, 0.6, 0.6, 0.1, 0.1, 0.3, 500],
-}
+APPENDIX_D = reported()["hyperparameters"]
 KEYS = ["lr", "weight_decay", "p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2", "temperature", "epochs"]
 
 
