@@ -5,7 +5,7 @@ when i and j are of different classes. Sums run over both directions of an edge;
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -69,7 +69,9 @@ def error_passing_rate(
     return rates.per_node if per == "node" else rates.per_edge
 
 
-def epr_change(edge_index: Tensor, y: Tensor, pairs: Tensor, self_loops: bool = False) -> Tensor:
+def epr_change(
+    edge_index: Tensor, y: Tensor, pairs: Tensor | Sequence[tuple[int, int]], self_loops: bool = False
+) -> Tensor:
     """The exact r_{G'} − r_G (Proposition 3.2) when each pair alone is added if absent, dropped if present.
 
     Only the edges of i and j change. With q = d (d + 1 with ``self_loops``), q' = q ± 1, ξ = [c_i ≠ c_j], and
@@ -85,13 +87,16 @@ def epr_change(edge_index: Tensor, y: Tensor, pairs: Tensor, self_loops: bool = 
 
     Args:
         edge_index, y, self_loops: as in :func:`error_passing_rate`.
-        pairs: [2, P], each in any direction. The result is [P], NaN where G or G' has no edge.
+        pairs: [2, P] like an edge_index, or P pairs (i, j) as a list; each in any direction. The result is [P], NaN
+            where G or G' has no edge.
     """
     graph = _messages(*_canonical(edge_index, y), self_loops)
     return _changes(graph, _check_pairs(pairs, graph))[0]
 
 
-def epr_change_predicted(edge_index: Tensor, y: Tensor, pairs: Tensor, k: float | None = None) -> Tensor:
+def epr_change_predicted(
+    edge_index: Tensor, y: Tensor, pairs: Tensor | Sequence[tuple[int, int]], k: float | None = None
+) -> Tensor:
     """Theorem 3.5's value of :func:`epr_change`: the theory beside the exact figure.
 
         added:    (ξ − k) α_ij / m',    α_ij = 2/√((d_i + 1)(d_j + 1)),    m' = ΣÂ after adding (exact);
@@ -328,7 +333,11 @@ def _canonical(edge_index: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return undirected_pairs(_check_edges(edge_index, y.numel()), y.numel()), y
 
 
-def _check_pairs(pairs: Tensor, graph: _Messages) -> Tensor:
+def _check_pairs(pairs: Tensor | Sequence[tuple[int, int]], graph: _Messages) -> Tensor:
+    if not isinstance(pairs, Tensor):
+        pairs = torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
+    elif pairs.dim() == 2 and pairs.shape[1] == 2 != pairs.shape[0]:
+        pairs = pairs.T
     pairs = _check_edges(pairs.to(graph.y.device), graph.y.numel(), name="pairs")
     if (loops := pairs[0] == pairs[1]).any():
         place = int(loops.nonzero()[0])

@@ -69,6 +69,7 @@ def train(
         history = _load_checkpoint(Path(checkpoint), method, network, optimiser)
     prepared = method.prepare(graph) if method.epochs > len(history) else None
     before = history[-1]["seconds"] if history else 0.0
+    collapsed = False
     start = last_save = time.monotonic()
     for epoch in range(len(history), method.epochs):
         network.train()
@@ -83,8 +84,16 @@ def train(
         optimiser.step()
 
         row: Row = {"epoch": epoch + 1, "loss": value, "seconds": 0.0, "effective_rank": None}
-        if (epoch + 1) % HEALTH_EVERY == 0 or epoch + 1 == method.epochs:
-            row["effective_rank"] = _watch(method, network, graph, epoch + 1)
+        last = epoch + 1 == method.epochs
+        if (epoch + 1) % HEALTH_EVERY == 0 or last:
+            row["effective_rank"] = rank = _effective_rank(method, network, graph)
+            if rank < COLLAPSED_BELOW and (last or not collapsed):
+                collapsed = True  # said once, and again if it is still so at the end
+                log.warning(
+                    "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
+                    "lower lr (now %g), raise the temperature, or try another seed",
+                    *(method.seed, epoch + 1, rank, method.lr),
+                )
         row["seconds"] = round(before + time.monotonic() - start, 4)
         history.append(row)
         if checkpoint is not None and time.monotonic() - last_save > CHECKPOINT_SECONDS:
@@ -97,18 +106,10 @@ def train(
 
 
 @torch.no_grad()
-def _watch(method: "Method", network: nn.Module, graph: Graph, epoch: int) -> float:
-    """Effective rank of the embedding as it is now; a collapse is said."""
+def _effective_rank(method: "Method", network: nn.Module, graph: Graph) -> float:
+    """Effective rank of the embedding as it is now."""
     network.eval()
-    rank = effective_rank(method.represent(network, graph))
-    if rank < COLLAPSED_BELOW:
-        log.warning(
-            "epoch %d: the embedding has collapsed (effective rank %.2f): lower lr (now %g), or raise the temperature",
-            epoch,
-            rank,
-            method.lr,
-        )
-    return rank
+    return effective_rank(method.represent(network, graph))
 
 
 def write_history(history: list[Row], path: str | Path) -> None:

@@ -437,7 +437,7 @@ def test_mistakes(keywords, message):
     [
         ([[0, 1], [2, 1]], r"pairs\[:, 1\] is node 1 twice"),
         ([[0, 1], [2, 3]], r"pairs\[:, 1\] is \(1, 3\)"),
-        ([[0, 1], [1, 2], [0, 2]], r"pairs has shape \(3, 2\); give \[2, P\]"),
+        ([[0, 1, 2], [1, 2, 0], [0, 2, 1]], r"pairs has shape \(3, 3\); give \[2, P\]"),
     ],
 )
 def test_mistaken_pairs(function, pairs, message):
@@ -492,3 +492,12 @@ def test_change_on_a_real_graph():
         rest = torch.cat([pairs[:, :place], pairs[:, place + 1 :]], dim=1)
         after = error_passing_rate(rest, y, per="edge")
         assert float(change[place]) == pytest.approx(after - before, abs=1e-13)
+
+
+def test_pairs_as_columns_as_rows_and_as_a_list():
+    edges, y = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), torch.tensor([0, 0, 1, 1])
+    columns = torch.tensor([[0, 0, 1], [2, 1, 3]])
+    expected = epr_change(edges, y, columns)
+    assert torch.equal(epr_change(edges, y, columns.T), expected)
+    assert torch.equal(epr_change(edges, y, [(0, 2), (0, 1), (1, 3)]), expected)
+    assert torch.equal(epr_change(edges, y, [(0, 2)]), expected[:1])

@@ -90,8 +90,11 @@ def test_a_loss_that_is_no_number_stops_with_advice(small_graph, monkeypatch):
 def test_a_collapsed_embedding_is_said(small_graph, monkeypatch, caplog):
     monkeypatch.setattr(EPAGCL, "represent", lambda self, network, graph: torch.ones(60, 16))
     with caplog.at_level(logging.WARNING, logger="epagcl"):
-        EPAGCL(epochs=1, **SMALL).fit(small_graph)
-    assert "epoch 1: the embedding has collapsed (effective rank 1.00): lower lr" in caplog.text
+        EPAGCL(epochs=60, **SMALL).fit(small_graph)
+    words = "the embedding has collapsed (effective rank 1.00): lower lr"
+    assert [words in message for message in caplog.messages] == [True, True]
+    assert caplog.messages[0].startswith("seed 0, epoch 25")  # when it is first seen, not every time it is measured
+    assert caplog.messages[1].startswith("seed 0, epoch 60")  # and at the end
 
 
 def test_a_healthy_run_says_nothing(small_graph, caplog):

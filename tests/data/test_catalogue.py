@@ -263,7 +263,8 @@ def test_library_and_file_give_the_same_graph(name, tmp_path, small, capfd):
     else:
         assert data.x.layout == torch.sparse_csr
         known = (raw.x > 0).double()  # 0 or 1, or made so
-        total = known.sum(1, keepdim=True).clamp(min=1) if name != "Cora" else 1
+        heterophilous = name in ("Texas", "Chameleon", "Actor")
+        total = known.sum(1, keepdim=True).clamp(min=1) if heterophilous else 1
         assert torch.equal(x, (known / total).float())
 
     graph = load(name, tmp_path / "library", features=False)
@@ -487,7 +488,7 @@ def test_real_graph(name):
         if entry.row_normalise:
             torch.testing.assert_close(sums[~empty], torch.ones(int((~empty).sum())))
         elif name != "PubMed":  # TF-IDF
-            assert data.x.values().unique().tolist() == [1]
+            assert set(data.x.to_dense().unique().tolist()) == {0, 1}
     sizes = {
         "Cora": [140, 500, 1000],
         "CiteSeer": [120, 500, 1000],
@@ -507,6 +508,4 @@ def test_real_coauthor_counts_are_binarised():
     if not (Path(REAL) / "Coauthor-CS.npz").exists():
         pytest.skip("no Coauthor-CS.npz")
     assert read_npz(Path(REAL) / "Coauthor-CS.npz").x.values().max() == 105
-    x = load("cs", REAL).x
-    words = x.crow_indices().diff()
-    torch.testing.assert_close(x.values(), (1 / words.float()).repeat_interleave(words))
+    assert load("cs", REAL).x.values().unique().tolist() == [1]
