@@ -5,6 +5,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -48,17 +49,16 @@ def graph(name: str, nodes: int, degree: float, features: int) -> Data:
 
 
 def epoch_times(data: Data, epochs: int) -> dict:
-    """Median time of an epoch: ours and each plain implementation, turn and turn about in one process."""
-    steps: dict[str, Callable[[], None]] = {"epagcl": _ours(data)}
-    steps |= {name: _plain(data, name) for name in LOSSES}
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(epochs + 2):
-        for name, step in steps.items():
+    """Median time of an epoch, of ours and of each plain implementation, one after the other in one process."""
+    builders = {"epagcl": lambda: _ours(data)} | {name: partial(_plain, data, name) for name in LOSSES}
+    seconds = {}
+    for name, build in builders.items():
+        step, times = build(), []
+        for _ in range(epochs + 3):
             start = time.perf_counter()
             step()
-            times[name].append(time.perf_counter() - start)
-    # The first two epochs warm up allocator and caches.
-    seconds = {name: statistics.median(values[2:]) for name, values in times.items()}
+            times.append(time.perf_counter() - start)
+        seconds[name] = statistics.median(times[3:])  # the first epochs warm up allocator and caches
     return {"graph": data.name, "epochs": epochs, "seconds": seconds}
 
 

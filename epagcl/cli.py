@@ -32,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
@@ -410,6 +411,9 @@ def _progress(console: "Console", method: "Method") -> "Iterator[Callable[[Row],
             memory = peak_memory_gib(method.device)
             shown = "" if memory is None else f"{memory:.1f} GiB"
             progress.update(task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
+            minutes = method.epochs * row["seconds"] / row["epoch"] / 60
+            if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
+                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
 
         yield update
 

@@ -26,7 +26,7 @@ class GCNLayer(nn.Module):
     def forward(self, x: Tensor | SparseMatrix, adjacency: SparseMatrix, mask: Tensor | None = None) -> Tensor:
         """``mask`` hides feature columns: (X ∘ mask) W = X (mask ∘ W)."""
         weight = self.weight if mask is None else mask[:, None] * self.weight
-        return adjacency @ (x @ weight) + self.bias
+        return (adjacency @ (x @ weight)).add_(self.bias)
 
 
 class _LeakyReLU(torch.autograd.Function):

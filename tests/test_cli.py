@@ -62,6 +62,15 @@ def test_train_a_named_graph(run, tmp_path):
     assert "Traceback" not in err
 
 
+def test_a_long_run_is_told_how_to_be_short(run, monkeypatch, caplog):
+    monkeypatch.setattr(cli, "LONG_MINUTES", 0)
+    assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
+    assert any("--batch-size 512 is faster" in message for message in caplog.messages)
+    caplog.clear()
+    assert run("train", "demo", *FAST, "--runs", 1, "--batch-size", 64, "--overwrite")[0] == 0
+    assert not any("--batch-size 512" in message for message in caplog.messages)
+
+
 def test_train_json_is_json_alone(run):
     code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", "--out", "r")
     assert code == 0

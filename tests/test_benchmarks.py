@@ -1,0 +1,52 @@
+import json
+
+import pytest
+import torch
+
+from benchmarks.accuracy import accuracy
+from benchmarks.cpu import PeakMemory, epoch_times, training_memory
+from benchmarks.plain import LOSSES
+from epagcl import evaluation
+from epagcl.data import block_model
+from epagcl.losses import info_nce
+
+
+@pytest.fixture
+def graph():
+    data = block_model(300, num_features=60, topic_words=20, seed=0)
+    data.name = "small"
+    return data
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_plain_losses_are_the_same_loss(name):
+    u, v = (torch.randn(300, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    expected = info_nce(u, v, 0.3)
+    loss = LOSSES[name](u, v, 0.3)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(torch.autograd.grad(loss, u), torch.autograd.grad(expected, u))
+
+
+def test_epoch_times_cover_every_implementation(graph):
+    result = epoch_times(graph, epochs=1)
+    assert set(result["seconds"]) == {"epagcl", *LOSSES}
+    assert all(seconds > 0 for seconds in result["seconds"].values())
+    assert training_memory(graph)["one_dense_block_gib"] == pytest.approx(4 * 600**2 / 2**30)
+
+
+def test_peak_memory_sees_an_allocation():
+    with PeakMemory() as memory:
+        block = torch.ones(2**26)  # 256 MiB
+        torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))  # long enough to be sampled
+        del block
+    assert 0.2 < memory.added_gib < 0.5
+
+
+def test_accuracy_has_all_rows_and_says_how_it_was_made(monkeypatch):
+    monkeypatch.setattr(evaluation, "PAPER", evaluation.Rule((0.0,), 20, 1, False, True))
+    result = accuracy("demo", seeds=2, epochs=1, device="cpu")
+    assert result["command"] == "python -m benchmarks accuracy demo --seeds 2 --epochs 1"
+    for rows in result["protocols"].values():
+        assert list(rows) == ["raw features", "untrained encoder", "EPAGCL"]
+        assert all(len(scores["accuracy"]["runs"]) == 2 for scores in rows.values())
+    json.dumps(result)
