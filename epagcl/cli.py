@@ -458,7 +458,8 @@ def _show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
             table.add_row(name, spread, f"{100 * f1['mean']:.2f}", nearest, nmi)
         scores = metrics["evaluation"]
         count = len(scores["accuracy"]["runs"])
-        items += [table, f"protocol {scores['protocol']}, {scores['split']}, {count} runs, measured here"]
+        seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
+        items += [table, f"protocol {scores['protocol']}, {count} runs, splits {scores['split']}{seeds}, measured here"]
     items.append(f"run folder: {folder}")
     _print(*items)
 

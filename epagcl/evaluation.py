@@ -52,6 +52,7 @@ class Evaluation:
     Attributes:
         protocol: strict, paper or public.
         split: the splits in words.
+        split_seeds: seed of each random split; empty for given ones.
         runs: accuracy (= micro-F1) of each run.
         macro_f1: macro-F1 of each run.
         chosen: what validation chose in each run: penalty, step and validation accuracy.
@@ -59,6 +60,7 @@ class Evaluation:
 
     protocol: str
     split: str
+    split_seeds: list[int]
     runs: list[float]
     macro_f1: list[float]
     chosen: list[dict[str, float]]
@@ -83,6 +85,7 @@ class Evaluation:
         return {
             "protocol": self.protocol,
             "split": self.split,
+            "split_seeds": self.split_seeds,
             "accuracy": spread(self.runs),
             "macro_f1": spread(self.macro_f1),
             "chosen": self.chosen,
@@ -119,14 +122,14 @@ def linear_evaluation(
     y = torch.as_tensor(y)
     if z.dim() == 2 and z.shape[0] != y.shape[0]:
         raise InputError(f"{z.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
-    words = "as given"
+    words, seeds = "as given", []
     if splits is None:
         if protocol == "public":
             raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
         if runs < 1:
             raise InputError(f"runs={runs}: at least 1")
-        splits = [random_split(y, seed=seed + run) for run in range(runs)]
-        words = f"random 10/10/80, seed{'s' * (runs > 1)} {seed}" + f"–{seed + runs - 1}" * (runs > 1)
+        words, seeds = "random 10/10/80", list(range(seed, seed + runs))
+        splits = [random_split(y, seed=seed) for seed in seeds]
     elif protocol == "public":
         words = f"published, {len(splits)}"
     rule = PAPER if protocol == "paper" else STRICT
@@ -138,7 +141,7 @@ def linear_evaluation(
         for result in _evaluate_group(z, y, group, len(classes), rule, seed)
     ]
     accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
-    return Evaluation(protocol, words, accuracy, macro_f1, chosen)
+    return Evaluation(protocol, words, seeds, accuracy, macro_f1, chosen)
 
 
 def _evaluate_group(

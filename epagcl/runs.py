@@ -186,9 +186,8 @@ def published_splits(data: Data) -> list[Split]:
 
 def merge(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The scores of several seeds as one, their runs side by side."""
-    merged = {"protocol": results[0]["protocol"], "split": results[0]["split"]}
-    if len(results) > 1:
-        merged["split"] = " | ".join(result["split"] for result in results)
+    merged = {key: results[0][key] for key in ("protocol", "split")}
+    merged["split_seeds"] = [seed for result in results for seed in result["split_seeds"]]
     for key in ("accuracy", "macro_f1", "knn_accuracy"):
         if key in results[0]:
             merged[key] = spread([value for result in results for value in result[key]["runs"]])

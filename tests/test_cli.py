@@ -56,7 +56,7 @@ def test_train_a_named_graph(run, tmp_path):
     assert re.search(r"untrained encoder +\d\d\.\d\d ± \d", out)
     assert re.search(r"EPAGCL +\d\d\.\d\d ± \d", out)
     assert "EPR: 0.194 per node" in out
-    assert "protocol strict, random 10/10/80, seeds 0–1, 2 runs, measured here" in out
+    assert "protocol strict, 2 runs, splits random 10/10/80 (seeds 0, 1), measured here" in out
     assert "run folder: runs/demo-epagcl" in out
     assert (tmp_path / "runs" / "demo-epagcl" / "model.safetensors").exists()
     assert "Traceback" not in err

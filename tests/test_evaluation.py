@@ -143,11 +143,11 @@ def test_public_uses_the_given_splits():
 
 
 def test_summary_numbers():
-    result = Evaluation("strict", "words", [0.5, 0.7], [0.4, 0.6], [{}, {}])
+    result = Evaluation("strict", "words", [], [0.5, 0.7], [0.4, 0.6], [{}, {}])
     assert result.mean == pytest.approx(0.6)
     assert result.std == pytest.approx(0.1 * 2**0.5)
     assert result.micro_f1 == [0.5, 0.7]
-    assert Evaluation("strict", "words", [0.5], [0.4], [{}]).std == 0
+    assert Evaluation("strict", "words", [], [0.5], [0.4], [{}]).std == 0
     assert result.to_dict()["macro_f1"]["std"] == pytest.approx(0.1 * 2**0.5)
 
 

@@ -63,7 +63,7 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
     methods = [EPAGCL(epochs=1, seed=s, **SMALL) for s in (4, 5)]
     metrics = run_seeds(data, methods, tmp_path, plan=Plan(runs=5, references=True))
     assert metrics["seeds"] == [4, 5]
-    assert metrics["evaluation"]["split"] == "random 10/10/80, seed 4 | random 10/10/80, seed 5"
+    assert (metrics["evaluation"]["split"], metrics["evaluation"]["split_seeds"]) == ("random 10/10/80", [4, 5])
     single = [json.loads((tmp_path / f"seed-{s}" / "metrics.json").read_text()) for s in (4, 5)]
     assert metrics["evaluation"]["accuracy"]["runs"] == [m["evaluation"]["accuracy"]["mean"] for m in single]
     assert set(metrics["references"]) == {"raw features", "untrained encoder"}
@@ -71,7 +71,8 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
 
 def test_merge():
     parts = [
-        {"protocol": "strict", "split": "a", "accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}} for r in (0.2, 0.4)
+        {"protocol": "strict", "split": "a", "split_seeds": [], "accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}}
+        for r in (0.2, 0.4)
     ]
     assert merge(parts)["accuracy"] == {"mean": pytest.approx(0.3), "std": pytest.approx(0.02**0.5), "runs": [0.2, 0.4]}
 
