@@ -87,8 +87,8 @@ def epr_change(
 
     Args:
         edge_index, y, self_loops: as in :func:`error_passing_rate`.
-        pairs: [2, P] like an edge_index, or P pairs (i, j) as a list; each in any direction. The result is [P], NaN
-            where G or G' has no edge.
+        pairs: [2, P] like an edge_index, or [P, 2], or a list of tuples (i, j); each in any direction. The result is
+            [P], NaN where G or G' has no edge.
     """
     graph = _messages(*_canonical(edge_index, y), self_loops)
     return _changes(graph, _check_pairs(pairs, graph))[0]
@@ -129,7 +129,7 @@ def theorem_3_3_conditions(edge_index: Tensor, num_nodes: int) -> Theorem33:
     """Smallest and largest degree (isolated nodes count), and whether Theorem 3.3 speaks of such a graph."""
     if num_nodes < 1:
         raise InputError(f"num_nodes={num_nodes}; a graph needs at least one node")
-    pairs = undirected_pairs(_check_edges(edge_index, num_nodes), num_nodes)
+    pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     d_min, d_max = (int(d) for d in torch.bincount(pairs.flatten(), minlength=num_nodes).aminmax())
     return Theorem33(d_min, d_max, holds=d_min >= 1 and d_max <= 4 * d_min - 1)
 
@@ -330,22 +330,23 @@ def _canonical(edge_index: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     if missing := int((~(y >= 0)).sum()):  # NaN as well
         fix = "EPR needs all; keep the labelled part: data.subgraph(data.y >= 0)"
         raise InputError(f"{missing:,} of {y.numel():,} nodes have no class, and {fix}")
-    return undirected_pairs(_check_edges(edge_index, y.numel()), y.numel()), y
+    return undirected_pairs(check_edge_index(edge_index, y.numel()), y.numel()), y
 
 
 def _check_pairs(pairs: Tensor | Sequence[tuple[int, int]], graph: _Messages) -> Tensor:
-    if not isinstance(pairs, Tensor):
-        pairs = torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
-    elif pairs.dim() == 2 and pairs.shape[1] == 2 != pairs.shape[0]:
+    rows = not isinstance(pairs, Tensor) and len(pairs) > 0 and isinstance(pairs[0], tuple)  # [(i, j), ...]
+    pairs = torch.as_tensor(pairs)
+    if rows or (pairs.dim() == 2 and pairs.shape[1] == 2 != pairs.shape[0]):
         pairs = pairs.T
-    pairs = _check_edges(pairs.to(graph.y.device), graph.y.numel(), name="pairs")
+    pairs = check_edge_index(pairs.to(graph.y.device), graph.y.numel(), name="pairs")
     if (loops := pairs[0] == pairs[1]).any():
         place = int(loops.nonzero()[0])
         raise InputError(f"pairs[:, {place}] is node {int(pairs[0, place])} twice; give two different nodes")
     return pairs
 
 
-def _check_edges(edge_index: Tensor, num_nodes: int, name: str = "edge_index") -> Tensor:
+def check_edge_index(edge_index: Tensor, num_nodes: int, name: str = "edge_index") -> Tensor:
+    """An edge_index as int64, or an error that names the first wrong column."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise InputError(f"{name} has shape {tuple(edge_index.shape)}; give [2, P], one column a pair")
     if edge_index.numel() and (edge_index.is_floating_point() or edge_index.dtype == torch.bool):

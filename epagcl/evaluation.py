@@ -119,7 +119,8 @@ def linear_evaluation(
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
-    y = torch.as_tensor(y)
+    z, y = torch.as_tensor(z), torch.as_tensor(y)
+    y = y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
     if z.dim() == 2 and z.shape[0] != y.shape[0]:
         raise InputError(f"{z.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
     words, seeds = "as given", []
@@ -130,16 +131,16 @@ def linear_evaluation(
             raise InputError(f"runs={runs}: at least 1")
         words, seeds = "random 10/10/80", list(range(seed, seed + runs))
         splits = [random_split(y, seed=seed) for seed in seeds]
+    elif len(splits) == 0:
+        raise InputError("splits is empty; give at least one")
     elif protocol == "public":
         words = f"published, {len(splits)}"
     rule = PAPER if protocol == "paper" else STRICT
     z = _scaled(z, rule)
     classes, y = _classes(y.to(z.device))
-    results = [
-        result
-        for group in _groups(splits, z.shape[1])
-        for result in _evaluate_group(z, y, group, len(classes), rule, seed)
-    ]
+    results = []
+    for group in _groups([_labelled(split, y) for split in splits], z.shape[1]):
+        results += _evaluate_group(z, y, group, len(classes), rule, seed + len(results))
     accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
     return Evaluation(protocol, words, seeds, accuracy, macro_f1, chosen)
 
@@ -159,6 +160,12 @@ def _evaluate_group(
     return results
 
 
+def _labelled(split: Split, y: Tensor) -> Split:
+    """A split without the nodes that have no label."""
+    parts = (part.to(y.device) for part in (split.train, split.val, split.test))
+    return Split(*(part[y[part] >= 0] for part in parts))
+
+
 def _fit(
     z: Tensor, y: Tensor, z_val: Tensor, y_val: Tensor, num_classes: int, rule: Rule, seed: int
 ) -> tuple[Tensor, Tensor, list[dict[str, float]]]:
@@ -172,7 +179,7 @@ def _fit(
         z_val: validation rows ``[R, n', d]``, and ``y_val`` their classes.
         num_classes: C.
         rule: the protocol's.
-        seed: of random initial weights.
+        seed: of random initial weights of the first run; run r has seed + r.
 
     Returns:
         weights ``[R, d, C]``, biases ``[R, C]`` and what was chosen.
@@ -182,7 +189,8 @@ def _fit(
     decay = z.new_tensor(rule.decays).repeat_interleave(num_classes)
     weight, bias = z.new_zeros(runs, d, columns), z.new_zeros(runs, 1, columns)
     if rule.random_start:
-        weight, bias = (_linear_start(p, d, seed, which) for which, p in enumerate((weight, bias)))
+        for run in range(runs):
+            weight[run], bias[run] = (_linear_start(p[run], d, seed + run, k) for k, p in enumerate((weight, bias)))
     target = F.one_hot(y, num_classes).to(z.dtype)[:, :, None]
 
     def by_penalty(t: Tensor) -> Tensor:
@@ -235,13 +243,17 @@ def knn_accuracy(
     for split in splits or [random_split(y, seed=seed + run) for run in range(runs)]:
         train, val, test = (part.to(z.device) for part in (split.train, split.val, split.test))
 
-        def votes(nodes: Tensor, k: int, train: Tensor = train) -> Tensor:
-            nearest = torch.cat([(part @ z[train].T).topk(k).indices for part in z[nodes].split(4096)])
-            return F.one_hot(y[train][nearest], len(classes)).sum(1).argmax(1)
-
         ks = [k for k in (1, 3, 5, 10, 20) if k <= train.numel()]
-        k = max(ks, key=lambda k: (votes(val, k) == y[val]).sum().item())
-        results.append((votes(test, k) == y[test]).double().mean().item())
+        nearest = [
+            y[train][torch.cat([(part @ z[train].T).topk(ks[-1]).indices for part in z[nodes].split(4096)])]
+            for nodes in (val, test)
+        ]
+        hits = [
+            [F.one_hot(labels[:, :k], len(classes)).sum(1).argmax(1) == y[nodes] for k in ks]
+            for labels, nodes in zip(nearest, (val, test), strict=True)
+        ]
+        best = max(range(len(ks)), key=lambda k: hits[0][k].sum().item())
+        results.append(hits[1][best].float().mean().item())
     return results
 
 
@@ -253,7 +265,7 @@ def clustering(z: Tensor, y: Tensor, seed: int = 0) -> dict[str, float]:
     labelled = (torch.as_tensor(y) >= 0).cpu()
     truth = torch.as_tensor(y).cpu()[labelled].numpy()
     rows = F.normalize(_scaled(z, STRICT), dim=1).cpu()[labelled].numpy()
-    clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=seed).fit_predict(rows)
+    clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=seed % 2**32).fit_predict(rows)
     return {
         "nmi": float(normalized_mutual_info_score(truth, clusters)),
         "ari": float(adjusted_rand_score(truth, clusters)),
@@ -295,7 +307,8 @@ def _groups(splits: Sequence[Split], d: int) -> list[list[Split]]:
 
 def _scores(prediction: Tensor, truth: Tensor, num_classes: int) -> tuple[float, float]:
     """Accuracy, and macro-F1 over the classes that occur in truth or prediction: 2·TP / (2·TP + FP + FN)."""
-    table = torch.bincount(truth * num_classes + prediction, minlength=num_classes**2).view(num_classes, num_classes)
+    table = torch.bincount(truth * num_classes + prediction, minlength=num_classes**2).cpu()
+    table = table.view(num_classes, num_classes)
     hits, seen = table.diag().double(), (table.sum(0) + table.sum(1)).double()
     f1 = (2 * hits / seen)[seen > 0]
     return float(hits.sum() / table.sum()), float(f1.mean())

@@ -5,13 +5,16 @@ import json
 import logging
 import math
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -29,16 +32,16 @@ log = logging.getLogger("epagcl")
 Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
 
-CHECKPOINT_SECONDS = float(os.environ.get("EPAGCL_CHECKPOINT_SECONDS", "10"))
+CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
 HEALTH_EVERY = 25  # epochs between measurements of the effective rank; one forward pass each
 COLLAPSED_BELOW = 2.0
 
 
 def resolve_device(device: str) -> torch.device:
-    """``auto`` is the first of cuda, mps, cpu that is there."""
+    """``auto`` is cuda where there is one, else cpu; mps, whose sparse products are slow, is taken only if asked for."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        return torch.device(next(name for name, there in available.items() if there))
+        return torch.device("cuda" if available["cuda"] else "cpu")
     if not available.get(device.split(":")[0], False):
         raise InputError(f"device={device!r} is not available here; use auto or cpu")
     return torch.device(device)
@@ -66,50 +69,87 @@ def train(
     )
     history: list[Row] = []
     if resume and checkpoint is not None and Path(checkpoint).exists():
-        history = _load_checkpoint(Path(checkpoint), method, network, optimiser)
+        history = _load_checkpoint(Path(checkpoint), method, graph, network, optimiser)
     prepared = method.prepare(graph) if method.epochs > len(history) else None
     before = history[-1]["seconds"] if history else 0.0
+    every = _checkpoint_seconds()
     collapsed = False
     start = last_save = time.monotonic()
-    for epoch in range(len(history), method.epochs):
-        network.train()
-        optimiser.zero_grad(set_to_none=True)
-        loss = method.loss(network, graph, prepared, epoch)
-        loss.backward()
-        value = loss.item()
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} at epoch {epoch + 1}; lower lr (now {method.lr:g}) or check the features' scale"
-            )
-        optimiser.step()
+    with _interrupts(deferred=checkpoint is not None) as interrupted:
+        for epoch in range(len(history), method.epochs):
+            network.train()
+            optimiser.zero_grad(set_to_none=True)
+            loss = method.loss(network, graph, prepared, epoch)
+            loss.backward()
+            value = loss.item()
+            if not math.isfinite(value):
+                raise TrainingError(f"the loss is {value} at epoch {epoch + 1}; {_advice(method)}")
+            optimiser.step()
 
-        row: Row = {"epoch": epoch + 1, "loss": value, "seconds": 0.0, "effective_rank": None}
-        last = epoch + 1 == method.epochs
-        if (epoch + 1) % HEALTH_EVERY == 0 or last:
-            row["effective_rank"] = rank = _effective_rank(method, network, graph)
-            if rank < COLLAPSED_BELOW and (last or not collapsed):
-                collapsed = True  # said once, and again if it is still so at the end
-                log.warning(
-                    "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
-                    "lower lr (now %g), raise the temperature, or try another seed",
-                    *(method.seed, epoch + 1, rank, method.lr),
-                )
-        row["seconds"] = round(before + time.monotonic() - start, 4)
-        history.append(row)
-        if checkpoint is not None and time.monotonic() - last_save > CHECKPOINT_SECONDS:
-            _save_checkpoint(Path(checkpoint), method, network, optimiser, history)
-            last_save = time.monotonic()
-        if callback is not None:
-            callback(row)
+            row: Row = {"epoch": epoch + 1, "loss": value, "seconds": 0.0, "effective_rank": None}
+            last = epoch + 1 == method.epochs
+            if (epoch + 1) % HEALTH_EVERY == 0 or last:
+                row["effective_rank"] = rank = _effective_rank(method, network, graph)
+                if not math.isfinite(rank):
+                    raise TrainingError(f"the embedding is not finite at epoch {epoch + 1}; {_advice(method)}")
+                if rank < COLLAPSED_BELOW and (last or not collapsed):
+                    collapsed = True  # said once, and again if it is still so at the end
+                    log.warning(
+                        "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
+                        "lower lr (now %g), raise the temperature, or try another seed",
+                        *(method.seed, epoch + 1, rank, method.lr),
+                    )
+            row["seconds"] = round(before + time.monotonic() - start, 4)
+            history.append(row)
+            if checkpoint is not None and (interrupted() or time.monotonic() - last_save > every):
+                _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, history)
+                last_save = time.monotonic()
+            if callback is not None:
+                callback(row)
+            if interrupted():
+                raise KeyboardInterrupt
     network.eval()
     return history
+
+
+def _advice(method: "Method") -> str:
+    return f"lower lr (now {method.lr:g}) or check the features' scale"
+
+
+def _checkpoint_seconds() -> float:
+    text = os.environ.get("EPAGCL_CHECKPOINT_SECONDS")
+    try:
+        return CHECKPOINT_SECONDS if text is None else float(text)
+    except ValueError:
+        raise InputError(f"EPAGCL_CHECKPOINT_SECONDS={text!r}: give a number of seconds") from None
+
+
+@contextmanager
+def _interrupts(deferred: bool) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the end of the epoch, where the state is whole and can be kept; a second one does not wait."""
+    if not deferred or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    asked: list[bool] = []
+
+    def remember(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+
+    previous = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 @torch.no_grad()
 def _effective_rank(method: "Method", network: nn.Module, graph: Graph) -> float:
     """Effective rank of the embedding as it is now."""
     network.eval()
-    return effective_rank(method.represent(network, graph))
+    z = method.represent(network, graph)
+    return effective_rank(z) if torch.isfinite(z).all() else math.nan
 
 
 def write_history(history: list[Row], path: str | Path) -> None:
@@ -124,21 +164,32 @@ def write_history(history: list[Row], path: str | Path) -> None:
 
 
 def _save_checkpoint(
-    path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer, history: list[Row]
+    path: Path,
+    method: "Method",
+    graph: Graph,
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    history: list[Row],
 ) -> None:
     tensors = {f"network.{key}": value for key, value in network.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
     tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     with atomic_path(path) as temporary:
-        save_file(tensors, temporary, {"settings": json.dumps(_identity(method)), "history": json.dumps(history)})
+        identity, rows = json.dumps(_identity(method, graph)), json.dumps(history)
+        save_file(tensors, temporary, {"settings": identity, "history": rows})
 
 
-def _load_checkpoint(path: Path, method: "Method", network: nn.Module, optimiser: torch.optim.Optimizer) -> list[Row]:
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-        tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    saved, now = json.loads(metadata["settings"]), _identity(method)
+def _load_checkpoint(
+    path: Path, method: "Method", graph: Graph, network: nn.Module, optimiser: torch.optim.Optimizer
+) -> list[Row]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(f"{path}: not a whole checkpoint ({error}); remove it, or start anew") from None
+    saved, now = json.loads(metadata["settings"]), _identity(method, graph)
     if changed := [key for key in now if saved.get(key) != now[key]]:
         key = changed[0]
         raise InputError(
@@ -155,6 +206,7 @@ def _load_checkpoint(path: Path, method: "Method", network: nn.Module, optimiser
     return json.loads(metadata["history"])
 
 
-def _identity(method: "Method") -> dict[str, object]:
-    """The settings that a checkpoint belongs to: all but where it runs."""
-    return {key: value for key, value in method.settings().items() if key != "device"}
+def _identity(method: "Method", graph: Graph) -> dict[str, object]:
+    """What a checkpoint belongs to: the settings, all but where it runs, and the graph."""
+    settings = {key: value for key, value in method.settings().items() if key != "device"}
+    return {**settings, "graph": graph.fingerprint}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from epagcl.data.check import undirected_pairs
-from epagcl.epr import alpha_add, alpha_drop
+from epagcl.epr import alpha_add, alpha_drop, check_edge_index
 from epagcl.errors import InputError
 from epagcl.randomness import Stream, uniform, uniform64
 from epagcl.sparse import SparseMatrix, gcn_adjacency
@@ -28,6 +28,11 @@ class EdgeProbabilities:
     drop: Tensor
     candidates: Tensor
     add: Tensor
+
+    def to(self, device: torch.device | str) -> "EdgeProbabilities":
+        """On another device, probabilities in float32: what sampling uses, and all that mps has."""
+        pairs, candidates = self.pairs.to(device), self.candidates.to(device)
+        return EdgeProbabilities(pairs, self.drop.float().to(device), candidates, self.add.float().to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +123,7 @@ def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: 
             (the ablation's random adding).
         seed: of that draw.
     """
-    pairs = undirected_pairs(edge_index, num_nodes)
+    pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     degree = torch.bincount(pairs.flatten(), minlength=num_nodes)
     present = pairs[0] * num_nodes + pairs[1]
     candidates = _top_degree_pairs(degree, present, pairs.shape[1])
@@ -145,7 +150,7 @@ def edge_probabilities(
 def _top_degree_pairs(degree: Tensor, present: Tensor, num_pairs: int) -> Tensor:
     """V_a × V_a − E as pairs i < j."""
     l = 2 * num_pairs
-    size = min(isqrt(2 * l - 1) + 1, degree.numel())  # ⌈√(2l)⌉ in whole numbers
+    size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in whole numbers
     top = torch.argsort(degree, descending=True, stable=True)[:size].sort().values
     i, j = torch.triu_indices(size, size, offset=1, device=degree.device)
     key = top[i] * degree.numel() + top[j]

@@ -1,4 +1,4 @@
-"""What methods work on: a checked graph on its device, features ready for products."""
+"""What methods work on: a checked graph on its device, features ready for products, and no labels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.data.check import undirected_pairs
+from epagcl.randomness import hash64, uniform
 from epagcl.sparse import SparseMatrix, gcn_adjacency
 
 # Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
@@ -22,13 +23,11 @@ class Graph:
         x: node features ``[N, F]``, dense or sparse by their density; ``x @ weight`` works for both.
         pairs: ``[2, E]`` with i < j, sorted.
         num_nodes: N.
-        y: class of each node (−1 = none), or None.
     """
 
     x: Tensor | SparseMatrix
     pairs: Tensor
     num_nodes: int
-    y: Tensor | None = None
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
@@ -38,7 +37,6 @@ class Graph:
             x=_features(data.x, device),
             pairs=undirected_pairs(edge_index, data.num_nodes),
             num_nodes=data.num_nodes,
-            y=None if data.y is None else data.y.to(device),
         )
 
     @property
@@ -50,6 +48,13 @@ class Graph:
     def device(self) -> torch.device:
         """Where the graph lies."""
         return self.pairs.device
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells graphs apart: sizes, a hash of the pairs, a random projection of the features."""
+        pairs = int(hash64(self.pairs[0] * self.num_nodes + self.pairs[1]).sum()) % 2**64
+        weight = uniform(torch.arange(self.num_features, device=self.device), 0)[:, None]
+        return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{float((self.x @ weight).sum()):.3e}"
 
     @cached_property
     def adjacency(self) -> SparseMatrix:

@@ -30,7 +30,8 @@ class EPAGCL(Method):
     together and pushes all others apart. The embedding is the encoder's output on the graph as it is.
 
     ``p_mask_1 = p_mask_2 = 0`` is the paper's EPAGCL*. Its ablation is here too: ``add_to="both"``, ``add="uniform"``
-    with ``drop="uniform"`` (random add), ``p_add=0`` (drop only), ``p_drop_1 = p_drop_2 = 0`` (add only).
+    with ``drop="uniform"`` (random add), ``p_add=0`` (drop only; with ``drop="uniform"``, random drop),
+    ``p_drop_1 = p_drop_2 = 0`` (add only).
     """
 
     name = "epagcl"
@@ -71,11 +72,12 @@ class EPAGCL(Method):
 
     def prepare(self, graph: Graph) -> tuple[ViewSampler, ViewSampler]:
         """Algorithm 1 once; Eq. 7 for each view."""
-        weights = edge_weights(graph.pairs, graph.num_nodes, add=self.add, seed=self.seed)
+        pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
+        weights = edge_weights(pairs, graph.num_nodes, add=self.add, seed=self.seed)
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)
         first, second = (
             ViewSampler(
-                weights.probabilities(p_drop, p_add, drop=self.drop, add=self.add),
+                weights.probabilities(p_drop, p_add, drop=self.drop, add=self.add).to(graph.device),
                 graph.num_nodes,
                 seed=self.seed,
                 view=view,
