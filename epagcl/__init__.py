@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epagcl import methods
+    from epagcl import data, methods, transforms
     from epagcl.data import from_networkx, from_scipy, load, read_graph
     from epagcl.epr import epr_change, epr_change_predicted, error_passing_rate
     from epagcl.evaluation import linear_evaluation
@@ -29,12 +29,15 @@ _ROOMS = {
     "load": "data",
     "load_model": "methods",
     "method": "methods",
+    "data": "",
     "methods": "",
+    "transforms": "",
     "read_graph": "data",
 }
 
 __all__ = [
     "EPAGCL",
+    "data",
     "edge_probabilities",
     "epr_change",
     "epr_change_predicted",
@@ -48,6 +51,7 @@ __all__ = [
     "method",
     "methods",
     "read_graph",
+    "transforms",
 ]
 
 
@@ -55,7 +59,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = _ROOMS[name]
-    if not room:  # epagcl.methods is a package that can be called
+    if not room:  # a room itself
         return importlib.import_module(f"{__name__}.{name}")
     return getattr(importlib.import_module(f"{__name__}.{room}"), name)
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from epagcl import __version__
 from epagcl.errors import InputError, MissingExtra, TrainingError
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ log = logging.getLogger("epagcl")
 app = typer.Typer(
     name="epagcl",
     help="Label-free node embeddings by graph contrastive learning, with edges added and dropped by their EPR.",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -45,6 +46,17 @@ MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; s
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"epagcl {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 class WithSettings(typer.core.TyperCommand):
@@ -96,23 +108,29 @@ def train(
     Example: epagcl train cora --epochs 200 --references
     """
     from epagcl.evaluation import PROTOCOLS
-    from epagcl.runs import Plan, claim, published_splits, run, run_seeds
+    from epagcl.runs import Plan, claim, run, run_seeds, unfit_labels
+    from epagcl.training import resolve_device
 
     console = _console(quiet)
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
         raise InputError("--seeds and --runs must be at least 1")
+    _options(context, method)  # a mistyped option ends here, not after a download
     name, graph_data, source = _graph(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
-    if protocol == "public" and graph_data.y is not None:
-        published_splits(graph_data)  # a graph without them ends here, not after training
-    settings = _settings(context, name, method, config)
+    settings = _settings(context, None if source else name, method, config)
     models = [_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
+    resolve_device(models[0].device)
+    plan: Plan | None = Plan(protocol, runs, references)
+    if reason := unfit_labels(graph_data, plan):
+        if protocol == "public":
+            raise InputError(reason)
+        log.warning("%s: not evaluated (%s)", name, reason)
+        plan = None
     folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
-    claim(folder, resume=resume, overwrite=overwrite)
-    plan = Plan(protocol, runs, references)
+    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
     shared = {"name": name, "source": source}
-    with _interruptible(context, folder):
+    with _interruptible():
         if seeds == 1:
             with _progress(console, models[0]) as callback:
                 metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
@@ -149,19 +167,24 @@ def embed(
     from epagcl.health import effective_rank
     from epagcl.methods import load_model
     from epagcl.runs import claim
+    from epagcl.training import resolve_device
 
     console = _console(quiet)
     check_output(out)
-    if save is not None:
-        claim(save)
-    name, graph_data, _ = _graph(graph, data, edges=edges, features=features, nodes=nodes)
-    settings = _settings(context, name, method, config)
+    _options(context, method)
+    if model is not None and (save is not None or config is not None):
+        raise InputError("--model is trained already; leave out --save and --config")
+    name, graph_data, source = _graph(graph, data, edges=edges, features=features, nodes=nodes)
+    settings = _settings(context, None if source or model else name, method, config)
     if model is not None:
         if any(flag != "--device" for flag, _ in context.meta["settings"]):
             raise InputError("--model is trained already; leave out its settings (only --device can be given)")
         trained = load_model(model, settings.get("device", "auto"))
     else:
         trained = _method(method, settings)
+        resolve_device(trained.device)
+        if save is not None:
+            claim(save)
         with _progress(console, trained) as callback:
             trained.fit(graph_data, callback=callback)
         if save is not None:
@@ -196,16 +219,29 @@ def epr(
 
     Example: epagcl epr cora
     """
+    from torch_geometric.data import Data
+
     from epagcl.epr import epr_summary
 
     name, graph_data, _ = _graph(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
     if graph_data.y is None:
         raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
+    ids = graph_data.get("node_ids")
+    ids = list(range(graph_data.num_nodes)) if ids is None else list(ids)
+    labelled = graph_data.y >= 0
+    if not labelled.all():
+        log.warning("%s: EPR of the %d labelled nodes of %d", name, int(labelled.sum()), len(ids))
+        ids = [node for node, known in zip(ids, labelled.tolist(), strict=True) if known]
+        graph_data = Data(edge_index=graph_data.edge_index, y=graph_data.y, num_nodes=graph_data.num_nodes)
+        graph_data = graph_data.subgraph(labelled)
     summary = epr_summary(graph_data.edge_index, graph_data.y, top=top)
     if as_json:
-        print(json.dumps({"name": name, **summary.to_dict()}, indent=2))
+        result = {"name": name, **summary.to_dict()}
+        for edge in result["most_harmful"]:
+            edge["ids"] = [str(ids[edge["i"]]), str(ids[edge["j"]])]
+        print(json.dumps(result, indent=2))
     else:
-        _show_epr(name, summary, graph_data.get("node_ids"))
+        _show_epr(name, summary, ids)
 
 
 @app.command()
@@ -259,6 +295,9 @@ def methods(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal or pipe without Greek letters shows ? for them
+            stream.reconfigure(errors="replace")
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     log.setLevel(logging.INFO)
     try:
@@ -269,6 +308,8 @@ def main() -> None:
         code = _fail(f"{error.format_message()} (see {error.ctx.command_path if error.ctx else 'epagcl'} --help)", 2)
     except TrainingError as error:
         code = _fail(str(error), 1)
+    except OSError as error:  # a full disk, a file taken away
+        code = _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except (KeyboardInterrupt, typer.Abort):
         code = _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
@@ -304,33 +345,37 @@ def _graph(
     return data.name, data, {}
 
 
-def _settings(context: typer.Context, graph: str, method: str, config: Path | None) -> dict[str, Any]:
-    """The settings by rising rank: the graph's recipe, the configuration file, the command line."""
+def _settings(context: typer.Context, graph: str | None, method: str, config: Path | None) -> dict[str, Any]:
+    """The settings by rising rank: the named graph's recipe, the configuration file, the command line."""
     from epagcl.config import read_config
     from epagcl.methods import method as method_class
     from epagcl.recipes import recipe
 
     cls = method_class(method)
-    settings = recipe(graph, cls.name)
-    if settings:
-        log.info(
-            "recipe for %s: %s", graph, {"paper": "published settings", "ours": "our settings"}[settings["source"]]
-        )
+    settings = recipe(graph, cls.name) if graph is not None else {}
+    origin = settings.pop("source", None)
     if config is not None:
         file = read_config(config)
-        if "method" not in file:
+        if not isinstance(file.get("method"), dict):
             raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
         if file["method"].get("name", cls.name) != cls.name:
             raise InputError(f"{config}: is for {file['method']['name']}; give --method {file['method']['name']}")
         settings |= file["method"]
-    settings |= _options(context, cls)
-    return {key: value for key, value in settings.items() if key not in ("source", "name")}
+    settings |= _options(context, method)
+    settings.pop("name", None)
+    _method(method, settings)  # what is wrong with them is said before anything else
+    if origin is not None:
+        log.info("recipe for %s: %s settings", graph, {"paper": "published", "ours": "our"}[origin])
+    return settings
 
 
-def _options(context: typer.Context, cls: "type[Method]") -> dict[str, Any]:
+def _options(context: typer.Context, method: str) -> dict[str, Any]:
     """The settings that :class:`WithSettings` laid aside, as values."""
     import difflib
 
+    from epagcl.methods import method as method_class
+
+    cls = method_class(method)
     types = {field.name: field.type for field in cls.setting_fields()}
     values: dict[str, Any] = {}
     for flag, text in context.meta["settings"]:
@@ -367,13 +412,13 @@ def _method(name: str, settings: dict[str, Any]) -> "Method":
 
 
 @contextlib.contextmanager
-def _interruptible(context: typer.Context, folder: Path) -> Iterator[None]:
-    """Ctrl-C in a run: the last checkpoint stays, and the line that continues it is shown."""
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C in a run: the state of the last epoch is kept, and the line that continues it is shown."""
     try:
         yield
     except KeyboardInterrupt:
         words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-        print(f"\nstopped; to continue: epagcl {' '.join(words)} --resume", file=sys.stderr)
+        print(f"stopped; to continue: epagcl {shlex.join(words)} --resume", file=sys.stderr)
         raise
 
 
@@ -464,7 +509,7 @@ def _show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
     _print(*items)
 
 
-def _show_epr(name: str, summary: Any, node_ids: Any) -> None:
+def _show_epr(name: str, summary: Any, ids: list) -> None:
     """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
     rates = _table("EPR", ">per node", ">per edge")
     for words, rate in (
@@ -484,6 +529,5 @@ def _show_epr(name: str, summary: Any, node_ids: Any) -> None:
     )
     harm = _table("edge", ">EPR change if removed", ">by Theorem 3.5")
     for edge in summary.most_harmful:
-        ends = (edge.i, edge.j) if node_ids is None else (node_ids[edge.i], node_ids[edge.j])
-        harm.add_row(f"{ends[0]} – {ends[1]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
+        harm.add_row(f"{ids[edge.i]} – {ids[edge.j]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
     _print(shape, rates, "Edges whose removal lowers EPR most (per edge, Prop. 3.2):", harm)

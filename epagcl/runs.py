@@ -18,7 +18,9 @@ from torch_geometric.data import Data
 
 from epagcl import __version__
 from epagcl.config import read_config, write_config
-from epagcl.data.splits import Split, geom_splits, public_splits
+from epagcl.data.check import check
+from epagcl.data.graph import Graph
+from epagcl.data.splits import Split, geom_splits, public_splits, random_split
 from epagcl.data.writers import write_embeddings
 from epagcl.epr import error_passing_rate
 from epagcl.errors import InputError
@@ -85,7 +87,8 @@ def run(
     """
     from epagcl.report.figures import run_figures
 
-    sections = {"data": {"name": name, **(source or {})}}
+    fingerprint = Graph.from_data(check(data, quiet=True)).fingerprint
+    sections = {"data": {"name": name, "fingerprint": fingerprint, **(source or {})}}
     if plan is not None:
         sections["evaluation"] = vars(plan)
     _begin(folder, method, sections)
@@ -108,16 +111,17 @@ def run(
             "peak_memory_gib": peak_memory_gib(method.device),
         },
     }
+    # What training gave is safe before anything else can go wrong.
+    write_history(method.history_, folder / "history.csv")
+    write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
+    method.save(folder, **sections)
     if plan is not None and data.y is not None:
         metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
         if plan.references:
             metrics["references"] = references(data, method, plan)
     metrics["total_seconds"] = time.monotonic() - start
 
-    write_history(method.history_, folder / "history.csv")
-    write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
     run_figures(folder, method.history_, z, data.y, title=f"{type(method).title} on {name}")
-    method.save(folder, **sections)
     write_json(metrics, folder / "metrics.json")
     checkpoint.unlink(missing_ok=True)
     return metrics
@@ -128,7 +132,7 @@ def run_seeds(
     methods: Sequence[Method],
     folder: Path,
     *,
-    plan: Plan,
+    plan: Plan | None,
     progress: Sequence[AbstractContextManager[Callback]] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def run_seeds(
     Seed k is scored on split k, so that the spread is that of training and split together. ``progress`` has a context
     for each seed that gives the callback of its training; ``options`` are those of :func:`run`.
     """
-    single = Plan(plan.protocol, 1, references=plan.references)
+    single = None if plan is None else Plan(plan.protocol, 1, references=plan.references)
     results = []
     for method, context in zip(methods, progress or [nullcontext()] * len(methods), strict=True):
         with context as callback:
@@ -152,6 +156,9 @@ def run_seeds(
         metrics["references"] = {
             row: merge([result["references"][row] for result in results]) for row in results[0]["references"]
         }
+    write_config(
+        folder / "config.toml", {**read_config(seed_folder / "config.toml"), "seeds": {"seeds": metrics["seeds"]}}
+    )
     write_json(metrics, folder / "metrics.json")
     return metrics
 
@@ -177,6 +184,22 @@ def references(data: Data, method: Method, plan: Plan) -> dict[str, Any]:
         "raw features": evaluate(data.x, data, plan, **options),
         "untrained encoder": evaluate(untrained, data, plan, **options),
     }
+
+
+def unfit_labels(data: Data, plan: Plan) -> str | None:
+    """Why a graph's labels cannot be evaluated by the plan, or None if they can; asked before training, not after."""
+    if data.y is None:
+        return None
+    try:
+        if plan.protocol == "public":
+            published_splits(data)
+        else:
+            random_split(data.y)
+        if (classes := data.y[data.y >= 0].unique().numel()) < 2:
+            return f"{classes} class among the labels, evaluation needs at least 2"
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def published_splits(data: Data) -> list[Split]:
@@ -254,18 +277,22 @@ def write_json(value: dict[str, Any], path: Path) -> None:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def claim(folder: Path, *, resume: bool = False, overwrite: bool = False) -> None:
+def claim(folder: Path, *, resume: bool = False, overwrite: bool = False, seeds: int = 1) -> None:
     """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one."""
     if resume:
-        if not folder.is_dir() or not any(folder.iterdir()):
-            raise InputError(f"{folder}: no run to resume; leave out --resume to start one")
+        begun = [folder / "config.toml"] if seeds == 1 else list(folder.glob("seed-*/config.toml"))
+        if not any(path.is_file() for path in begun):
+            many = " of several seeds" if seeds > 1 else " of one seed"
+            raise InputError(f"{folder}: no run{many} to resume; leave out --resume to start one")
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        if not overwrite:
+        if not overwrite or not folder.is_dir():
             raise InputError(f"{folder}: already there; give another --out, --resume to continue it, or --overwrite")
-        for old in (folder, *folder.glob("seed-*")):
+        for old in (*folder.glob("seed-*"), folder):
             for name in RUN_FILES:
                 (old / name).unlink(missing_ok=True)
+            if old != folder and old.is_dir() and not any(old.iterdir()):
+                old.rmdir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -275,19 +302,23 @@ def claim(folder: Path, *, resume: bool = False, overwrite: bool = False) -> Non
 
 
 def _begin(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:
-    """Write what is about to run; of a run that goes on, check that it is the same."""
+    """Write what is about to run; of a run that goes on, check that it is the same method, graph and evaluation."""
     config = folder / "config.toml"
-    if config.exists():
-        saved = read_config(config)["method"]
-        for key, value in method.settings().items():
-            if key != "device" and saved.get(key) != value:
-                raise InputError(
-                    f"{folder}: was started with {key} = {saved.get(key)}, now {key} = {value}; "
-                    "resume with the same settings, or start anew with --overwrite"
-                )
-    else:
+    if not config.exists():
         folder.mkdir(exist_ok=True)
         write_config(config, {"method": method.settings(), **sections})
+        return
+    saved = read_config(config)
+    now = {"method": method.settings(), "evaluation": sections.get("evaluation", {})}
+    now["data"] = {"fingerprint": sections["data"]["fingerprint"]}
+    for section, values in now.items():
+        for key, value in values.items():
+            before = saved.get(section, {}).get(key)
+            if key != "device" and before != value:
+                what = "another graph" if key == "fingerprint" else f"{key} = {before}, now {key} = {value}"
+                raise InputError(
+                    f"{folder}: was started with {what}; resume it as it was, or start anew with --overwrite"
+                )
 
 
 def _cpu_name() -> str:

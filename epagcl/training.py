@@ -38,7 +38,7 @@ COLLAPSED_BELOW = 2.0
 
 
 def resolve_device(device: str) -> torch.device:
-    """``auto`` is cuda where there is one, else cpu; mps, whose sparse products are slow, is taken only if asked for."""
+    """``auto`` is cuda where there is one, else cpu; mps, which has no sparse products, only if asked for."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         return torch.device("cuda" if available["cuda"] else "cpu")

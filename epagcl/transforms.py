@@ -49,6 +49,13 @@ class EdgePerturbation(BaseTransform):
         view.edge_index = both_directions(pairs, data.num_nodes)
         return view
 
+    def __getstate__(self) -> dict:
+        """Without what was computed for the graphs seen, which lives by their identity in this process."""
+        return {key: value for key, value in self.__dict__.items() if key != "_known"}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, _known=WeakIdKeyDictionary())
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_drop={self.p_drop}, p_add={self.p_add}, drop={self.drop!r}, add={self.add!r})"
 

@@ -1,5 +1,6 @@
 import json
 import re
+import signal
 import subprocess
 import sys
 
@@ -173,7 +174,14 @@ def test_epr(run, files):
         assert words in out
     code, out, _ = run("epr", "--edges", "e.csv", "--labels", "l.csv", "--json", "--top", 2)
     assert code == 0
-    assert len(json.loads(out)["most_harmful"]) == 2
+    harmful = json.loads(out)["most_harmful"]
+    assert len(harmful) == 2
+    assert all(node.startswith("user-") for edge in harmful for node in edge["ids"])
+    table = pd.read_csv(files / "l.csv")
+    table[table.index > 20].to_csv(files / "part.csv", index=False)
+    code, out, _ = run("epr", "--edges", "e.csv", "--labels", "part.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["num_nodes"] == 99
     code, _, err = run("epr", "--edges", "e.csv")
     assert code == 2
     assert "no labels" in err
@@ -220,7 +228,12 @@ def test_methods(run):
         (["train", "demo", "--config", "none.toml"], "none.toml: no such file"),
         (["train", "demo", "--edges", "e.csv"], "demo is a named graph; leave out --edges"),
         (["train", "demo", "stray"], "unexpected extra argument"),
-        (["train", "demo", "--resume"], "no run to resume"),
+        (["train", "demo", "--resume"], "no run of one seed to resume"),
+        (["train", "--refrences", "demo"], "no option --refrences; did you mean --references?"),
+        (["train", "demo", "--lr", "nan"], "lr=nan must be a finite number"),
+        (["train", "demo", "--seed", "-1"], "seed=-1: must be 0 or more"),
+        (["train", "demo", "--config", "."], "cannot be read"),
+        (["embed", "demo", "--model", "m", "--save", "s"], "leave out --save and --config"),
         (["embed", "demo", "--out", "z.xlsx"], "cannot write .xlsx"),
         (["embed", "demo", "--out", "none/z.npy"], "does not exist"),
         (["embed", "--edges", "none.csv", "--features", "f.npy"], "none.csv: no such file"),
@@ -249,15 +262,63 @@ def test_a_nan_in_the_features_is_named(run, files):
     assert "row 7, column 3" in err
 
 
-def test_interrupt_keeps_the_checkpoint_and_shows_how_to_go_on(run, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+def test_interrupt_keeps_the_epoch_and_shows_how_to_go_on(run, monkeypatch, tmp_path):
+    original = epagcl.EPAGCL.loss
 
-    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
-    code, _, err = run("train", "demo", *FAST, "--overwrite")
+    def interrupted(self, network, graph, prepared, epoch):
+        if epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, network, graph, prepared, epoch)
+
+    arguments = ["train", "demo", *FAST, "--epochs", "4", "--runs", "1", "--out", "a folder"]
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupted)
+    code, _, err = run(*arguments)
     assert code == 130
-    assert f"to continue: epagcl train demo {' '.join(FAST)} --resume" in err
+    assert f"to continue: epagcl {' '.join(arguments[:-1])} 'a folder' --resume" in err
     assert "Traceback" not in err
+    assert (tmp_path / "a folder" / "checkpoint.safetensors").exists()
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", original)
+    assert run(*arguments, "--resume", "--quiet")[0] == 0
+    assert run(*arguments[:-1], "whole", "--quiet")[0] == 0
+    files = [np.load(tmp_path / name / "embeddings.npy") for name in ("a folder", "whole")]
+    assert np.array_equal(*files)
+    with open(tmp_path / "a folder" / "history.csv") as file:
+        assert len(file.readlines()) == 5
+
+
+def test_overwrite_does_not_remove_a_run_that_cannot_be_replaced(run, tmp_path):
+    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--out", "good")[0] == 0
+    assert run("train", "demo", *FAST[:-2], "--device", "mps", "--out", "good", "--overwrite")[0] == 2
+    assert (tmp_path / "good" / "metrics.json").exists()
+
+
+def test_labels_that_cannot_be_evaluated_do_not_stop_training(run, files, caplog):
+    pd.DataFrame({"id": ["user-001"], "label": ["red"]}).to_csv(files / "one.csv", index=False)
+    code, out, _ = run("train", "--edges", "e.csv", "--features", "f.csv", "--labels", "one.csv", *FAST, "--out", "r")
+    assert code == 0
+    assert "run folder: r" in out
+    assert any("not evaluated (1 labelled node" in message for message in caplog.messages)
+
+
+def test_a_file_that_is_called_like_a_graph_gets_no_recipe(run, files, caplog):
+    (files / "e.csv").rename(files / "cora.csv")
+    code, _, _ = run("train", "--edges", "cora.csv", "--features", "f.csv", *FAST[:-2], "--device", "cpu", "--json")
+    assert code == 0
+    assert not any("recipe" in message for message in caplog.messages)
+
+
+def test_version_and_no_arguments(run):
+    assert run("--version") == (0, f"epagcl {epagcl.__version__}\n", "")
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "Commands:" in out
+
+
+def test_a_mistake_in_a_real_process_is_one_line(tmp_path):
+    command = [sys.executable, "-m", "epagcl", "train", "demo", "--epochs", "abc"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "epagcl: --epochs abc: must be int\n"
 
 
 def test_a_broken_loss_is_one_line(run, monkeypatch):

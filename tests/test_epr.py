@@ -501,3 +501,6 @@ def test_pairs_as_columns_as_rows_and_as_a_list():
     assert torch.equal(epr_change(edges, y, columns.T), expected)
     assert torch.equal(epr_change(edges, y, [(0, 2), (0, 1), (1, 3)]), expected)
     assert torch.equal(epr_change(edges, y, [(0, 2)]), expected[:1])
+    assert torch.equal(epr_change(edges, y, columns.tolist()), expected)
+    assert torch.equal(epr_change(edges, y, columns.numpy().T), expected)
+    assert torch.equal(epr_change(edges, y, [(0, 2), (0, 1)]), expected[:2])

@@ -80,13 +80,16 @@ def test_regression_reaches_the_minimum_that_scikit_learn_finds():
     assert (ours.numpy() == theirs.predict(z[split.test].numpy())).mean() > 0.995
 
 
-def test_runs_together_equal_runs_alone():
+@pytest.mark.parametrize("protocol", ["strict", "paper"])
+def test_runs_together_equal_runs_alone(protocol, monkeypatch):
+    monkeypatch.setattr(evaluation, "PAPER", Rule((0.0,), 30, 1, False, True))
     z, y = blobs(spread=1.5)
-    splits = [random_split(y, seed=s) for s in range(4)]
-    together = linear_evaluation(z, y, splits=splits)
-    alone = [linear_evaluation(z, y, splits=[split]) for split in splits]
-    assert together.runs == pytest.approx([result.mean for result in alone], abs=1e-6)
-    assert together.runs == linear_evaluation(z, y, runs=4, seed=0).runs
+    together = linear_evaluation(z, y, protocol, runs=4, seed=3)
+    alone = [linear_evaluation(z, y, protocol, runs=1, seed=3 + run).mean for run in range(4)]
+    assert together.runs == pytest.approx(alone, abs=1e-6)
+    assert together.split_seeds == [3, 4, 5, 6]
+    given = linear_evaluation(z, y, protocol, seed=3, splits=[random_split(y, seed=s) for s in together.split_seeds])
+    assert given.runs == together.runs
 
 
 def test_splits_of_unequal_sizes_keep_their_order():
@@ -124,6 +127,17 @@ def test_unlabelled_nodes_and_gaps_in_class_numbers():
     gaps[::5] = -1
     result = linear_evaluation(z, gaps, runs=2)
     assert result.mean > 0.99
+
+
+def test_given_splits_lose_their_unlabelled_nodes_and_arrays_are_taken():
+    z, y = blobs(spread=0.05)
+    split = random_split(y, seed=0)
+    holes = y.clone()
+    holes[split.train[:5]] = holes[split.test[:7]] = -1
+    result = linear_evaluation(z.numpy(), holes[:, None].numpy(), splits=[split])
+    assert result.mean > 0.99
+    with pytest.raises(InputError, match="splits is empty"):
+        linear_evaluation(z, y, splits=[])
 
 
 def test_sparse_features_are_taken():

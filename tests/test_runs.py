@@ -7,7 +7,7 @@ from epagcl import EPAGCL
 from epagcl.config import read_config
 from epagcl.data import block_model, geom_splits, random_split
 from epagcl.errors import InputError
-from epagcl.runs import RUN_FILES, Plan, claim, describe, merge, published_splits, run, run_seeds
+from epagcl.runs import RUN_FILES, Plan, claim, describe, merge, published_splits, run, run_seeds, unfit_labels
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 
@@ -26,7 +26,7 @@ def test_a_run_leaves_its_folder(tmp_path, data):
     assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
     config = read_config(folder / "config.toml")
     assert config["method"]["epochs"] == 2
-    assert config["data"] == {"name": "g", "file": "g.npz"}
+    assert config["data"].items() >= {"name": "g", "file": "g.npz"}.items()
     assert config["evaluation"] == {"protocol": "strict", "runs": 5, "references": True}
     assert np.load(folder / "embeddings.npy").shape == (300, 16)
     assert len(metrics["evaluation"]["accuracy"]["runs"]) == 5
@@ -59,10 +59,44 @@ def test_a_run_with_other_settings_is_refused(tmp_path, data):
         run(data, EPAGCL(epochs=2, **SMALL), tmp_path / "run")
 
 
+def test_a_run_on_another_graph_or_with_another_evaluation_is_refused(tmp_path, data):
+    run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+    other = block_model(300, num_classes=3, num_features=60, topic_words=20, seed=2)
+    with pytest.raises(InputError, match="was started with another graph"):
+        run(other, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+    with pytest.raises(InputError, match="was started with protocol = strict, now protocol = paper"):
+        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan("paper"))
+
+
+def test_labels_that_cannot_be_evaluated_are_known_before_training(data):
+    import torch
+
+    assert unfit_labels(data, Plan()) is None
+    for y, words in (
+        (torch.full((300,), -1), "0 labelled nodes"),
+        (torch.zeros(300, dtype=torch.long), "1 class among the labels"),
+        (torch.where(torch.arange(300) < 4, data.y, -1), "4 labelled nodes"),
+    ):
+        other = data.clone()
+        other.y = y
+        assert words in unfit_labels(other, Plan())
+    assert "no public split" in unfit_labels(data, Plan("public"))
+
+
+def test_what_training_gave_is_kept_if_evaluation_fails(tmp_path, data, monkeypatch):
+    monkeypatch.setattr("epagcl.runs.evaluate", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"embeddings.npy", "model.safetensors", "history.csv"} <= names
+    assert "metrics.json" not in names
+
+
 def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
     methods = [EPAGCL(epochs=1, seed=s, **SMALL) for s in (4, 5)]
     metrics = run_seeds(data, methods, tmp_path, plan=Plan(runs=5, references=True))
     assert metrics["seeds"] == [4, 5]
+    assert read_config(tmp_path / "config.toml")["seeds"] == {"seeds": [4, 5]}
     assert (metrics["evaluation"]["split"], metrics["evaluation"]["split_seeds"]) == ("random 10/10/80", [4, 5])
     single = [json.loads((tmp_path / f"seed-{s}" / "metrics.json").read_text()) for s in (4, 5)]
     assert metrics["evaluation"]["accuracy"]["runs"] == [m["evaluation"]["accuracy"]["mean"] for m in single]
@@ -88,17 +122,22 @@ def test_claim(tmp_path):
     (folder / "seed-3" / "model.safetensors").write_text("")
     with pytest.raises(InputError, match="already there; give another --out"):
         claim(folder)
+    with pytest.raises(InputError, match="no run of one seed to resume"):
+        claim(folder, resume=True)
+    (folder / "config.toml").write_text("")
     claim(folder, resume=True)
+    with pytest.raises(InputError, match="no run of several seeds to resume"):
+        claim(folder, resume=True, seeds=2)
     assert (folder / "metrics.json").exists()
     claim(folder, overwrite=True)
     assert not (folder / "metrics.json").exists()
-    assert not (folder / "seed-3" / "model.safetensors").exists()
+    assert not (folder / "seed-3").exists()
     assert (folder / "notes.txt").read_text() == "mine"  # only a run's own files go
-    with pytest.raises(InputError, match="no run to resume"):
+    with pytest.raises(InputError, match="no run of one seed to resume"):
         claim(tmp_path / "none", resume=True)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="already there"):
-        claim(tmp_path / "file")
+        claim(tmp_path / "file", overwrite=True)
     with pytest.raises(InputError, match="cannot be made"):
         claim(tmp_path / "file" / "run")
 

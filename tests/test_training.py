@@ -59,6 +59,20 @@ def test_resume_with_other_settings_is_refused(tmp_path, small_graph, monkeypatc
         EPAGCL(epochs=5, p_add=0.2, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
 
 
+def test_resume_on_another_graph_or_from_half_a_checkpoint_is_refused(tmp_path, small_graph, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    checkpoint = tmp_path / "c.safetensors"
+    with pytest.raises(Stop):
+        EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
+    other = small_graph.clone()
+    other.edge_index = other.edge_index[:, (other.edge_index != 5).all(0)]  # node 5 loses its edges
+    with pytest.raises(InputError, match="was made with graph="):
+        EPAGCL(epochs=5, **SMALL).fit(other, checkpoint=checkpoint, resume=True)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(InputError, match="not a whole checkpoint"):
+        EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+
+
 def test_a_killed_process_resumes_to_the_same_embeddings(tmp_path):
     command = [sys.executable, "-m", "epagcl", "train", "demo", "--epochs", "14", "--hidden", "64", "--device", "cpu"]
     command += ["--dim", "32", "--projection", "32"]
@@ -85,6 +99,12 @@ def test_a_loss_that_is_no_number_stops_with_advice(small_graph, monkeypatch):
     monkeypatch.setattr(EPAGCL, "loss", lambda self, network, *_: network.head[0].weight.sum() * float("nan"))
     with pytest.raises(TrainingError, match=r"the loss is nan at epoch 1; lower lr \(now 0.001\)"):
         EPAGCL(epochs=3, **SMALL).fit(small_graph)
+
+
+def test_an_embedding_that_is_no_number_stops_with_advice(small_graph, monkeypatch):
+    monkeypatch.setattr(EPAGCL, "represent", lambda self, network, graph: torch.full((60, 16), float("inf")))
+    with pytest.raises(TrainingError, match="the embedding is not finite at epoch 1; lower lr"):
+        EPAGCL(epochs=1, **SMALL).fit(small_graph)
 
 
 def test_a_collapsed_embedding_is_said(small_graph, monkeypatch, caplog):

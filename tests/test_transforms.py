@@ -1,3 +1,5 @@
+import pickle
+
 import torch
 from torch_geometric.transforms import Compose
 from torch_geometric.utils import is_undirected
@@ -46,3 +48,10 @@ def test_they_compose(small_graph):
     view = Compose([EdgePerturbation(), FeatureMask()])(small_graph)
     assert "edge_attr" not in view
     assert "edge_attr" in small_graph
+
+
+def test_a_used_transform_can_be_pickled(small_graph):
+    transform = EdgePerturbation(seed=1)
+    transform(small_graph)
+    again = pickle.loads(pickle.dumps(transform))
+    assert torch.equal(again(small_graph).edge_index, transform(small_graph).edge_index)

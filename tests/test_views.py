@@ -187,6 +187,15 @@ def test_wrong_options_name_the_fix(options, message):
         edge_probabilities(torch.tensor([[0, 1], [1, 2]]), 3, **options)
 
 
+def test_edges_are_checked_and_may_be_none():
+    with pytest.raises(InputError, match="nodes go from 0 to 3"):
+        edge_probabilities(torch.tensor([[0, 1], [1, 9]]), 4)
+    wide = torch.tensor([[30_000], [50_000]], dtype=torch.int32)
+    assert edge_probabilities(wide, 100_000).pairs.tolist() == [[30_000], [50_000]]
+    nothing = edge_probabilities(torch.empty(2, 0, dtype=torch.long), 4)
+    assert nothing.drop.shape == nothing.add.shape == (0,)
+
+
 def test_preparation_has_no_python_loop_over_edges():
     import time
 

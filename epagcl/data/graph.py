@@ -54,7 +54,8 @@ class Graph:
         """Tells graphs apart: sizes, a hash of the pairs, a random projection of the features."""
         pairs = int(hash64(self.pairs[0] * self.num_nodes + self.pairs[1]).sum()) % 2**64
         weight = uniform(torch.arange(self.num_features, device=self.device), 0)[:, None]
-        return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{float((self.x @ weight).sum()):.3e}"
+        features = float((self.x @ weight).sum())
+        return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{features:.3e}"
 
     @cached_property
     def adjacency(self) -> SparseMatrix:

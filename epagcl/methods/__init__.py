@@ -47,7 +47,10 @@ def load_model(folder: str | Path, device: str = "auto") -> Method:
             f"{folder}/config.toml: no trained model; give a folder that save() or `epagcl train` finished"
         )
     settings = {**config["method"], "device": device}
-    return method(settings.pop("name"))(**settings).load_weights(folder, config["model"]["num_features"])
+    cls = method(settings.pop("name"))
+    if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
+        raise InputError(f"{folder}/config.toml: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
+    return cls(**settings).load_weights(folder, config["model"]["num_features"])
 
 
 class _CallableModule(ModuleType):

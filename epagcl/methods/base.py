@@ -2,10 +2,13 @@
 
 import dataclasses
 import inspect
+import math
+import numbers
 from pathlib import Path
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
@@ -50,13 +53,19 @@ class Method(BaseEstimator):
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
 
     def __post_init__(self):
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
         for field in dataclasses.fields(self):
-            _check_setting(type(self).name, field, getattr(self, field.name))
+            setattr(self, field.name, _checked_setting(type(self).name, field, getattr(self, field.name)))
         if self.epochs < 0 or self.lr <= 0 or self.weight_decay < 0:
             raise InputError(
                 f"epochs={self.epochs}, lr={self.lr}, weight_decay={self.weight_decay}: "
                 "epochs and weight_decay must not be negative, lr must be positive"
             )
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed={self.seed}: must be 0 or more, and below 2⁶³")
 
     # What a method is made of, in the order training uses it.
 
@@ -92,10 +101,11 @@ class Method(BaseEstimator):
         Args:
             data: the graph.
             y: not used; here because scikit-learn's pipelines pass it.
-            checkpoint: file to keep the state of training in, written every few seconds and removed at the end.
+            checkpoint: file to keep the state of training in, written every few seconds; it is the caller's to remove.
             resume: continue from ``checkpoint`` if it is there.
             callback: called with each epoch's history row.
         """
+        self.validate()
         device = resolve_device(self.device)
         graph = Graph.from_data(check(data), device)
         self.num_features_ = graph.num_features
@@ -141,7 +151,11 @@ class Method(BaseEstimator):
             raise InputError(f"{folder}: no model.safetensors; give a folder that save() or `epagcl train` finished")
         self.num_features_ = num_features
         self.network_ = self._initial_network()
-        self.network_.load_state_dict(load_file(path))
+        try:
+            self.network_.load_state_dict(load_file(path))
+        except (SafetensorError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path}: not the weights that config.toml beside it describes ({reason})") from None
         self.network_.to(resolve_device(self.device)).eval()
         return self
 
@@ -172,11 +186,15 @@ class Method(BaseEstimator):
         return self.network_
 
 
-def _check_setting(method: str, field: dataclasses.Field, value: Any) -> None:
-    """Type and choice of one setting; an int is a float too."""
-    expected = (int, float) if field.type is float else field.type
-    if not isinstance(value, expected) or (isinstance(value, bool) and field.type is not bool):
+def _checked_setting(method: str, field: dataclasses.Field, value: Any) -> Any:
+    """A setting as its plain type (NumPy's numbers are taken, a whole number is a float too), of its choices."""
+    kinds = {int: numbers.Integral, float: numbers.Real}
+    wanted = kinds.get(field.type, field.type)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and field.type is not bool):
         raise InputError(f"{method}: {field.name}={value!r} must be {field.type.__name__}")
+    if field.type is float and not math.isfinite(value):
+        raise InputError(f"{method}: {field.name}={value!r} must be a finite number")
     choices = field.metadata.get("choices")
     if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
         raise InputError(f"{method}: {field.name}={value!r}: choose one of {', '.join(choices)}")
+    return value if type(value) in (int, float) else field.type(value)

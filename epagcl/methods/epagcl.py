@@ -56,8 +56,9 @@ class EPAGCL(Method):
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")
 
-    def __post_init__(self):
-        super().__post_init__()
+    def validate(self) -> None:
+        """Probabilities, temperature and widths."""
+        super().validate()
         for name in ("p_drop_1", "p_drop_2", "p_add", "p_mask_1", "p_mask_2"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name}={getattr(self, name)}: a probability lies between 0 and 1")

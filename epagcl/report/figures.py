@@ -51,6 +51,7 @@ def principal_components(z: Tensor, count: int) -> Tensor:
     """Unit rows of ``z``, centred, along their ``count`` directions of largest variance."""
     rows = torch.nn.functional.normalize(z, dim=1)
     rows = rows - rows.mean(0)
+    rows = torch.nn.functional.pad(rows, (0, max(0, count - rows.shape[1])))
     _, vectors = torch.linalg.eigh(rows.T @ rows)
     return rows @ vectors[:, -count:].flip(1)
 

@@ -37,10 +37,11 @@ def test_views_follow_algorithm_2(small_graph):
     [
         ({"add_to": "both"}, (True, True), (True, True)),
         ({"p_add": 0.0}, (False, False), (True, True)),
+        ({"p_add": 0.0, "drop": "uniform"}, (False, False), (True, True)),
         ({"p_drop_1": 0.0, "p_drop_2": 0.0}, (False, True), (False, False)),
         ({"add": "uniform", "drop": "uniform", "add_to": "both"}, (True, True), (True, True)),
     ],
-    ids=["add to both views", "drop only", "add only", "random add"],
+    ids=["add to both views", "drop only", "random drop", "add only", "random add"],
 )
 def test_the_ablation_is_a_matter_of_settings(small_graph, settings, adds, drops):
     _, graph, samplers = prepared(small_graph, **{"p_add": 0.3, **settings})
@@ -192,6 +193,29 @@ def test_scikit_learn_conventions():
 def test_wrong_settings_name_the_fix(settings, message):
     with pytest.raises(InputError, match=message):
         EPAGCL(**settings)
+
+
+def test_settings_are_checked_again_when_changed(small_graph):
+    model = EPAGCL(**SMALL)
+    with pytest.raises(InputError, match="epochs=-3"):
+        model.set_params(epochs=-3).fit(small_graph)
+    taken = EPAGCL(seed=np.int64(3), lr=np.float32(0.5))
+    assert (type(taken.seed), type(taken.lr)) == (int, float)
+
+
+def test_a_damaged_model_is_one_line(tmp_path, small_graph):
+    EPAGCL(epochs=0, **SMALL).fit(small_graph).save(tmp_path)
+    text = (tmp_path / "config.toml").read_text()
+    (tmp_path / "config.toml").write_text(text.replace("dim = 16", "dim = 17"))
+    with pytest.raises(InputError, match=r"not the weights that config\.toml"):
+        epagcl.load_model(tmp_path)
+    (tmp_path / "config.toml").write_text(text.replace("dim = 16", "dmi = 16"))
+    with pytest.raises(InputError, match="epagcl has no setting 'dmi'"):
+        epagcl.load_model(tmp_path)
+    (tmp_path / "config.toml").write_text(text)
+    (tmp_path / "model.safetensors").write_bytes(b"half")
+    with pytest.raises(InputError, match=r"not the weights that config\.toml"):
+        epagcl.load_model(tmp_path)
 
 
 def test_published_name_and_registry():
