@@ -27,6 +27,9 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         features: False lets ``x`` be absent, for what needs only edges and labels; the number of nodes is then
             ``num_nodes``, else that of the labels, else the highest node number + 1.
     """
+    if not isinstance(data, Data):
+        fix = "make one with epagcl.from_networkx, epagcl.from_scipy or epagcl.read_graph"
+        raise InputError(f"{source}: a {type(data).__name__} is no torch_geometric.data.Data; {fix}")
     x = None if data.x is None and not features else check_features(data.x, source)
     edge_index = _edges(data.edge_index, source)
     y = _labels(data.y, source)

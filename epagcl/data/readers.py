@@ -120,7 +120,7 @@ def _read_whole(path: Path, need_features: bool) -> Data:
 
 def _read_pt(path: Path) -> Data:
     """A ``Data`` or a dict of tensors, loaded without running any code of the file."""
-    fix = "save it with torch.save(data.to_dict(), path), tensors only"
+    fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (
             torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]),
@@ -274,6 +274,8 @@ def _read_features(path: Path, edge_ids: np.ndarray) -> tuple[Tensor, np.ndarray
         id_column = 0 if _are_ids(frame[0], table, edge_ids) else None
         if id_column is None:
             frame = table.values(None)
+        elif table.first[0] != "":  # a first column without a name is an index; another may be a feature
+            log.warning("%s: the first column is read as ids; name it id, or another column, to say so", table.name)
     elif table.first[0] == "":
         log.warning("%s: ignored the first column, which has no name", table.name)
         frame = frame.drop(columns=0)

@@ -308,3 +308,12 @@ def test_notes_count_what_was_mended(case):
     for level, note in found:
         assert level == (logging.INFO if "given once" in note else logging.WARNING)
     assert both_directions(pairs, num_nodes).shape[1] == 2 * pairs.shape[1]
+
+
+def test_other_graph_types_are_told_how_to_come_in():
+    import networkx as nx
+
+    with pytest.raises(
+        InputError, match=r"a Graph is no torch_geometric.data.Data; make one with epagcl.from_networkx"
+    ):
+        check(nx.path_graph(3))

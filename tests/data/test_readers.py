@@ -439,7 +439,8 @@ class _Trap:
 def test_pt_never_runs_code(outer, tmp_path, capsys):
     torch.save(outer(_Trap()), tmp_path / "g.pt")
     with pytest.raises(
-        InputError, match=r"^g.pt: not a graph that can be loaded safely; save it with torch.save\(data.to_dict"
+        InputError,
+        match=r"^g.pt: not a graph that can be loaded safely; save its tensors with torch.save\(data.to_dict",
     ):
         read_graph(tmp_path / "g.pt")
     assert "executed" not in capsys.readouterr().out
@@ -464,7 +465,11 @@ def test_pt_with_something_else(content, message, tmp_path):
     torch.save(content, tmp_path / "g.pt")
     with pytest.raises(InputError) as error:
         read_graph(tmp_path / "g.pt")
-    assert str(error.value) == message + "save it with torch.save(data.to_dict(), path), tensors only"
+    assert (
+        str(error.value)
+        == message
+        + "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
+    )
 
 
 def test_pt_without_features_names_what_is_missing(tmp_path):
