@@ -449,7 +449,7 @@ def test_pt_never_runs_code(outer, tmp_path, capsys):
 @pytest.mark.parametrize("content", [b"hello", pickle.dumps({"x": 1}), bytes(range(256)), b"PK\x03\x04 cut short"])
 def test_pt_that_is_none(content, tmp_path):
     (tmp_path / "g.pt").write_bytes(content)
-    with pytest.raises(InputError, match=r"^g.pt: .*; save it with torch.save\(data.to_dict\(\), path\)"):
+    with pytest.raises(InputError, match=r"^g.pt: .*; save its tensors with torch.save\(data.to_dict\(\), path\)"):
         read_graph(tmp_path / "g.pt")
 
 
