@@ -5,7 +5,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +14,12 @@ import typer.core
 
 from epagcl import __version__
 from epagcl.errors import InputError, MissingExtra, TrainingError
+from epagcl.terminal import console_for, progress_line, show, show_epr, show_metrics, table
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from torch_geometric.data import Data
 
     from epagcl.methods.base import Method
-    from epagcl.training import Row
 
 # Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
 UsageError = typer.BadParameter.__bases__[0]
@@ -33,7 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
@@ -111,7 +109,7 @@ def train(
     from epagcl.runs import Plan, claim, run, run_seeds, unfit_labels
     from epagcl.training import resolve_device
 
-    console = _console(quiet)
+    console = console_for(quiet)
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
@@ -132,15 +130,15 @@ def train(
     shared = {"name": name, "source": source}
     with _interruptible():
         if seeds == 1:
-            with _progress(console, models[0]) as callback:
+            with progress_line(console, models[0]) as callback:
                 metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
         else:
-            bars = [_progress(console, model) for model in models]
+            bars = [progress_line(console, model) for model in models]
             metrics = run_seeds(graph_data, models, folder, plan=plan, progress=bars, **shared)
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
     elif not quiet:
-        _show_metrics(metrics, folder, type(models[0]).title)
+        show_metrics(metrics, folder, type(models[0]).title)
 
 
 @app.command(cls=WithSettings, epilog=SETTINGS_HELP)
@@ -169,7 +167,7 @@ def embed(
     from epagcl.runs import claim
     from epagcl.training import resolve_device
 
-    console = _console(quiet)
+    console = console_for(quiet)
     check_output(out)
     _options(context, method)
     if model is not None and (save is not None or config is not None):
@@ -185,7 +183,7 @@ def embed(
         resolve_device(trained.device)
         if save is not None:
             claim(save)
-        with _progress(console, trained) as callback:
+        with progress_line(console, trained) as callback:
             trained.fit(graph_data, callback=callback)
         if save is not None:
             trained.save(save)
@@ -241,7 +239,7 @@ def epr(
             edge["ids"] = [str(ids[edge["i"]]), str(ids[edge["j"]])]
         print(json.dumps(result, indent=2))
     else:
-        _show_epr(name, summary, ids)
+        show_epr(name, summary, ids)
 
 
 @app.command()
@@ -256,11 +254,11 @@ def datasets(data: Root = None, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = _table("name", ">nodes", ">edges", ">features", ">classes", "from")
+    listing_table = table("name", ">nodes", ">edges", ">features", ">classes", "from")
     for row in rows:
         sizes = ["–" if row[key] is None else f"{row[key]:,}" for key in ("nodes", "edges", "features", "classes")]
-        table.add_row(row["name"], *sizes, row["source"])
-    _print(table)
+        listing_table.add_row(row["name"], *sizes, row["source"])
+    show(listing_table)
 
 
 @app.command()
@@ -276,21 +274,21 @@ def methods(
 
     if name is None:
         rows = [{"name": key, "summary": method(key).summary(), "paper": method(key).paper} for key in names()]
-        table = _table("name", "what it does", "paper")
+        shown = table("name", "what it does", "paper")
         for row in rows:
-            table.add_row(*row.values())
+            shown.add_row(*row.values())
     else:
         rows = [
             {"setting": field.name, "type": field.type.__name__, "default": field.default, **field.metadata}
             for field in method(name).setting_fields()
         ]
-        table = _table("setting", "default", "meaning")
+        shown = table("setting", "default", "meaning")
         for row in rows:
-            table.add_row(f"--{row['setting'].replace('_', '-')}", str(row["default"]), row["meaning"])
+            shown.add_row(f"--{row['setting'].replace('_', '-')}", str(row["default"]), row["meaning"])
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
-        _print(table)
+        show(shown)
 
 
 def main() -> None:
@@ -420,114 +418,3 @@ def _interruptible() -> Iterator[None]:
         words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
         print(f"stopped; to continue: epagcl {shlex.join(words)} --resume", file=sys.stderr)
         raise
-
-
-# ---- What the terminal shows
-
-
-def _console(quiet: bool) -> "Console":
-    """Where progress goes; quiet silences it and the notes, not the warnings."""
-    from rich.console import Console
-
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
-    return Console(stderr=True, quiet=quiet)
-
-
-@contextlib.contextmanager
-def _progress(console: "Console", method: "Method") -> "Iterator[Callable[[Row], None]]":
-    """A progress line on stderr: epochs, loss, time left, memory."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from epagcl.runs import peak_memory_gib
-
-    title = f"{type(method).title} seed {method.seed}"
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[memory]}"),
-    )
-    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=method.epochs, loss="–", memory="")
-
-        def update(row: "Row") -> None:
-            memory = peak_memory_gib(method.device)
-            shown = "" if memory is None else f"{memory:.1f} GiB"
-            progress.update(task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
-            minutes = method.epochs * row["seconds"] / row["epoch"] / 60
-            if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
-                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
-
-        yield update
-
-
-def _table(*columns: str) -> Any:
-    """A plain table; a column whose name begins with > is right-aligned."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
-    return table
-
-
-def _print(*items: Any) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)  # a pipe has no width to fold to
-    for item in items:
-        console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
-
-
-def _show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
-    """The closing summary of a run."""
-    graph = metrics["graph"]
-    rate = graph["epr_per_node"]
-    lines = [f"{graph['name']}: {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} features"]
-    if rate is not None:
-        lines.append(f"EPR: {rate:.3f} per node, {graph['epr_per_edge']:.3f} per edge")
-    items: list[Any] = ["\n".join(lines)]
-    if "evaluation" in metrics:
-        table = _table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
-        rows = {**metrics.get("references", {}), title: metrics["evaluation"]}
-        for name, scores in rows.items():
-            nearest = f"{100 * scores['knn_accuracy']['mean']:.2f}" if "knn_accuracy" in scores else ""
-            nmi = f"{scores['clustering']['nmi']:.3f}" if "clustering" in scores else ""
-            accuracy, f1 = scores["accuracy"], scores["macro_f1"]
-            spread = f"{100 * accuracy['mean']:.2f} ± {100 * accuracy['std']:.2f}"
-            table.add_row(name, spread, f"{100 * f1['mean']:.2f}", nearest, nmi)
-        scores = metrics["evaluation"]
-        count = len(scores["accuracy"]["runs"])
-        seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
-        items += [table, f"protocol {scores['protocol']}, {count} runs, splits {scores['split']}{seeds}, measured here"]
-    items.append(f"run folder: {folder}")
-    _print(*items)
-
-
-def _show_epr(name: str, summary: Any, ids: list) -> None:
-    """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
-    rates = _table("EPR", ">per node", ">per edge")
-    for words, rate in (
-        ("edges, d", summary.epr),
-        ("edges, d + 1 (GCN)", summary.epr_self_loops),
-        ("2 hops", summary.epr_2_hops),
-    ):
-        rates.add_row(words, f"{rate.per_node:.4f}", f"{rate.per_edge:.4f}")
-    theorem = summary.theorem_3_3
-    shape = (
-        f"{name}: {summary.num_nodes:,} nodes, {summary.num_edges:,} edges, {summary.num_classes} classes, "
-        f"{summary.isolated_nodes:,} isolated\n"
-        f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
-        f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
-        f"{summary.node_homophily:.4f} per node\n"
-        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if theorem.holds else 'not met'}"
-    )
-    harm = _table("edge", ">EPR change if removed", ">by Theorem 3.5")
-    for edge in summary.most_harmful:
-        harm.add_row(f"{ids[edge.i]} – {ids[edge.j]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
-    _print(shape, rates, "Edges whose removal lowers EPR most (per edge, Prop. 3.2):", harm)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import epagcl
-from epagcl import cli
+from epagcl import cli, terminal
 from epagcl.data import block_model, write_npz
 
 FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu"]
@@ -64,12 +64,24 @@ def test_train_a_named_graph(run, tmp_path):
 
 
 def test_a_long_run_is_told_how_to_be_short(run, monkeypatch, caplog):
-    monkeypatch.setattr(cli, "LONG_MINUTES", 0)
+    monkeypatch.setattr(terminal, "LONG_MINUTES", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
     assert any("--batch-size 512 is faster" in message for message in caplog.messages)
     caplog.clear()
     assert run("train", "demo", *FAST, "--runs", 1, "--batch-size", 64, "--overwrite")[0] == 0
     assert not any("--batch-size 512" in message for message in caplog.messages)
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(run, monkeypatch, caplog):
+    monkeypatch.setattr(terminal, "LOG_SECONDS", 0)
+    assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
+    lines = [message for message in caplog.messages if message.startswith("EPAGCL seed 0: epoch")]
+    assert [
+        re.match(r"EPAGCL seed 0: epoch (\d) of 2, loss \d\.\d+, 0\.\d minutes left", line)[1] for line in lines
+    ] == [
+        "1",
+        "2",
+    ]
 
 
 def test_train_json_is_json_alone(run):

@@ -1,0 +1,139 @@
+"""What the terminal shows: progress, tables, the summary of a run."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from epagcl.epr import EPRSummary
+    from epagcl.methods.base import Method
+    from epagcl.training import Row
+
+log = logging.getLogger("epagcl")
+
+LOG_SECONDS = 20  # between lines of progress where there is no terminal
+LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
+
+
+def console_for(quiet: bool) -> "Console":
+    """Where progress goes; quiet silences it and the notes, not the warnings."""
+    from rich.console import Console
+
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    return Console(stderr=True, quiet=quiet)
+
+
+@contextlib.contextmanager
+def progress_line(console: "Console", method: "Method") -> "Iterator[Callable[[Row], None]]":
+    """A progress line on stderr: epochs, loss, time left, memory."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from epagcl.runs import peak_memory_gib
+
+    title = f"{type(method).title} seed {method.seed}"
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[memory]}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=method.epochs, loss="–", memory="")
+        spoken = 0.0
+
+        def update(row: "Row") -> None:
+            nonlocal spoken
+            memory = peak_memory_gib(method.device)
+            shown = "" if memory is None else f"{memory:.1f} GiB"
+            progress.update(task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
+            minutes = method.epochs * row["seconds"] / row["epoch"] / 60
+            if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
+                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
+            if not console.is_terminal and row["seconds"] - spoken > LOG_SECONDS:  # a log file: a line now and then
+                spoken = row["seconds"]
+                left = minutes - row["seconds"] / 60
+                words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
+                log.info(words, title, row["epoch"], method.epochs, row["loss"], left, shown)
+
+        yield update
+
+
+def table(*columns: str) -> "Table":
+    """A plain table; a column whose name begins with > is right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    return result
+
+
+def show(*items: Any) -> None:
+    """Text and tables on stdout."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)  # a pipe has no width to fold to
+    for item in items:
+        console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
+
+
+def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
+    """The closing summary of a run."""
+    graph = metrics["graph"]
+    rate = graph["epr_per_node"]
+    lines = [f"{graph['name']}: {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} features"]
+    if rate is not None:
+        lines.append(f"EPR: {rate:.3f} per node, {graph['epr_per_edge']:.3f} per edge")
+    items: list[Any] = ["\n".join(lines)]
+    if "evaluation" in metrics:
+        scores_table = table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
+        rows = {**metrics.get("references", {}), title: metrics["evaluation"]}
+        for name, scores in rows.items():
+            nearest = f"{100 * scores['knn_accuracy']['mean']:.2f}" if "knn_accuracy" in scores else ""
+            nmi = f"{scores['clustering']['nmi']:.3f}" if "clustering" in scores else ""
+            accuracy, f1 = scores["accuracy"], scores["macro_f1"]
+            spread = f"{100 * accuracy['mean']:.2f} ± {100 * accuracy['std']:.2f}"
+            scores_table.add_row(name, spread, f"{100 * f1['mean']:.2f}", nearest, nmi)
+        scores = metrics["evaluation"]
+        count = len(scores["accuracy"]["runs"])
+        seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
+        items += [
+            scores_table,
+            f"protocol {scores['protocol']}, {count} runs, splits {scores['split']}{seeds}, measured here",
+        ]
+    items.append(f"run folder: {folder}")
+    show(*items)
+
+
+def show_epr(name: str, summary: "EPRSummary", ids: list) -> None:
+    """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
+    rates = table("EPR", ">per node", ">per edge")
+    for words, rate in (
+        ("edges, d", summary.epr),
+        ("edges, d + 1 (GCN)", summary.epr_self_loops),
+        ("2 hops", summary.epr_2_hops),
+    ):
+        rates.add_row(words, f"{rate.per_node:.4f}", f"{rate.per_edge:.4f}")
+    theorem = summary.theorem_3_3
+    shape = (
+        f"{name}: {summary.num_nodes:,} nodes, {summary.num_edges:,} edges, {summary.num_classes} classes, "
+        f"{summary.isolated_nodes:,} isolated\n"
+        f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
+        f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
+        f"{summary.node_homophily:.4f} per node\n"
+        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if theorem.holds else 'not met'}"
+    )
+    harm = table("edge", ">EPR change if removed", ">by Theorem 3.5")
+    for edge in summary.most_harmful:
+        harm.add_row(f"{ids[edge.i]} – {ids[edge.j]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
+    show(shape, rates, "Edges whose removal lowers EPR most (per edge, Prop. 3.2):", harm)
