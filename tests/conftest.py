@@ -1,8 +1,5 @@
 """Graphs and settings that tests share."""
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -16,15 +13,6 @@ torch.set_num_threads(1)  # tests run side by side; threads would fight over the
 def small_graph() -> Data:
     """60 nodes, 3 classes, a few isolated nodes."""
     return block_model(60, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=3)
-
-
-@pytest.fixture
-def data_root() -> Path:
-    """The folder of real graphs; tests that need it are skipped where it is not set."""
-    root = os.environ.get("EPAGCL_DATA")
-    if root is None:
-        pytest.skip("EPAGCL_DATA is not set")
-    return Path(root)
 
 
 def random_edges(num_nodes: int, density: float, seed: int) -> torch.Tensor:

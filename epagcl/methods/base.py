@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 import numbers
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -35,7 +36,7 @@ def method_settings(cls: type) -> type:
 
 
 @method_settings
-class Method(BaseEstimator):
+class Method(BaseEstimator, ABC):
     """Base of all methods. A method says how its network is built and what its loss is; the rest is shared.
 
     A subclass sets ``name``, ``title`` and ``paper``, adds settings, and implements :meth:`build` and :meth:`loss`;
@@ -69,17 +70,17 @@ class Method(BaseEstimator):
 
     # What a method is made of, in the order training uses it.
 
+    @abstractmethod
     def build(self, num_features: int) -> nn.Module:
         """The network, with its initial weights drawn from torch's global generator (seeded by the caller)."""
-        raise NotImplementedError
 
     def prepare(self, graph: Graph) -> Any:
         """What is computed once before training and handed to every :meth:`loss`."""
         return None
 
+    @abstractmethod
     def loss(self, network: nn.Module, graph: Graph, prepared: Any, epoch: int) -> Tensor:
         """The loss of one epoch. All randomness comes from (seed, epoch), none from what went before."""
-        raise NotImplementedError
 
     def represent(self, network: nn.Module, graph: Graph) -> Tensor:
         """The embedding of a graph's nodes: the encoder on the graph as it is."""
