@@ -128,7 +128,7 @@ def train(
     folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
     shared = {"name": name, "source": source}
-    with _interruptible():
+    with _interruptible(_resume_line()):
         if seeds == 1:
             with progress_line(console, models[0]) as callback:
                 metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
@@ -183,7 +183,8 @@ def embed(
         resolve_device(trained.device)
         if save is not None:
             claim(save)
-        with progress_line(console, trained) as callback:
+        nothing = "nothing was written (`epagcl train` keeps checkpoints)"
+        with _interruptible(nothing), progress_line(console, trained) as callback:
             trained.fit(graph_data, callback=callback)
         if save is not None:
             trained.save(save)
@@ -410,11 +411,16 @@ def _method(name: str, settings: dict[str, Any]) -> "Method":
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C in a run: the state of the last epoch is kept, and the line that continues it is shown."""
+def _interruptible(what_now: str) -> Iterator[None]:
+    """Ctrl-C ends in a line that says what is left and how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-        print(f"stopped; to continue: epagcl {shlex.join(words)} --resume", file=sys.stderr)
+        print(f"stopped; {what_now}", file=sys.stderr)
         raise
+
+
+def _resume_line() -> str:
+    """The command that continues this run."""
+    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+    return f"to continue: epagcl {shlex.join(words)} --resume"

@@ -241,7 +241,8 @@ def knn_accuracy(
     classes, y = _classes(torch.as_tensor(y).to(z.device))
     results = []
     for split in splits or [random_split(y, seed=seed + run) for run in range(runs)]:
-        train, val, test = (part.to(z.device) for part in (split.train, split.val, split.test))
+        split = _labelled(split, y)
+        train, val, test = split.train, split.val, split.test
 
         ks = [k for k in (1, 3, 5, 10, 20) if k <= train.numel()]
         nearest = [

@@ -280,8 +280,8 @@ def write_json(value: dict[str, Any], path: Path) -> None:
 def claim(folder: Path, *, resume: bool = False, overwrite: bool = False, seeds: int = 1) -> None:
     """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one."""
     if resume:
-        begun = [folder / "config.toml"] if seeds == 1 else list(folder.glob("seed-*/config.toml"))
-        if not any(path.is_file() for path in begun):
+        several = any(folder.glob("seed-*/config.toml"))
+        if several != (seeds > 1) or not (several or (folder / "config.toml").is_file()):
             many = " of several seeds" if seeds > 1 else " of one seed"
             raise InputError(f"{folder}: no run{many} to resume; leave out --resume to start one")
         return

@@ -127,7 +127,8 @@ def _checkpoint_seconds() -> float:
 @contextmanager
 def _interrupts(deferred: bool) -> Iterator[Callable[[], bool]]:
     """Ctrl-C waits for the end of the epoch, where the state is whole and can be kept; a second one does not wait."""
-    if not deferred or threading.current_thread() is not threading.main_thread():
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else somebody has decided otherwise
+    if not deferred or not usual or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
     asked: list[bool] = []

@@ -298,6 +298,17 @@ def test_interrupt_keeps_the_epoch_and_shows_how_to_go_on(run, monkeypatch, tmp_
         assert len(file.readlines()) == 5
 
 
+def test_interrupted_embed_says_so_and_writes_nothing(run, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
+    code, out, err = run("embed", "demo", *FAST)
+    assert (code, out) == (130, "")
+    assert "stopped; nothing was written" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_overwrite_does_not_remove_a_run_that_cannot_be_replaced(run, tmp_path):
     assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--out", "good")[0] == 0
     assert run("train", "demo", *FAST[:-2], "--device", "mps", "--out", "good", "--overwrite")[0] == 2

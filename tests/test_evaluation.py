@@ -136,6 +136,7 @@ def test_given_splits_lose_their_unlabelled_nodes_and_arrays_are_taken():
     holes[split.train[:5]] = holes[split.test[:7]] = -1
     result = linear_evaluation(z.numpy(), holes[:, None].numpy(), splits=[split])
     assert result.mean > 0.99
+    assert knn_accuracy(z, holes, splits=[split])[0] > 0.99
     with pytest.raises(InputError, match="splits is empty"):
         linear_evaluation(z, y, splits=[])
 

@@ -126,6 +126,11 @@ def test_claim(tmp_path):
         claim(folder, resume=True)
     (folder / "config.toml").write_text("")
     claim(folder, resume=True)
+    (folder / "seed-3" / "config.toml").write_text("")
+    with pytest.raises(InputError, match="no run of one seed to resume"):
+        claim(folder, resume=True)
+    claim(folder, resume=True, seeds=2)
+    (folder / "seed-3" / "config.toml").unlink()
     with pytest.raises(InputError, match="no run of several seeds to resume"):
         claim(folder, resume=True, seeds=2)
     assert (folder / "metrics.json").exists()
