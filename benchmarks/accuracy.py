@@ -2,9 +2,9 @@
 
 import epagcl
 from epagcl.evaluation import linear_evaluation
+from epagcl.hardware import resolve_device
 from epagcl.recipes import recipe
 from epagcl.runs import Plan, describe, merge, provenance, references
-from epagcl.training import resolve_device
 
 
 def accuracy(name: str, seeds: int = 5, epochs: int | None = None, device: str = "auto") -> dict:

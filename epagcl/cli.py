@@ -106,8 +106,8 @@ def train(
     Example: epagcl train cora --epochs 200 --references
     """
     from epagcl.evaluation import PROTOCOLS
+    from epagcl.hardware import resolve_device
     from epagcl.runs import Plan, claim, run, run_seeds, unfit_labels
-    from epagcl.training import resolve_device
 
     console = console_for(quiet)
     if protocol not in PROTOCOLS:
@@ -162,10 +162,10 @@ def embed(
     Example: epagcl embed --edges e.csv --features f.npy --out z.npy
     """
     from epagcl.data.writers import check_output, write_embeddings
+    from epagcl.hardware import resolve_device
     from epagcl.health import effective_rank
     from epagcl.methods import load_model
     from epagcl.runs import claim
-    from epagcl.training import resolve_device
 
     console = console_for(quiet)
     check_output(out)

@@ -8,13 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from epagcl.sparse import SparseMatrix
+from epagcl.sparse import SparseMatrix, StackedMatrix
+
+Adjacency = SparseMatrix | StackedMatrix
 
 
 class GCNLayer(nn.Module):
     """Â X W + b (Eq. 1, before the nonlinearity); W Glorot-uniform, b = 0.
 
-    The product is taken as Â(XW): X is sparse or wider than W in every graph here, and Â changes with each view.
+    Several views go through together: their rows stand under each other, in the order of the adjacency's views.
     """
 
     def __init__(self, in_features: int, out_features: int):
@@ -23,10 +25,32 @@ class GCNLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features))
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(self, x: Tensor | SparseMatrix, adjacency: SparseMatrix, mask: Tensor | None = None) -> Tensor:
-        """``mask`` hides feature columns: (X ∘ mask) W = X (mask ∘ W)."""
-        weight = self.weight if mask is None else mask[:, None] * self.weight
-        return (adjacency @ (x @ weight)).add_(self.bias)
+    def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
+        """``x`` is ``[N, F]`` for all views or ``[V·N, F]``; ``mask`` ``[V, F]`` hides feature columns of each view."""
+        weight = self.weight if mask is None else mask[:, :, None] * self.weight  # (X ∘ mask) W = X (mask ∘ W)
+        num_nodes = adjacency.shape[0]
+        if self._aggregates_first(x):
+            return _transform(adjacency @ x, weight, self.bias, num_nodes)
+        return (adjacency @ _transform(x, weight, None, num_nodes)).add_(self.bias)
+
+    def _aggregates_first(self, x: Tensor | SparseMatrix) -> bool:
+        """Whether (ÂX)W costs less than Â(XW): a product of Â with F columns against one with F'.
+
+        Where gradients are wanted each costs a second one on the way back, but for features, which have no gradient.
+        """
+        in_features, out_features = self.weight.shape
+        constant = isinstance(x, Tensor) and torch.is_grad_enabled() and not x.requires_grad
+        return isinstance(x, Tensor) and in_features < (2 if constant else 1) * out_features
+
+
+def _transform(x: Tensor | SparseMatrix, weight: Tensor, bias: Tensor | None, num_nodes: int) -> Tensor:
+    """X W + b; with a weight ``[V, F, F']`` for each view, ``[X_1 W_1; X_2 W_2; ...]``, X in V blocks or one."""
+    if isinstance(x, SparseMatrix):
+        return x @ (weight if weight.dim() == 2 else weight.flatten(0, 1))
+    if weight.dim() == 2:
+        return x @ weight if bias is None else torch.addmm(bias, x, weight)
+    x = x.view(-1, num_nodes, x.shape[1]).expand(weight.shape[0], -1, -1)
+    return (torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)).flatten(0, 1)
 
 
 class _LeakyReLU(torch.autograd.Function):
@@ -61,8 +85,8 @@ class GCN(nn.Module):
         self.layers = nn.ModuleList(GCNLayer(a, b) for a, b in pairwise(widths))
         self.activation = PReLU()
 
-    def forward(self, x: Tensor | SparseMatrix, adjacency: SparseMatrix, mask: Tensor | None = None) -> Tensor:
-        """Representations ``[N, widths[-1]]``; ``mask`` applies to the input features."""
+    def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
+        """Representations ``[V·N, widths[-1]]`` of V views; ``mask`` ``[V, F]`` applies to the input features."""
         for layer in self.layers:
             x = self.activation(layer(x, adjacency, mask))
             mask = None

@@ -9,6 +9,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from epagcl.hardware import has_triton
+
 
 class Stream(IntEnum):
     """What a draw is for. Each purpose is a stream of its own, so that no two of them share their numbers."""
@@ -23,9 +25,12 @@ class Stream(IntEnum):
 
 
 # splitmix64 (Steele, Lea & Flood 2014), written with signed integers because torch has no full uint64 arithmetic.
-_GAMMA = 0x9E3779B97F4A7C15 - 2**64
-_MULTIPLY_1 = 0xBF58476D1CE4E5B9 - 2**64
-_MULTIPLY_2 = 0x94D049BB133111EB - 2**64
+GAMMA = 0x9E3779B97F4A7C15 - 2**64
+MULTIPLY_1 = 0xBF58476D1CE4E5B9 - 2**64
+MULTIPLY_2 = 0x94D049BB133111EB - 2**64
+
+#: A word of a stream's name; a tensor of one number (the epoch) may change between replays of a CUDA graph.
+Word = int | Tensor
 
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:
@@ -35,36 +40,52 @@ def _shift_right(x: Tensor, bits: int) -> Tensor:
 
 def hash64(x: Tensor) -> Tensor:
     """The splitmix64 output function: a bijection of the 64-bit integers whose images look independent."""
-    x = x + _GAMMA
-    x = (x ^ _shift_right(x, 30)) * _MULTIPLY_1
-    x = (x ^ _shift_right(x, 27)) * _MULTIPLY_2
+    x = x + GAMMA
+    x = (x ^ _shift_right(x, 30)) * MULTIPLY_1
+    x = (x ^ _shift_right(x, 27)) * MULTIPLY_2
     return x ^ _shift_right(x, 31)
 
 
-def _key(stream: tuple[int, ...], device: torch.device) -> Tensor:
-    """Fold the words of a stream's name (seed, epoch, view, ...) into one 64-bit key."""
-    key = torch.zeros((), dtype=torch.int64, device=device)
-    for word in stream:
+def fold(words: tuple[int, ...]) -> int:
+    """Fold the words of a stream's name (seed, purpose, ...) into one 64-bit key."""
+    key = torch.zeros((), dtype=torch.int64)
+    for word in words:
         key = hash64(key ^ word)
-    return key
+    return int(key)
 
 
-def uniform(counter: Tensor, *stream: int) -> Tensor:
+def _bits(counter: Tensor, stream: tuple[Word, ...]) -> Tensor:
+    """64 random bits for each counter."""
+    tensors = [place for place, word in enumerate(stream) if isinstance(word, Tensor)]
+    if not tensors:
+        return hash64(counter ^ fold(stream))
+    if has_triton(counter.device):
+        from epagcl.kernels import hash_stream
+
+        return hash_stream(counter, stream, tensors[0])
+    key = stream[tensors[0]] ^ fold(stream[: tensors[0]])
+    for word in stream[tensors[0] + 1 :]:
+        key = hash64(key) ^ word
+    return hash64(counter ^ hash64(key))
+
+
+def uniform(counter: Tensor, *stream: Word) -> Tensor:
     """u(counter) in [0, 1): float32 multiples of 2⁻²⁴, so that ``u < p`` falls alike on every device.
 
     Args:
         counter: int64 of any shape: what is drawn for (a node, a column, a pair as ``i·N + j``).
-        stream: integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed.
+        stream: integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed. The epoch
+            may be a tensor on the counter's device.
     """
-    return _shift_right(hash64(counter ^ _key(stream, counter.device)), 40).float() * 2.0**-24
+    return _shift_right(_bits(counter, stream), 40).float() * 2.0**-24
 
 
-def uniform64(counter: Tensor, *stream: int) -> Tensor:
+def uniform64(counter: Tensor, *stream: Word) -> Tensor:
     """As :func:`uniform`, float64 multiples of 2⁻⁵³: for inverse distribution functions with long tails."""
-    return _shift_right(hash64(counter ^ _key(stream, counter.device)), 11).double() * 2.0**-53
+    return _shift_right(_bits(counter, stream), 11).double() * 2.0**-53
 
 
-def permutation(n: int, *stream: int, device: torch.device | str = "cpu") -> Tensor:
+def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
     """A random order of 0..n−1: the nodes sorted by their hash (a bijection, so there are no ties)."""
     counter = torch.arange(n, device=device)
-    return torch.argsort(hash64(counter ^ _key(stream, counter.device)))
+    return torch.argsort(_bits(counter, stream))

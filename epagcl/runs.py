@@ -26,8 +26,9 @@ from epagcl.epr import error_passing_rate
 from epagcl.errors import InputError
 from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, spread
 from epagcl.files import atomic_path
+from epagcl.hardware import resolve_device
 from epagcl.methods.base import Method
-from epagcl.training import Callback, resolve_device, write_history
+from epagcl.training import Callback, write_history
 
 CHECKPOINT = "checkpoint.safetensors"
 RUN_FILES = (
@@ -314,7 +315,7 @@ def _begin(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) ->
     for section, values in now.items():
         for key, value in values.items():
             before = saved.get(section, {}).get(key)
-            if key != "device" and before != value:
+            if key not in ("device", "capture") and before != value:
                 what = "another graph" if key == "fingerprint" else f"{key} = {before}, now {key} = {value}"
                 raise InputError(
                     f"{folder}: was started with {what}; resume it as it was, or start anew with --overwrite"

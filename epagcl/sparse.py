@@ -1,11 +1,18 @@
 """Sparse matrices that do not learn: node features and normalised adjacencies, and their product with dense ones."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from epagcl.hardware import has_triton
+
+if TYPE_CHECKING:
+    from epagcl.kernels import Pieces
 
 # torch says these once per process at the first CSR tensor. The products used here are stable and tested, and the
 # matrices are built sorted, or sorted where they are built.
@@ -17,9 +24,18 @@ CSR_DEVICES = ("cpu", "cuda")
 
 
 class SparseMatrix:
-    """A constant CSR matrix whose product with a dense matrix is differentiable in the dense one.
+    """A constant CSR matrix, or several of one pattern, whose product with a dense matrix is differentiable in that.
 
     ``A @ h`` has the gradient ``Aᵀ g``. The transpose is built on first use and kept; a symmetric matrix is its own.
+    ``h`` may be several blocks of rows under each other, of which each is multiplied: ``[A h_1; A h_2]``.
+
+    Attributes:
+        rowptr: CSR row pointers, int64.
+        col: column of each entry.
+        value: the entries, or for V matrices of this pattern ``[V, entries]``: then ``A @ h`` is
+            ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
+        shape: of one matrix.
+        symmetric: whether it is its own transpose.
     """
 
     def __init__(self, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int], symmetric: bool = False):
@@ -31,13 +47,18 @@ class SparseMatrix:
     def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
         """From entries in any order (no duplicates)."""
         order = torch.argsort(row * shape[1] + col)
-        return cls(rowptr_of(row, shape[0]), col[order], value[order], shape)
+        return cls(rowptr_of(row, shape[0]), col[order], value[..., order], shape)
 
     @classmethod
     def from_torch(cls, x: Tensor) -> "SparseMatrix":
         """From any sparse torch tensor."""
         csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
         return cls(csr.crow_indices(), csr.col_indices(), csr.values(), tuple(x.shape))
+
+    @property
+    def views(self) -> int:
+        """V, the number of matrices."""
+        return 1 if self.value.dim() == 1 else self.value.shape[0]
 
     @property
     def device(self) -> torch.device:
@@ -56,9 +77,26 @@ class SparseMatrix:
         return torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), counts)
 
     @cached_property
+    def matrices(self) -> list[Tensor]:
+        """Each matrix as a torch CSR tensor."""
+        values = self.value.view(self.views, -1)
+        return [
+            torch.sparse_csr_tensor(self.rowptr, self.col, value, self.shape, check_invariants=False)
+            for value in values
+        ]
+
+    @property
     def csr(self) -> Tensor:
         """The matrix as a torch CSR tensor."""
-        return torch.sparse_csr_tensor(self.rowptr, self.col, self.value, self.shape, check_invariants=False)
+        (matrix,) = self.matrices
+        return matrix
+
+    @cached_property
+    def pieces(self) -> "Pieces":
+        """The rows as a GPU's kernel takes them."""
+        from epagcl.kernels import Pieces
+
+        return Pieces.of(self.rowptr)
 
     @cached_property
     def T(self) -> "SparseMatrix":
@@ -77,8 +115,8 @@ class SparseMatrix:
         return self if self.device == torch.device(device) else self._map(lambda t: t.to(device))
 
     def to_dense(self) -> Tensor:
-        """The matrix with its zeros."""
-        return self.csr.to_dense()
+        """The matrix with its zeros; several under each other."""
+        return torch.cat([matrix.to_dense() for matrix in self.matrices])
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _Product.apply(self, dense)
@@ -90,6 +128,15 @@ def rowptr_of(row: Tensor, num_rows: int) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
+def entries(counter: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Sorted entries of Ã = A + I for pairs i·N + j: row, column, number of the pair (of loops: one past the last)."""
+    i, j = counter // num_nodes, counter % num_nodes
+    loops = torch.arange(num_nodes, device=counter.device)
+    key, order = torch.sort(torch.cat([counter, j * num_nodes + i, loops * (num_nodes + 1)]))
+    pair = torch.where(order < 2 * counter.numel(), order % max(counter.numel(), 1), counter.numel())
+    return key // num_nodes, key % num_nodes, pair
+
+
 def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
     """Â = D̃^-½ Ã D̃^-½ (Eq. 1) from the sorted entries of Ã = A + I: both directions of each pair and every loop."""
     rowptr = rowptr_of(row, num_nodes)
@@ -97,21 +144,68 @@ def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
     return SparseMatrix(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes), symmetric=True)
 
 
-def multiply(matrix: SparseMatrix, dense: Tensor) -> Tensor:
+class StackedMatrix:
+    """Matrices of one shape with patterns of their own: ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, as above."""
+
+    def __init__(self, parts: Sequence[SparseMatrix]):
+        self.parts = list(parts)
+        self.shape = self.parts[0].shape
+
+    @property
+    def views(self) -> int:
+        """Number of matrices."""
+        return len(self.parts)
+
+    @cached_property
+    def T(self) -> "StackedMatrix":
+        """The transposes."""
+        return StackedMatrix([part.T for part in self.parts])
+
+    @cached_property
+    def matrices(self) -> list[Tensor]:
+        """Each matrix as a torch CSR tensor."""
+        return [part.csr for part in self.parts]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrices lie."""
+        return self.parts[0].device
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _Product.apply(self, dense)
+
+
+def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
     """``matrix @ dense`` without gradient, by the fastest means the device has."""
-    if dense.device.type in CSR_DEVICES:
-        return matrix.csr @ dense
-    # Elsewhere (mps): gather the messages and add them up.
-    out = dense.new_zeros(matrix.shape[0], dense.shape[1])
-    return out.index_add_(0, matrix.row, dense[matrix.col] * matrix.value[:, None])
+    rows, columns = matrix.shape
+    blocks = dense.shape[0] // columns if columns else 1
+    views = max(matrix.views, blocks)
+    if isinstance(matrix, SparseMatrix) and dense.dtype == torch.float32 and has_triton(dense.device):
+        from epagcl.kernels import multiply_pattern
+
+        return multiply_pattern(matrix.pieces, matrix.col, matrix.value, dense, views, columns)
+    out = dense.new_empty(views * rows, dense.shape[1])
+    for view, part in enumerate(out.split(rows)):
+        h = dense.narrow(0, view % blocks * columns, columns)
+        if dense.device.type in CSR_DEVICES:
+            torch.mm(matrix.matrices[view % matrix.views], h, out=part)
+        else:  # mps: gather the messages and add them up
+            single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
+            value = single.value.view(single.views, -1)[view % single.views]
+            part.zero_().index_add_(0, single.row, h[single.col] * value[:, None])
+    return out
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, matrix: SparseMatrix, dense: Tensor) -> Tensor:
-        ctx.matrix = matrix
-        return multiply(matrix, dense)
+    def forward(ctx, matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
+        ctx.matrix, ctx.rows = matrix, dense.shape[0]
+        return multiply(matrix, dense.contiguous())
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:
-        return None, multiply(ctx.matrix.T, grad.contiguous())
+        grad = multiply(ctx.matrix.T, grad.contiguous())
+        if grad.shape[0] != ctx.rows:  # one h for all views
+            grad = grad.view(-1, ctx.rows, grad.shape[1]).sum(0)
+        return None, grad

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from epagcl.capture import Epochs
 from epagcl.data.graph import Graph
 from epagcl.errors import InputError, TrainingError
 from epagcl.files import atomic_path
@@ -35,16 +36,7 @@ Callback = Callable[[Row], None]
 CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
 HEALTH_EVERY = 25  # epochs between measurements of the effective rank; one forward pass each
 COLLAPSED_BELOW = 2.0
-
-
-def resolve_device(device: str) -> torch.device:
-    """``auto`` is cuda where there is one, else cpu; mps, which has no sparse products, only if asked for."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if device == "auto":
-        return torch.device("cuda" if available["cuda"] else "cpu")
-    if not available.get(device.split(":")[0], False):
-        raise InputError(f"device={device!r} is not available here; use auto or cpu")
-    return torch.device(device)
+BLOCK_SECONDS = 0.1  # a GPU is waited for about this often: for progress, checkpoints and Ctrl-C
 
 
 def train(
@@ -64,48 +56,59 @@ def train(
     Returns:
         The history, one row per epoch.
     """
+    on_cuda = graph.device.type == "cuda"
     optimiser = torch.optim.Adam(
-        network.parameters(), lr=method.lr, weight_decay=method.weight_decay, fused=graph.device.type != "mps"
+        network.parameters(),
+        lr=method.lr,
+        weight_decay=method.weight_decay,
+        fused=graph.device.type != "mps",
+        capturable=on_cuda,
     )
     history: list[Row] = []
     if resume and checkpoint is not None and Path(checkpoint).exists():
         history = _load_checkpoint(Path(checkpoint), method, graph, network, optimiser)
-    prepared = method.prepare(graph) if method.epochs > len(history) else None
-    before = history[-1]["seconds"] if history else 0.0
+    epochs = Epochs(method, network, graph, optimiser) if method.epochs > len(history) else None
     every = _checkpoint_seconds()
     collapsed = False
+    block = 1
     start = last_save = time.monotonic()
+    start -= history[-1]["seconds"] if history else 0.0
     with _interrupts(deferred=checkpoint is not None) as interrupted:
-        for epoch in range(len(history), method.epochs):
-            network.train()
-            optimiser.zero_grad(set_to_none=True)
-            loss = method.loss(network, graph, prepared, epoch)
-            loss.backward()
-            value = loss.item()
-            if not math.isfinite(value):
-                raise TrainingError(f"the loss is {value} at epoch {epoch + 1}; {_advice(method)}")
-            optimiser.step()
+        while len(history) < method.epochs:
+            # A block of epochs runs without waiting for the device; it ends where the embedding is looked at.
+            first = len(history)
+            stop = min(first + block, first - first % HEALTH_EVERY + HEALTH_EVERY, method.epochs)
+            begun = time.monotonic() - start
+            losses = epochs.run(first, stop)
+            ended = time.monotonic() - start
+            rows: list[Row] = []
+            for epoch, loss in enumerate(losses, first + 1):
+                if not math.isfinite(loss):
+                    raise TrainingError(f"the loss is {loss} at epoch {epoch}; {_advice(method)}")
+                seconds = begun + (ended - begun) * (epoch - first) / (stop - first)
+                rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
 
-            row: Row = {"epoch": epoch + 1, "loss": value, "seconds": 0.0, "effective_rank": None}
-            last = epoch + 1 == method.epochs
-            if (epoch + 1) % HEALTH_EVERY == 0 or last:
-                row["effective_rank"] = rank = _effective_rank(method, network, graph)
+            last = stop == method.epochs
+            if stop % HEALTH_EVERY == 0 or last:
+                rows[-1]["effective_rank"] = rank = _effective_rank(method, network, graph)
                 if not math.isfinite(rank):
-                    raise TrainingError(f"the embedding is not finite at epoch {epoch + 1}; {_advice(method)}")
+                    raise TrainingError(f"the embedding is not finite at epoch {stop}; {_advice(method)}")
                 if rank < COLLAPSED_BELOW and (last or not collapsed):
                     collapsed = True  # said once, and again if it is still so at the end
                     log.warning(
                         "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
                         "lower lr (now %g), raise the temperature, or try another seed",
-                        *(method.seed, epoch + 1, rank, method.lr),
+                        *(method.seed, stop, rank, method.lr),
                     )
-            row["seconds"] = round(before + time.monotonic() - start, 4)
-            history.append(row)
+            history += rows
+            if on_cuda:
+                block = max(1, min(256, int(BLOCK_SECONDS * (stop - first) / (ended - begun))))
             if checkpoint is not None and (interrupted() or time.monotonic() - last_save > every):
                 _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, history)
                 last_save = time.monotonic()
             if callback is not None:
-                callback(row)
+                for row in rows:
+                    callback(row)
             if interrupted():
                 raise KeyboardInterrupt
     network.eval()
@@ -208,6 +211,6 @@ def _load_checkpoint(
 
 
 def _identity(method: "Method", graph: Graph) -> dict[str, object]:
-    """What a checkpoint belongs to: the settings, all but where it runs, and the graph."""
-    settings = {key: value for key, value in method.settings().items() if key != "device"}
+    """What a checkpoint belongs to: the settings, all but where and how it runs, and the graph."""
+    settings = {key: value for key, value in method.settings().items() if key not in ("device", "capture")}
     return {**settings, "graph": graph.fingerprint}

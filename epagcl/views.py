@@ -1,6 +1,8 @@
 """Views of a graph: which pairs to drop and to add, with which probability (Algorithm 1, Eq. 7), and their sampling."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 
 import torch
@@ -9,8 +11,9 @@ from torch import Tensor
 from epagcl.data.check import undirected_pairs
 from epagcl.epr import alpha_add, alpha_drop, check_edge_index
 from epagcl.errors import InputError
+from epagcl.hardware import has_triton
 from epagcl.randomness import Stream, uniform, uniform64
-from epagcl.sparse import SparseMatrix, gcn_adjacency
+from epagcl.sparse import SparseMatrix, StackedMatrix, entries, gcn_adjacency, rowptr_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,34 +199,77 @@ class ViewSampler:
     def __init__(self, probabilities: EdgeProbabilities, num_nodes: int, *, seed: int, view: int):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
-        self._pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
-        self._keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
-        self._counter = self._pairs[0] * num_nodes + self._pairs[1]
-        # Ã with everything that can occur, in row order; a view keeps a part of it and the order.
-        count = self._pairs.shape[1]
-        numbers = torch.arange(count, device=self._pairs.device)
-        loops = torch.arange(num_nodes, device=self._pairs.device)
-        row = torch.cat([self._pairs[0], self._pairs[1], loops])
-        col = torch.cat([self._pairs[1], self._pairs[0], loops])
-        order = torch.argsort(row * num_nodes + col)
-        self._row, self._col = row[order], col[order]
-        self._pair = torch.cat([numbers, numbers, torch.full_like(loops, count)])[order]
+        pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
+        #: i·N + j of the pairs that can occur, and the probability of each.
+        self.counter = pairs[0] * num_nodes + pairs[1]
+        self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
 
-    def kept(self, epoch: int) -> Tensor:
+    def kept(self, epoch: int | Tensor) -> Tensor:
         """Which of the pairs that can occur are in this epoch's view."""
-        return uniform(self._counter, self.seed, Stream.EDGES, epoch, self.view) < self._keep
+        return uniform(self.counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
 
-    def pairs(self, epoch: int) -> Tensor:
+    def pairs(self, epoch: int | Tensor) -> Tensor:
         """The pairs of this epoch's view, ``[2, K]``."""
-        return self._pairs[:, self.kept(epoch)]
+        kept = self.counter[self.kept(epoch)]
+        return torch.stack([kept // self.num_nodes, kept % self.num_nodes])
 
-    def adjacency(self, epoch: int) -> SparseMatrix:
-        """Â of this epoch's view."""
-        kept = torch.nn.functional.pad(self.kept(epoch), (0, 1), value=True)[self._pair]  # the last: loops
-        return gcn_adjacency(self._row[kept], self._col[kept], self.num_nodes)
+    @cached_property
+    def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows and columns of Ã with everything that can occur, and the pair each belongs to."""
+        return entries(self.counter, self.num_nodes)
+
+    def adjacency(self, epoch: int | Tensor) -> SparseMatrix:
+        """Â of this epoch's view: the part of Ã that is kept, in its order."""
+        row, col, pair = self._entries
+        kept = torch.nn.functional.pad(self.kept(epoch), (0, 1), value=True)[pair]  # the last: loops
+        return gcn_adjacency(row[kept], col[kept], self.num_nodes)
 
 
-def feature_mask(num_features: int, p: float, *, seed: int, epoch: int, view: int, device="cpu") -> Tensor | None:
+class Views:
+    """The views of an epoch together, as a GPU takes them: weights on one fixed pattern, with nothing left out.
+
+    Static shapes can be captured as a CUDA graph, and a kernel skips entries of weight 0. Without such a kernel each
+    view is compacted, and the views stand under each other.
+    """
+
+    def __init__(self, samplers: Sequence[ViewSampler]):
+        self.samplers = tuple(samplers)
+
+    def __iter__(self) -> Iterator[ViewSampler]:
+        return iter(self.samplers)
+
+    def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
+        """Â of each view of this epoch."""
+        if not has_triton(self.samplers[0].counter.device):
+            return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
+        from epagcl.kernels import view_weights
+
+        pattern, keep = self._pattern
+        if not isinstance(epoch, Tensor):
+            epoch = torch.tensor(epoch, device=keep.device)
+        value = view_weights(pattern.pieces, pattern.col, keep, (self.samplers[0].seed, Stream.EDGES), epoch)
+        adjacency = SparseMatrix(pattern.rowptr, pattern.col, value, pattern.shape, symmetric=True)
+        adjacency.pieces = pattern.pieces
+        return adjacency
+
+    @cached_property
+    def _pattern(self) -> tuple[SparseMatrix, Tensor]:
+        """Ã with everything that can occur in any view, and each entry's probability in each, ``[V, entries]``."""
+        n = self.samplers[0].num_nodes
+        assert [s.view for s in self.samplers] == list(range(len(self.samplers)))
+        counter = torch.unique(torch.cat([sampler.counter for sampler in self.samplers]))
+        row, col, pair = entries(counter, n)
+        keep = torch.zeros(len(self.samplers), counter.numel() + 1, device=counter.device)
+        keep[:, -1] = 2  # loops: always
+        for sampler, p in zip(self.samplers, keep, strict=True):
+            p[torch.searchsorted(counter, sampler.counter)] = sampler.keep
+        keep = keep[:, pair]
+        return SparseMatrix(rowptr_of(row, n), col.int(), keep[0], (n, n), symmetric=True), keep
+
+
+def feature_mask(
+    num_features: int, p: float, *, seed: int, epoch: int | Tensor, view: int, device="cpu"
+) -> Tensor | None:
     """0 for the feature columns that this view hides (each with probability p, for all nodes alike), 1 elsewhere.
 
     None for p = 0. A mask goes on the weights: (X ∘ mask) W = X (mask ∘ W), so that X is never copied.
@@ -234,3 +280,11 @@ def feature_mask(num_features: int, p: float, *, seed: int, epoch: int, view: in
         return None
     columns = torch.arange(num_features, device=device)
     return (uniform(columns, seed, Stream.FEATURES, epoch, view) >= p).float()
+
+
+def feature_masks(num_features: int, p: Sequence[float], *, seed: int, epoch: int | Tensor, device) -> Tensor | None:
+    """:func:`feature_mask` of each view, ``[V, F]``; None if no view hides anything."""
+    if not any(p):
+        return None
+    masks = (feature_mask(num_features, q, seed=seed, epoch=epoch, view=v, device=device) for v, q in enumerate(p))
+    return torch.stack([torch.ones(num_features, device=device) if mask is None else mask for mask in masks])

@@ -23,7 +23,7 @@ def test_mask_on_weights_is_mask_on_features(small_graph):
     mask = (torch.arange(40) % 3 > 0).float()
     encoder = GCN([40, 16, 8])
     masked = graph.x.to_dense() * mask
-    torch.testing.assert_close(encoder(graph.x, graph.adjacency, mask), encoder(masked, graph.adjacency))
+    torch.testing.assert_close(encoder(graph.x, graph.adjacency, mask[None]), encoder(masked, graph.adjacency))
 
 
 def test_without_edges_a_gcn_is_an_mlp():

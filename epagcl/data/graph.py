@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from epagcl.data.check import undirected_pairs
 from epagcl.randomness import hash64, uniform
-from epagcl.sparse import SparseMatrix, gcn_adjacency
+from epagcl.sparse import SparseMatrix, entries, gcn_adjacency
 
 # Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
 DENSE_ABOVE = 0.05
@@ -60,11 +60,8 @@ class Graph:
     @cached_property
     def adjacency(self) -> SparseMatrix:
         """Â of the graph as it is."""
-        loops = torch.arange(self.num_nodes, device=self.device)
-        row = torch.cat([self.pairs[0], self.pairs[1], loops])
-        col = torch.cat([self.pairs[1], self.pairs[0], loops])
-        order = torch.argsort(row * self.num_nodes + col)
-        return gcn_adjacency(row[order], col[order], self.num_nodes)
+        row, col, _ = entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
+        return gcn_adjacency(row, col, self.num_nodes)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

@@ -1,24 +1,46 @@
 """Contrastive losses: ``info_nce`` (exact, linear memory) and ``info_nce_batched`` (negatives inside batches)."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from epagcl.errors import InputError
-from epagcl.losses.batched import batched_loss
+from epagcl.hardware import has_triton
 from epagcl.losses.dense import dense_loss
 from epagcl.losses.tiled import tiled_loss
 
-__all__ = ["IMPLEMENTATIONS", "info_nce", "info_nce_batched"]
-
-#: name → function(z, temperature) on the stacked unit rows z = [z₁; z₂].
-IMPLEMENTATIONS = {"tiled": tiled_loss, "dense": dense_loss}
+__all__ = ["IMPLEMENTATIONS", "PRECISIONS", "info_nce", "info_nce_batched", "info_nce_stacked"]
 
 # Below this, exp(s/τ) and its sums over 10⁶ rows leave float32; |s| ≤ 1 keeps everything above it in range unshifted.
 MIN_TEMPERATURE = 0.03
 
+#: Precisions of the products, by name. Sums are float32 in all of them.
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
-def info_nce(z1: Tensor, z2: Tensor, temperature: float = 0.3, *, impl: str = "auto") -> Tensor:
+MAX_TRITON_WIDTH = 512  # the accumulator of wider rows leaves a GPU's registers
+
+
+def _triton(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
+    from epagcl.losses.triton_loss import triton_loss  # here, so that all else works without Triton
+
+    return triton_loss(x, temperature, groups, precision)
+
+
+def _in_float32(loss):  # the implementations in plain torch have no other precision
+    return lambda x, temperature, groups, precision: loss(x, temperature, groups)
+
+
+#: name → function(x, temperature, groups, precision) on stacked rows, and the precisions it has. Rows come in groups of
+#: equal size, each [one view's rows; the other's]; the loss is the mean over all rows of an NT-Xent inside each group.
+IMPLEMENTATIONS = {
+    "triton": (_triton, PRECISIONS),
+    "tiled": (_in_float32(tiled_loss), ("fp32",)),
+    "dense": (_in_float32(dense_loss), ("fp32",)),
+}
+
+
+def info_nce(
+    z1: Tensor, z2: Tensor, temperature: float = 0.3, *, impl: str = "auto", precision: str = "fp32"
+) -> Tensor:
     r"""The paper's contrastive loss over all pairs of nodes (Section 3.4), mean of both directions.
 
     .. math::
@@ -33,46 +55,76 @@ def info_nce(z1: Tensor, z2: Tensor, temperature: float = 0.3, *, impl: str = "a
         z1: projections of the first view, ``[N, d]``; rows need not be normalised.
         z2: projections of the second view, row i the same node as row i of ``z1``.
         temperature: τ, at least 0.03.
-        impl: ``"tiled"`` (memory O(N·d), any device), ``"dense"`` (memory O(N²), for comparison) or ``"auto"``.
+        impl: ``"triton"`` (memory O(N·d), NVIDIA GPUs), ``"tiled"`` (the same in plain torch, any device), ``"dense"``
+            (memory O(N²), for comparison) or ``"auto"``: triton where it runs, else tiled.
+        precision: of the operands of the products: ``"fp32"`` (exact; float64 for float64 input), or with triton
+            ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest), ``"bf16"``; ``"auto"`` is fp16 with
+            triton, else fp32. Sums are in float32 always.
 
     Returns:
         The loss, a scalar; differentiable once in ``z1`` and ``z2``.
     """
-    _check(z1, z2, temperature)
-    if impl == "auto":
-        impl = "tiled"
-    if impl not in IMPLEMENTATIONS:
-        raise InputError(f"impl={impl!r}: choose one of auto, {', '.join(IMPLEMENTATIONS)}")
-    return IMPLEMENTATIONS[impl](_stack(z1, z2), temperature)
+    if z1.shape != z2.shape:
+        raise InputError(_SHAPES.format(tuple(z1.shape), tuple(z2.shape)))
+    return info_nce_stacked(torch.cat([z1, z2]), temperature, impl=impl, precision=precision)
 
 
-def info_nce_batched(z1: Tensor, z2: Tensor, temperature: float, batch_size: int, order: Tensor) -> Tensor:
+def info_nce_stacked(z: Tensor, temperature: float, *, impl: str = "auto", precision: str = "fp32") -> Tensor:
+    """:func:`info_nce` on ``[z1; z2]``, ``[2N, d]``: what an encoder gives that takes both views together."""
+    _check(z, temperature)
+    return _loss(z, temperature, 1, impl, precision)
+
+
+def info_nce_batched(
+    z: Tensor, temperature: float, batch_size: int, order: Tensor, *, impl: str = "auto", precision: str = "fp32"
+) -> Tensor:
     """The same loss with negatives only inside batches: another objective (log 2B for log 2N), in time O(N·B·d).
 
     Args:
-        z1: projections of the first view, ``[N, d]``.
-        z2: projections of the second view.
+        z: projections of both views, ``[2N, d]``.
         temperature: τ, at least 0.03.
         batch_size: B, nodes in a batch; the last one takes the rest.
         order: permutation of the nodes, cut into batches from its start.
+        impl: as :func:`info_nce`; all batches of a size go through one call.
+        precision: as :func:`info_nce`.
     """
-    _check(z1, z2, temperature)
+    _check(z, temperature)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
-    unit = _stack(z1, z2).view(2, *z1.shape)
-    return batched_loss(unit[0], unit[1], temperature, batch_size, order)
+    n = order.numel()
+    full = n // batch_size * batch_size
+    total = z.new_zeros((), dtype=torch.float32)
+    for part, size in ((order[:full], batch_size), (order[full:], n - full)):
+        if part.numel():
+            nodes = part.view(-1, 1, size)
+            rows = torch.cat([nodes, nodes + n], dim=1).flatten()  # batch by batch: first view, second view
+            share = part.numel() / n
+            total = total + share * _loss(z.index_select(0, rows), temperature, nodes.shape[0], impl, precision)
+    return total
 
 
-def _check(z1: Tensor, z2: Tensor, temperature: float) -> None:
-    if z1.shape != z2.shape or z1.dim() != 2 or z1.shape[0] == 0:
-        raise InputError(
-            f"projections of shapes {tuple(z1.shape)} and {tuple(z2.shape)}: both must be [N, d] with N ≥ 1"
-        )
+def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str) -> Tensor:
+    if impl == "auto":
+        fits = z.dtype != torch.float64 and z.shape[1] <= MAX_TRITON_WIDTH
+        impl = "triton" if fits and has_triton(z.device) and precision in ("auto", *PRECISIONS) else "tiled"
+        if impl == "tiled" and precision in PRECISIONS:
+            precision = "fp32"  # at least what was asked for
+    if impl not in IMPLEMENTATIONS:
+        raise InputError(f"impl={impl!r}: choose one of auto, {', '.join(IMPLEMENTATIONS)}")
+    function, precisions = IMPLEMENTATIONS[impl]
+    if precision == "auto":
+        precision = "fp16" if "fp16" in precisions else "fp32"
+    if precision not in precisions:
+        raise InputError(f"precision={precision!r}: {impl} has {', '.join(precisions)}, or auto")
+    # Half precision would lose e^{1/τ} and the sums.
+    return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
+
+
+_SHAPES = "projections of shapes {} and {}: both must be [N, d] with N ≥ 1"
+
+
+def _check(z: Tensor, temperature: float) -> None:
+    if z.dim() != 2 or z.shape[0] == 0 or z.shape[0] % 2:
+        raise InputError(_SHAPES.format(*2 * [(z.shape[0] // 2, *z.shape[1:])]))
     if not temperature >= MIN_TEMPERATURE:
         raise InputError(f"temperature={temperature}: must be at least {MIN_TEMPERATURE}")
-
-
-def _stack(z1: Tensor, z2: Tensor) -> Tensor:
-    """Unit rows [z₁; z₂] in at least float32: half precision would lose e^{1/τ} and the sums."""
-    z = torch.cat([z1, z2])
-    return F.normalize(z if z.dtype == torch.float64 else z.float(), dim=1)

@@ -1,13 +1,19 @@
 """InfoNCE as the formula reads, all similarities at once: the twin that tests and benchmarks compare with."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
-def dense_loss(z: Tensor, temperature: float) -> Tensor:
-    """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, for stacked unit rows ``z`` [2N, d]; memory O(N²)."""
-    m = z.shape[0]
-    s = z @ z.T / temperature
-    others = s.masked_fill(torch.eye(m, dtype=torch.bool, device=z.device), -torch.inf)
-    positive = torch.arange(m, device=z.device).roll(m // 2)
-    return (others.logsumexp(1) - s.gather(1, positive[:, None])[:, 0]).mean()
+def dense_loss(x: Tensor, temperature: float, groups: int = 1) -> Tensor:
+    """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, z = x/‖x‖, for stacked rows ``x`` in each group.
+
+    One batched product of ``[groups, 2B, d]``; memory O(groups·B²), so O(N²) for one group.
+    """
+    z = F.normalize(x, dim=1).view(groups, -1, x.shape[1])
+    size = z.shape[1]
+    s = torch.bmm(z, z.transpose(1, 2)) / temperature
+    itself = torch.eye(size, dtype=torch.bool, device=x.device)
+    positive = torch.arange(size, device=x.device).roll(size // 2)
+    others = s.masked_fill(itself, -torch.inf).logsumexp(2)
+    return (others - s[:, torch.arange(size, device=x.device), positive]).mean()

@@ -8,6 +8,7 @@ Memory is O(N·d) and a constant: forward keeps the M row sums, and the tiles on
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -18,9 +19,18 @@ KEEP_BYTES = 128 * 2**20
 Tile = tuple[slice, slice, Tensor]
 
 
-def tiled_loss(z: Tensor, temperature: float, tile: int | None = None) -> Tensor:
-    """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, for stacked unit rows ``z`` [2N, d]; memory O(N·d)."""
-    return _Tiled.apply(z.contiguous(), temperature, tile or TILE.get(z.device.type, 2048))
+def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None = None) -> Tensor:
+    """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, z = x/‖x‖, for stacked rows ``x``; memory O(N·d).
+
+    Groups that are smaller than a tile go together, as one batched product.
+    """
+    z = F.normalize(x, dim=1)
+    tile = tile or TILE.get(x.device.type, 2048)
+    if groups == 1:
+        return _Tiled.apply(z, temperature, tile)
+    if z.shape[0] // groups <= tile:
+        return _Batched.apply(z.view(groups, -1, z.shape[1]), temperature)
+    return torch.stack([_Tiled.apply(group, temperature, tile) for group in z.chunk(groups)]).mean()
 
 
 def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
@@ -80,3 +90,25 @@ class _Tiled(torch.autograd.Function):
             if columns.start > rows.start:
                 dz[columns].addmm_(e.T, z[rows])
         return dz.mul_(grad / (ctx.temperature * m)), None, None
+
+
+class _Batched(torch.autograd.Function):
+    """The same for many small groups ``[G, B, d]``: one batched product forward, one backward."""
+
+    @staticmethod
+    def forward(ctx, z: Tensor, temperature: float) -> Tensor:
+        e = torch.bmm(z / temperature, z.transpose(1, 2)).exp_()
+        e.diagonal(dim1=1, dim2=2).zero_()
+        row_sum = e.sum(2)
+        ctx.save_for_backward(z, e, row_sum)
+        ctx.temperature = temperature
+        return row_sum.log().mean() - (z * z.roll(z.shape[1] // 2, 1)).sum(2).mean() / temperature
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        z, e, row_sum = ctx.saved_tensors
+        inverse = row_sum.reciprocal()
+        weight = (inverse[:, :, None] + inverse[:, None, :]).mul_(e)
+        dz = torch.baddbmm(z.roll(z.shape[1] // 2, 1), weight, z, beta=-2)
+        return dz.mul_(grad / (ctx.temperature * row_sum.numel())), None

@@ -21,7 +21,8 @@ from epagcl.data.check import check
 from epagcl.data.graph import Graph
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
-from epagcl.training import Callback, Row, resolve_device, train
+from epagcl.hardware import resolve_device
+from epagcl.training import Callback, Row, train
 
 
 def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
@@ -52,6 +53,9 @@ class Method(BaseEstimator, ABC):
     weight_decay: float = setting(1e-4, "weight decay of Adam")
     seed: int = setting(0, "seed of the initial weights and of every view")
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
+    capture: str = setting(
+        "auto", "replay an epoch as a CUDA graph, with the same result; auto: small graphs", ("auto", "on", "off")
+    )
 
     def __post_init__(self):
         self.validate()
@@ -79,8 +83,11 @@ class Method(BaseEstimator, ABC):
         return None
 
     @abstractmethod
-    def loss(self, network: nn.Module, graph: Graph, prepared: Any, epoch: int) -> Tensor:
-        """The loss of one epoch. All randomness comes from (seed, epoch), none from what went before."""
+    def loss(self, network: nn.Module, graph: Graph, prepared: Any, epoch: int | Tensor) -> Tensor:
+        """The loss of one epoch. All randomness comes from (seed, epoch), none from what went before.
+
+        On CUDA ``epoch`` is a number on the device: a captured epoch is replayed with the next one.
+        """
 
     def represent(self, network: nn.Module, graph: Graph) -> Tensor:
         """The embedding of a graph's nodes: the encoder on the graph as it is."""

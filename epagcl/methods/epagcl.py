@@ -5,10 +5,10 @@ from torch import Tensor, nn
 from epagcl.data.graph import Graph
 from epagcl.encoder import GCN, ProjectionHead
 from epagcl.errors import InputError
-from epagcl.losses import MIN_TEMPERATURE, info_nce, info_nce_batched
+from epagcl.losses import MIN_TEMPERATURE, PRECISIONS, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
-from epagcl.views import ViewSampler, edge_weights, feature_mask
+from epagcl.views import Views, ViewSampler, edge_weights, feature_masks
 
 
 class Network(nn.Module):
@@ -52,6 +52,9 @@ class EPAGCL(Method):
     add_to: str = setting("second", "which views get added edges", ("second", "both"))
     temperature: float = setting(0.3, "τ of the loss, at least 0.03")
     batch_size: int = setting(0, "negatives only inside random batches of this many nodes; 0: all nodes, exactly")
+    precision: str = setting(
+        "auto", "of the loss's products; auto: fp16 on a GPU (sums in float32), else fp32", ("auto", *PRECISIONS)
+    )
     hidden: int = setting(512, "width of the first GCN layer")
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")
@@ -71,12 +74,12 @@ class EPAGCL(Method):
         """GCN F → hidden → dim, projection head dim → projection → dim."""
         return Network(num_features, self.hidden, self.dim, self.projection)
 
-    def prepare(self, graph: Graph) -> tuple[ViewSampler, ViewSampler]:
+    def prepare(self, graph: Graph) -> Views:
         """Algorithm 1 once; Eq. 7 for each view."""
         pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
         weights = edge_weights(pairs, graph.num_nodes, add=self.add, seed=self.seed)
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)
-        first, second = (
+        return Views(
             ViewSampler(
                 weights.probabilities(p_drop, p_add, drop=self.drop, add=self.add).to(graph.device),
                 graph.num_nodes,
@@ -85,28 +88,13 @@ class EPAGCL(Method):
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
         )
-        return first, second
 
-    def loss(self, network: Network, graph: Graph, prepared: tuple[ViewSampler, ViewSampler], epoch: int) -> Tensor:
-        """Algorithm 2, lines 3 to 7."""
-        z1, z2 = (
-            network.head(
-                network.encoder(
-                    graph.x,
-                    sampler.adjacency(epoch),
-                    feature_mask(
-                        graph.num_features,
-                        p_mask,
-                        seed=self.seed,
-                        epoch=epoch,
-                        view=view,
-                        device=graph.device,
-                    ),
-                )
-            )
-            for view, (sampler, p_mask) in enumerate(zip(prepared, (self.p_mask_1, self.p_mask_2), strict=True))
-        )
+    def loss(self, network: Network, graph: Graph, prepared: Views, epoch: int | Tensor) -> Tensor:
+        """Algorithm 2, lines 3 to 7; both views go through the network together, their rows under each other."""
+        p_masks = (self.p_mask_1, self.p_mask_2)
+        mask = feature_masks(graph.num_features, p_masks, seed=self.seed, epoch=epoch, device=graph.device)
+        z = network.head(network.encoder(graph.x, prepared.adjacency(epoch), mask))
         if self.batch_size:
             order = permutation(graph.num_nodes, self.seed, Stream.BATCHES, epoch, device=graph.device)
-            return info_nce_batched(z1, z2, self.temperature, self.batch_size, order)
-        return info_nce(z1, z2, self.temperature)
+            return info_nce_batched(z, self.temperature, self.batch_size, order, precision=self.precision)
+        return info_nce_stacked(z, self.temperature, precision=self.precision)

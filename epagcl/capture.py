@@ -1,0 +1,88 @@
+"""Epochs one after the other, on a GPU as one captured CUDA graph: the same kernels, launched at once."""
+
+import logging
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from epagcl.data.graph import Graph
+
+if TYPE_CHECKING:
+    from epagcl.methods.base import Method
+
+log = logging.getLogger("epagcl")
+
+WARM_UP = 3  # epochs before the capture: libraries start, kernels are compiled, tiles are chosen
+SMALL = 32_768  # nodes up to which launches take longer than what they launch
+
+
+class Epochs:
+    """Runs epochs of a method: views, network, loss, gradient, optimiser.
+
+    On CUDA the number of the epoch lies on the device, so that a captured epoch can be replayed with another number.
+    Whether it is captured changes no bit of the result.
+    """
+
+    def __init__(self, method: "Method", network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
+        self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
+        self.prepared = method.prepare(graph)
+        self.captured: torch.cuda.CUDAGraph | None = None
+        self.reason = _why_not(method, graph)  # why epochs are not captured; empty if they are to be
+        self._done = 0
+        if graph.device.type == "cuda":
+            self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
+            self._stream = torch.cuda.Stream(graph.device)
+
+    def run(self, start: int, stop: int) -> list[float]:
+        """Epochs ``start`` to ``stop - 1``; their losses. The device is waited for once, at the end."""
+        self.network.train()
+        if self.graph.device.type != "cuda":
+            losses = [self._epoch(epoch) for epoch in range(start, stop)]
+        else:
+            # Off the default stream throughout: gradients must be accumulated where they will be captured.
+            self._stream.wait_stream(torch.cuda.current_stream(self.graph.device))
+            with torch.cuda.device(self.graph.device), torch.cuda.stream(self._stream):
+                losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
+            torch.cuda.current_stream(self.graph.device).wait_stream(self._stream)
+        return torch.stack(losses).tolist()
+
+    def _epoch(self, epoch: int | Tensor) -> Tensor:
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.method.loss(self.network, self.graph, self.prepared, epoch)
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def _cuda_epoch(self, epoch: int) -> Tensor:
+        self._number.fill_(epoch)
+        if self.captured is None and not self.reason and self._done >= WARM_UP:
+            self._capture()
+        self._done += 1
+        if self.captured is None:
+            return self._epoch(self._number)
+        self.captured.replay()
+        return self._loss.clone()  # the next replay overwrites it
+
+    def _capture(self) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        captured = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(captured, stream=self._stream):
+                self._loss = self._epoch(self._number)
+        except RuntimeError as error:  # a loss that looks at its own values, say
+            self.reason = str(error).splitlines()[0]
+            log.info("epochs run without a CUDA graph: %s", self.reason)
+            self.optimiser.zero_grad(set_to_none=True)
+        else:
+            self.captured = captured
+
+
+def _why_not(method: "Method", graph: Graph) -> str:
+    if graph.device.type != "cuda":
+        return f"no CUDA graphs on {graph.device.type}"
+    if method.capture == "off":
+        return "capture = off"
+    if method.capture == "auto" and graph.num_nodes > SMALL:
+        return f"more than {SMALL:,} nodes: the GPU is busy without it"
+    return ""
