@@ -1,14 +1,18 @@
 """``python -m benchmarks``: measure, write ``results``, print the tables.
 
+python -m benchmarks                             what fits this machine: gpu if there is one, else cpu
 python -m benchmarks cpu                         epoch times, memory, pre-processing
+python -m benchmarks gpu                         the same on a GPU, and the loss alone, its errors and its scaling
+python -m benchmarks tune                        choose the tiles of the loss's kernels on this GPU
 python -m benchmarks accuracy cora --seeds 5     accuracy with the recipe's settings
-python -m benchmarks readme                      put the tables of results/ into README.md
+python -m benchmarks readme                      put the tables of results/ into README.md and docs, draw figures
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
+
+import torch
 
 from benchmarks import tables
 from epagcl.errors import InputError, MissingExtra
@@ -21,15 +25,18 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command")
     cpu_parser = commands.add_parser("cpu", help="epoch times against plain implementations, memory, pre-processing")
     cpu_parser.add_argument("--epochs", type=int, default=10, help="timed epochs of each implementation")
+    gpu_parser = commands.add_parser("gpu", help="epoch times, memory, the loss alone, its errors and scaling")
+    gpu_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
+    commands.add_parser("tune", help="choose the tiles of the loss's kernels on this GPU")
     accuracy_parser = commands.add_parser("accuracy", help="accuracy with the recipes' settings")
     accuracy_parser.add_argument("graphs", nargs="+", help="named graphs")
     accuracy_parser.add_argument("--seeds", type=int, default=5)
     accuracy_parser.add_argument("--epochs", type=int, help="in place of the recipe's")
     accuracy_parser.add_argument("--device", default="auto")
-    commands.add_parser("readme", help="put the tables of results/ into README.md")
-    for command in (cpu_parser, accuracy_parser):
+    commands.add_parser("readme", help="put the tables of results/ into README.md and docs, draw the figures")
+    for command in (cpu_parser, gpu_parser, accuracy_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of results")
-    parser.set_defaults(epochs=10, out=tables.RESULTS)
+    parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
     try:
         run(arguments)
@@ -40,7 +47,7 @@ def main() -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for."""
     if arguments.command == "readme":
-        tables.update_readme()
+        tables.update_pages()
     elif arguments.command == "accuracy":
         from benchmarks.accuracy import accuracy
 
@@ -50,14 +57,22 @@ def run(arguments: argparse.Namespace) -> None:
             for protocol, rows in result["protocols"].items():
                 for row, scores in rows.items():
                     print(f"{name} {protocol} {row}: {tables._percent(scores['accuracy'])}", flush=True)
-    else:  # without a command: what fits this machine
+    elif arguments.command == "tune":
+        from benchmarks.tune import tune, write
+
+        write(tune())
+    elif arguments.command == "gpu" or (arguments.command is None and torch.cuda.is_available()):
+        from benchmarks.gpu import gpu
+
+        result = gpu(arguments.largest)
+        _write(result, arguments.out / "benchmarks" / "gpu.json")
+        print(tables.gpu_table(result))
+    else:
         from benchmarks.cpu import cpu
 
-        _write(cpu(arguments.epochs), arguments.out / "benchmarks" / "cpu.json")
-        if arguments.out == tables.RESULTS:
-            print(tables.cpu_table())
-        else:
-            print(json.dumps(json.loads((arguments.out / "benchmarks" / "cpu.json").read_text()), indent=2))
+        result = cpu(arguments.epochs)
+        _write(result, arguments.out / "benchmarks" / "cpu.json")
+        print(tables.cpu_table(result))
 
 
 def _write(result: dict, path: Path) -> None:

@@ -6,14 +6,18 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import torch
+from torch import nn
 from torch_geometric.data import Data
 
 import epagcl
 from benchmarks.plain import LOSSES, PlainEPAGCL
-from epagcl.data import block_model
+from epagcl.capture import Epochs
+from epagcl.data import block_model, check
+from epagcl.data.graph import Graph
 from epagcl.errors import InputError
 from epagcl.runs import provenance
 from epagcl.views import edge_weights
@@ -33,6 +37,7 @@ def cpu(epochs: int = 10) -> dict:
         "command": "python -m benchmarks cpu",
         "seed": 0,
         "epoch": [epoch_times(data, epochs) for data in (cora, citeseer)],
+        "physics": physics_times(graph("Coauthor-Physics", 34493, 14.4, 8415)),
         "memory": memory,
         "algorithm_1": algorithm_1(),
     }
@@ -50,45 +55,69 @@ def graph(name: str, nodes: int, degree: float, features: int) -> Data:
 
 def epoch_times(data: Data, epochs: int) -> dict:
     """Median time of an epoch, of ours and of each plain implementation, one after the other in one process."""
-    builders = {"epagcl": lambda: _ours(data)} | {name: partial(_plain, data, name) for name in LOSSES}
-    seconds = {}
-    for name, build in builders.items():
-        step, times = build(), []
-        for _ in range(epochs + 3):
-            start = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - start)
-        seconds[name] = statistics.median(times[3:])  # the first epochs warm up allocator and caches
+    builders = {"epagcl": partial(_ours, data)} | {name: partial(_plain, data, name) for name in LOSSES}
+    # The first epochs warm up allocator and caches.
+    seconds = {name: _median_seconds(build(), epochs, warm_up=3) for name, build in builders.items()}
     return {"graph": data.name, "epochs": epochs, "seconds": seconds}
 
 
-def _ours(data: Data) -> Callable[[], None]:
-    from epagcl.data import check
-    from epagcl.data.graph import Graph
+def physics_times(data: Data, epochs: int = 2) -> dict:
+    """An epoch on a graph with wide, sparse features, negatives inside batches: all pairs do not fit the plain ones.
 
-    method = epagcl.EPAGCL(epochs=0, device="cpu").fit(data)
-    network, inputs = method.network_.train(), Graph.from_data(check(data))
-    prepared = method.prepare(inputs)
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4, fused=True)
-    return _step(optimiser, lambda epoch: method.loss(network, inputs, prepared, epoch))
+    Ours alone is timed on all pairs too; of plain implementations ``one_dense_block_gib`` says what each would need.
+    """
+    batch_size, n = 256, data.num_nodes
+    seconds = {
+        "epagcl": _median_seconds(_ours(data, batch_size=batch_size), epochs, warm_up=1),
+        f"plain, batches of {batch_size}": _median_seconds(_plain(data, f"batches of {batch_size}"), epochs, warm_up=1),
+    }
+    return {
+        "graph": data.name,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "seconds": seconds,
+        "all_pairs_seconds": _median_seconds(_ours(data), 1, warm_up=0),  # half a minute or more: one is enough
+        "one_dense_block_gib": 4 * (2 * n) ** 2 / 2**30,
+    }
+
+
+def _median_seconds(step: Callable[[], None], epochs: int, warm_up: int) -> float:
+    times = []
+    for _ in range(warm_up + epochs):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[warm_up:])
+
+
+def _ours(data: Data, **settings: int) -> Callable[[], None]:
+    """Epochs as training runs them."""
+    method = epagcl.EPAGCL(epochs=0, device="cpu", **settings).fit(data)
+    optimiser = _adam(method.network_)
+    epochs, numbers = Epochs(method, method.network_, Graph.from_data(check(data)), optimiser), count()
+
+    def step() -> None:
+        number = next(numbers)
+        epochs.run(number, number + 1)
+
+    return step
 
 
 def _plain(data: Data, name: str) -> Callable[[], None]:
     torch.manual_seed(0)
     model = PlainEPAGCL(data, name)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-4, fused=True)
-    return _step(optimiser, lambda epoch: model())
-
-
-def _step(optimiser: torch.optim.Optimizer, loss: Callable[[int], torch.Tensor]) -> Callable[[], None]:
-    epochs = iter(range(10**9))
+    optimiser = _adam(model)
 
     def step() -> None:
         optimiser.zero_grad()
-        loss(next(epochs)).backward()
+        model().backward()
         optimiser.step()
 
     return step
+
+
+def _adam(network: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4, fused=True)
 
 
 def training_memory(data: Data) -> dict:

@@ -48,7 +48,18 @@ def row_blocks(z1: Tensor, z2: Tensor, temperature: float, rows: int = 256) -> T
     return ((half(z1, z2) + half(z2, z1)) / 2).mean()
 
 
+def in_batches(z1: Tensor, z2: Tensor, temperature: float, order: Tensor | None = None, size: int = 256) -> Tensor:
+    """Negatives only inside random batches of 256 nodes, one after the other, as the paper's code has them."""
+    order = torch.randperm(len(z1)) if order is None else order
+    total = z1.new_zeros(())
+    for nodes in order.split(size):
+        total = total + four_blocks(z1[nodes], z2[nodes], temperature) * len(nodes)
+    return total / len(z1)
+
+
 LOSSES = {"one 2N×2N block": stacked, "four N×N blocks": four_blocks, "blocks of 256 rows": row_blocks}
+#: Another objective, so never beside the others; for graphs whose similarities do not fit in memory.
+BATCHED = {"batches of 256": in_batches}
 
 
 class PlainEPAGCL(nn.Module):
@@ -59,7 +70,7 @@ class PlainEPAGCL(nn.Module):
         self.conv1, self.conv2 = GCNConv(data.x.shape[1], hidden), GCNConv(hidden, dim)
         self.fc1, self.fc2 = nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.activation = nn.PReLU()
-        self.loss, self.temperature = LOSSES[loss], temperature
+        self.loss, self.temperature = (LOSSES | BATCHED)[loss], temperature
         self.x = data.x if data.x.layout == torch.strided else data.x.to_dense()
         self.p = edge_weights(data.edge_index, data.num_nodes).probabilities(0.25, 0.05)
 

@@ -3,22 +3,37 @@
 import json
 from pathlib import Path
 
+from benchmarks.figures import scaling_figure
 from epagcl.paper import reported
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
 
-def update_readme() -> None:
-    """Put the tables between their marks in README.md."""
-    path = ROOT / "README.md"
-    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "speed.md")
+
+
+def update_pages() -> None:
+    """Put the tables between their marks in README and docs, and draw the figures."""
+    for path in PAGES:
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+    scaling_figure(_result("benchmarks/gpu.json"), ROOT / "docs" / "figures")
 
 
 def with_tables(text: str) -> str:
     """``text`` with what stands between ``<!-- name -->`` and ``<!-- /name -->`` replaced by the table of that name."""
-    for name, table in (("accuracy", accuracy_table()), ("cpu", cpu_table())):
+    gpu, cpu = (_result(f"benchmarks/{name}.json") for name in ("gpu", "cpu"))
+    made = {
+        "accuracy": accuracy_table(),
+        "gpu": gpu_table(gpu),
+        "loss": loss_table(gpu),
+        "precision": precision_table(gpu),
+        "cpu": cpu_table(cpu),
+    }
+    for name, table in made.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if begin not in text:
+            continue
         before, rest = text.split(begin)
         text = before + begin + table + end + rest.split(end)[1]
     return text
@@ -44,9 +59,79 @@ def accuracy_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def cpu_table() -> str:
+def gpu_table(result: dict) -> str:
+    """Epoch times and memory on a GPU, and the rest in words."""
+    lines = [
+        "| graph | nodes | epoch | target | memory | target | fastest plain dense one |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in result["epoch"]:
+        plain = row["plain"]
+        cell = "–"
+        if plain is not None:
+            cell = f"{_time(plain['ms'])}, {plain['gib']:.1f} GiB ({plain['ms'] / row['ms']:.0f}×)"
+        elif row["target_ms"] >= 400:
+            cell = "does not fit"
+        lines.append(
+            f"| {row['graph']} | {row['nodes']:,} | {_time(row['ms'])} | ≤ {_time(row['target_ms'])} "
+            f"| {row['gib']:.2f} GiB | ≤ {row['target_gib']:g} GiB | {cell} |"
+        )
+    last, captured, prepare, evaluation = (
+        result["loss"][-1],
+        result["capture"],
+        result["algorithm_1"],
+        result["evaluation"],
+    )
+    lines += [
+        "",
+        f"Row sums at {last['nodes']:,} nodes: {last['forward_symmetric_ms']:.0f} ms with symmetry, "
+        f"{last['forward_all_tiles_ms']:.0f} ms without. {captured['graph']} without the CUDA graph: "
+        f"{_time(captured['not_captured_ms'])} an epoch instead of {_time(captured['captured_ms'])}, "
+        f"{'the same' if captured['same_losses'] else 'other'} losses. "
+        f"Algorithm 1 on {prepare['graph']}: {1000 * prepare['weights_seconds']:.0f} ms. "
+        f"Strict evaluation of {evaluation['nodes']:,} embeddings, {evaluation['splits']} splits: "
+        f"{evaluation['seconds']:.1f} s.",
+        f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def loss_table(result: dict) -> str:
+    """The loss alone, forward and backward, counted as 3 products of 2M²d flops."""
+    lines = ["| nodes | precision | time | rate | share of a matrix product's rate |", "|---|---|---|---|---|"]
+    for row in result["loss"]:
+        for precision in ("fp16", "bf16", "tf32", "fp32"):
+            if precision in row:
+                cell = row[precision]
+                lines.append(
+                    f"| {row['nodes']:,} | {precision} | {_time(cell['ms'])} | {cell['tflops']:.0f} Tflop/s "
+                    f"| {100 * cell['share_of_product']:.0f}% of {result['rates'][precision]:.0f} |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def precision_table(result: dict) -> str:
+    """Errors against float64: of the loss, absolute; of the gradient, relative."""
+    names = ["torch fp32", "fp32", "torch tf32", "tf32", "fp16", "bf16"]
+    lines = ["| nodes | rows | τ | " + " | ".join(names) + " |", "|---|---|---|" + "---|" * len(names)]
+    for row in result["precision"]:
+        for temperature, found in row["temperatures"].items():
+            found = {name.removesuffix(", tiles"): errors for name, errors in found.items()}
+            cells = [
+                f"{found[name]['loss']:.0e}, {found[name]['gradient']:.0e}" if name in found else "–" for name in names
+            ]
+            lines.append(f"| {row['nodes']:,} | {row['rows']} | {temperature} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _time(milliseconds: float) -> str:
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds:.2f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def cpu_table(result: dict) -> str:
     """Epoch times and ratios, memory and pre-processing on a CPU."""
-    result = json.loads((RESULTS / "benchmarks" / "cpu.json").read_text(encoding="utf-8"))
     plain = [name for name in result["epoch"][0]["seconds"] if name != "epagcl"]
     lines = [
         "| graph | epagcl | " + " | ".join(f"plain, {name}" for name in plain) + " |",
@@ -66,6 +151,10 @@ def cpu_table() -> str:
         f"Algorithm 1 on {prepare['graph']}: {prepare['seconds']:.2f} s. {machine}, {result['date'][:10]}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _result(name: str) -> dict:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
 def _size(path: Path) -> int:

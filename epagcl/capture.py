@@ -1,6 +1,9 @@
 """Epochs one after the other, on a GPU as one captured CUDA graph: the same kernels, launched at once."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,7 +35,7 @@ class Epochs:
         self._done = 0
         if graph.device.type == "cuda":
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
-            self._stream = torch.cuda.Stream(graph.device)
+            self._stream = _stream(graph.device)
 
     def run(self, start: int, stop: int) -> list[float]:
         """Epochs ``start`` to ``stop - 1``; their losses. The device is waited for once, at the end."""
@@ -42,7 +45,11 @@ class Epochs:
         else:
             # Off the default stream throughout: gradients must be accumulated where they will be captured.
             self._stream.wait_stream(torch.cuda.current_stream(self.graph.device))
-            with torch.cuda.device(self.graph.device), torch.cuda.stream(self._stream):
+            with (
+                torch.cuda.device(self.graph.device),
+                torch.cuda.stream(self._stream),
+                products_in(self.method.precision),
+            ):
                 losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
             torch.cuda.current_stream(self.graph.device).wait_stream(self._stream)
         return torch.stack(losses).tolist()
@@ -76,6 +83,23 @@ class Epochs:
             self.optimiser.zero_grad(set_to_none=True)
         else:
             self.captured = captured
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all trainings: each stream that a matrix product has run on keeps a workspace."""
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def products_in(precision: str) -> Iterator[None]:
+    """Dense products of the network: in float32 if ``precision`` is fp32, else in TF32, which has fp16's mantissa."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _why_not(method: "Method", graph: Graph) -> str:

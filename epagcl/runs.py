@@ -3,11 +3,14 @@
 import json
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -255,8 +258,22 @@ def provenance(device: str = "auto") -> dict[str, Any]:
             "torch": torch.__version__,
             "torch_geometric": torch_geometric.__version__,
             "numpy": numpy.__version__,
+            "triton": version("triton") if find_spec("triton") else None,
         },
+        "commit": _commit(),
     }
+
+
+def _commit() -> str | None:
+    """The commit of the code, where it lies in a repository; GIT_COMMIT in the environment names it elsewhere."""
+    root = Path(__file__).parent.parent
+    command = ["git", "rev-parse", "--show-toplevel", "HEAD"]
+    try:
+        answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10).stdout.splitlines()
+    except (OSError, subprocess.TimeoutExpired):
+        answer = []
+    # An installed copy may lie inside a repository of somebody else's.
+    return answer[1] if len(answer) == 2 and Path(answer[0]) == root else os.environ.get("GIT_COMMIT")
 
 
 def peak_memory_gib(device: str) -> float | None:

@@ -32,8 +32,8 @@ class SparseMatrix:
     Attributes:
         rowptr: CSR row pointers, int64.
         col: column of each entry.
-        value: the entries, or for V matrices of this pattern ``[V, entries]``: then ``A @ h`` is
-            ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
+        value: the entries, or for V matrices with the same row pointers ``[V, entries]``, as ``col``: then ``A @ h``
+            is ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
         shape: of one matrix.
         symmetric: whether it is its own transpose.
     """
@@ -47,7 +47,7 @@ class SparseMatrix:
     def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
         """From entries in any order (no duplicates)."""
         order = torch.argsort(row * shape[1] + col)
-        return cls(rowptr_of(row, shape[0]), col[order], value[..., order], shape)
+        return cls(rowptr_of(row, shape[0]), col[order], value[order], shape)
 
     @classmethod
     def from_torch(cls, x: Tensor) -> "SparseMatrix":
@@ -79,10 +79,9 @@ class SparseMatrix:
     @cached_property
     def matrices(self) -> list[Tensor]:
         """Each matrix as a torch CSR tensor."""
-        values = self.value.view(self.views, -1)
         return [
-            torch.sparse_csr_tensor(self.rowptr, self.col, value, self.shape, check_invariants=False)
-            for value in values
+            torch.sparse_csr_tensor(self.rowptr, col, value, self.shape, check_invariants=False)
+            for col, value in zip(self.col.view(self.views, -1), self.value.view(self.views, -1), strict=True)
         ]
 
     @property
@@ -98,11 +97,15 @@ class SparseMatrix:
 
         return Pieces.of(self.rowptr)
 
-    @cached_property
+    @property
     def T(self) -> "SparseMatrix":
         """The transpose."""
-        if self.symmetric:
-            return self
+        # Not kept by itself: a matrix that refers to itself stays in memory until the garbage collector looks.
+        return self if self.symmetric else self._transpose
+
+    @cached_property
+    def _transpose(self) -> "SparseMatrix":
+        assert self.views == 1, "several matrices of one pattern are views of a graph, and symmetric"
         return SparseMatrix.from_coo(self.col, self.row, self.value, self.shape[::-1])
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "SparseMatrix":
@@ -156,10 +159,10 @@ class StackedMatrix:
         """Number of matrices."""
         return len(self.parts)
 
-    @cached_property
+    @property
     def T(self) -> "StackedMatrix":
         """The transposes."""
-        return StackedMatrix([part.T for part in self.parts])
+        return self if all(part.symmetric for part in self.parts) else StackedMatrix([part.T for part in self.parts])
 
     @cached_property
     def matrices(self) -> list[Tensor]:
@@ -191,8 +194,7 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
             torch.mm(matrix.matrices[view % matrix.views], h, out=part)
         else:  # mps: gather the messages and add them up
             single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
-            value = single.value.view(single.views, -1)[view % single.views]
-            part.zero_().index_add_(0, single.row, h[single.col] * value[:, None])
+            part.zero_().index_add_(0, single.row, h[single.col] * single.value[:, None])
     return out
 
 

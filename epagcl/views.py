@@ -226,10 +226,10 @@ class ViewSampler:
 
 
 class Views:
-    """The views of an epoch together, as a GPU takes them: weights on one fixed pattern, with nothing left out.
+    """The views of an epoch together, as a GPU takes them: weights on one fixed pattern, 0 for what is not in a view.
 
-    Static shapes can be captured as a CUDA graph, and a kernel skips entries of weight 0. Without such a kernel each
-    view is compacted, and the views stand under each other.
+    Static shapes can be captured as a CUDA graph, and a kernel passes over the zeros. Without that kernel each view is
+    compacted, and the views stand under each other.
     """
 
     def __init__(self, samplers: Sequence[ViewSampler]):
@@ -247,9 +247,10 @@ class Views:
         pattern, keep = self._pattern
         if not isinstance(epoch, Tensor):
             epoch = torch.tensor(epoch, device=keep.device)
-        value = view_weights(pattern.pieces, pattern.col, keep, (self.samplers[0].seed, Stream.EDGES), epoch)
-        adjacency = SparseMatrix(pattern.rowptr, pattern.col, value, pattern.shape, symmetric=True)
-        adjacency.pieces = pattern.pieces
+        stream = self.samplers[0].seed, Stream.EDGES
+        pieces, col, value = view_weights(pattern.pieces, pattern.col, keep, stream, epoch)
+        adjacency = SparseMatrix(pattern.rowptr, col, value, pattern.shape, symmetric=True)
+        adjacency.pieces = pieces
         return adjacency
 
     @cached_property

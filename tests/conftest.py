@@ -1,12 +1,55 @@
-"""Graphs and settings that tests share."""
+"""Graphs, settings and devices that tests share."""
+
+import os
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined: they then run in Python, on the CPU
+
 from torch_geometric.data import Data
 
 from epagcl.data import block_model
 
 torch.set_num_threads(1)  # tests run side by side; threads would fight over the cores
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """Where Triton's kernels run: compiled on a GPU, else interpreted."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="module")
+def poisoned_memory(device):
+    """What ``torch.empty`` gives is NaN, so that a kernel which reads what none has written is found."""
+    torch.use_deterministic_algorithms(device.type == "cpu")  # on a GPU cuBLAS would want settings of its own
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def use_triton(monkeypatch):
+    """Switch every room to Triton's kernels, or to their twins in plain torch."""
+
+    def switch(on: bool) -> None:
+        for room in ("encoder", "losses", "randomness", "sparse", "views"):
+            monkeypatch.setattr(f"epagcl.{room}.has_triton", lambda _: on)
+
+    return switch
+
+
+@pytest.fixture
+def untimed_tiles(monkeypatch, tmp_path):
+    """On a GPU whose tiles do not ship: the smallest, without timing the others or writing to the user's cache."""
+    from epagcl.losses import tuning
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tuning, "fastest", lambda *_: tuning.Tiles(32, 32, 4, 1))
+    tuning._known.cache_clear()
+    yield
+    tuning._known.cache_clear()
 
 
 @pytest.fixture

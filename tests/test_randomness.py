@@ -46,3 +46,14 @@ def test_permutation_is_one_and_stays_the_same():
     assert not torch.equal(order, permutation(1000, 4, Stream.SPLIT))
     # Golden: splits of published results hang on this order.
     assert permutation(8, 0, Stream.SPLIT).tolist() == [7, 1, 0, 3, 4, 6, 2, 5]
+
+
+def test_an_epoch_as_a_tensor_draws_what_the_number_draws():
+    counter = torch.arange(500)
+    for epoch in (0, 1, 2**40):
+        number = torch.tensor(epoch)
+        assert torch.equal(uniform(counter, 5, Stream.EDGES, number, 1), uniform(counter, 5, Stream.EDGES, epoch, 1))
+        assert torch.equal(uniform64(counter, 5, number), uniform64(counter, 5, epoch))
+        assert torch.equal(uniform(counter, number), uniform(counter, epoch))
+        assert torch.equal(uniform(counter, number, 4, 3, 2), uniform(counter, epoch, 4, 3, 2))
+        assert torch.equal(permutation(50, 3, Stream.BATCHES, number), permutation(50, 3, Stream.BATCHES, epoch))

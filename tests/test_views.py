@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_geometric.utils import degree
 
 from epagcl.errors import InputError
-from epagcl.views import ViewSampler, edge_probabilities, edge_weights, feature_mask
+from epagcl.views import Views, ViewSampler, edge_probabilities, edge_weights, feature_mask, feature_masks
 from tests.conftest import random_edges
 
 
@@ -203,3 +203,23 @@ def test_preparation_has_no_python_loop_over_edges():
     start = time.perf_counter()
     edge_probabilities(edges, 100_000)
     assert time.perf_counter() - start < 10  # about 0.5 s; a loop would take minutes
+
+
+def test_views_together_are_each_view_under_the_other():
+    p = edge_probabilities(random_edges(15, 0.2, 0), 15, 0.4, 0.3)
+    views = Views(ViewSampler(p, 15, seed=2, view=view) for view in range(2))
+    h = torch.randn(30, 4)
+    for epoch in (0, 7):
+        adjacency = views.adjacency(torch.tensor(epoch))
+        assert adjacency.shape == (15, 15)
+        assert adjacency.views == 2
+        expected = [sampler.adjacency(epoch) @ part for sampler, part in zip(views, h.split(15), strict=True)]
+        torch.testing.assert_close(adjacency @ h, torch.cat(expected))
+
+
+def test_feature_masks_are_those_of_each_view():
+    masks = feature_masks(40, (0.3, 0.0, 0.6), seed=1, epoch=torch.tensor(5), device="cpu")
+    assert torch.equal(masks[0], feature_mask(40, 0.3, seed=1, epoch=5, view=0))
+    assert masks[1].tolist() == [1] * 40
+    assert torch.equal(masks[2], feature_mask(40, 0.6, seed=1, epoch=5, view=2))
+    assert feature_masks(40, (0, 0), seed=1, epoch=5, device="cpu") is None

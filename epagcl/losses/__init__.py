@@ -1,5 +1,7 @@
 """Contrastive losses: ``info_nce`` (exact, linear memory) and ``info_nce_batched`` (negatives inside batches)."""
 
+import os
+
 import torch
 from torch import Tensor
 
@@ -93,14 +95,28 @@ def info_nce_batched(
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
     n = order.numel()
     full = n // batch_size * batch_size
-    total = z.new_zeros((), dtype=torch.float32)
-    for part, size in ((order[:full], batch_size), (order[full:], n - full)):
-        if part.numel():
-            nodes = part.view(-1, 1, size)
-            rows = torch.cat([nodes, nodes + n], dim=1).flatten()  # batch by batch: first view, second view
-            share = part.numel() / n
-            total = total + share * _loss(z.index_select(0, rows), temperature, nodes.shape[0], impl, precision)
-    return total
+    batches = [part.view(-1, 1, size) for part, size in ((order[:full], batch_size), (order[full:], n - full)) if size]
+    batches = [nodes for nodes in batches if nodes.numel()]
+    rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]  # batch by batch: one view, the other
+    parts = _Permute.apply(z, torch.cat(rows)).split([part.numel() for part in rows])
+    return sum(
+        part.shape[0] / (2 * n) * _loss(part, temperature, nodes.shape[0], impl, precision)
+        for part, nodes in zip(parts, batches, strict=True)
+    )
+
+
+class _Permute(torch.autograd.Function):
+    """x[order]: no row comes twice, so that the gradient is a copy and not a sum."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        return x.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        (order,) = ctx.saved_tensors
+        return torch.empty_like(grad).index_copy_(0, order, grad), None
 
 
 def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str) -> Tensor:
@@ -116,8 +132,21 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
         precision = "fp16" if "fp16" in precisions else "fp32"
     if precision not in precisions:
         raise InputError(f"precision={precision!r}: {impl} has {', '.join(precisions)}, or auto")
+    if impl == "triton":
+        _check_triton(z)
     # Half precision would lose e^{1/τ} and the sums.
     return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
+
+
+def _check_triton(z: Tensor) -> None:
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    if not has_triton(z.device) and not interpreted:
+        raise InputError(
+            f"impl='triton' needs the package triton and an NVIDIA GPU, not {z.device.type}; use impl='auto'"
+        )
+    if z.dtype == torch.float64 or z.shape[1] > MAX_TRITON_WIDTH:
+        words = "float64" if z.dtype == torch.float64 else f"rows wider than {MAX_TRITON_WIDTH}"
+        raise InputError(f"impl='triton' has no {words}; use impl='auto' or 'tiled'")
 
 
 _SHAPES = "projections of shapes {} and {}: both must be [N, d] with N ≥ 1"

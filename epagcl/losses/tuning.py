@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from epagcl.errors import InputError
 from epagcl.files import atomic_path
 
 log = logging.getLogger("epagcl")
@@ -33,23 +34,33 @@ class Tiles:
     warps: int
     stages: int
 
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}/{self.warps}/{self.stages}"
 
-# From what fits the largest shared memory (Hopper, 227 KiB) to what fits any GPU. Columns divide rows.
-_HALF = [
-    (128, 64, 8, 3),
-    (128, 64, 4, 3),
-    (128, 128, 8, 2),
-    (64, 64, 4, 3),
-    (64, 64, 4, 2),
-    (64, 32, 4, 2),
-    (32, 32, 4, 1),
-]
-_DOUBLE = [(128, 64, 8, 1), (128, 32, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)]
+    @classmethod
+    def named(cls, name: str) -> "Tiles":
+        """From rows x columns / warps / stages."""
+        return cls(*map(int, name.replace("x", "/").split("/")))
+
+
+# From what fits the largest shared memory (Hopper, 227 KiB) to what fits any GPU. For "sums" columns divide rows.
+_HALF = {
+    "sums": "128x32/4/3 128x64/4/3 128x128/4/2 128x64/8/3 64x64/4/2 64x32/4/2 32x32/4/1",
+    "gather": "128x64/8/3 128x64/8/2 64x64/4/3 64x64/4/2 64x64/8/2 64x32/8/2 64x32/4/2 32x32/4/1",
+}
+_SINGLE = {
+    "sums": "128x64/8/1 128x32/4/2 64x64/4/2 64x32/4/3 64x32/4/1 32x32/4/1",
+    "gather": "128x32/8/1 128x32/8/2 128x64/8/1 64x32/4/2 64x32/4/1 32x32/4/1",
+}
+
+
+#: kernel → precision → tiles to choose from
 CANDIDATES = {
-    "fp16": [Tiles(*c) for c in _HALF],
-    "bf16": [Tiles(*c) for c in _HALF],
-    "fp32": [Tiles(*c) for c in _DOUBLE],
-    "tf32": [Tiles(*c) for c in _DOUBLE],
+    kernel: {
+        precision: [Tiles.named(name) for name in names[kernel].split()]
+        for precision, names in {"fp32": _SINGLE, "tf32": _SINGLE, "fp16": _HALF, "bf16": _HALF}.items()
+    }
+    for kernel in ("sums", "gather")
 }
 INTERPRETED = Tiles(32, 16, 4, 1)
 
@@ -69,29 +80,31 @@ def tiles_for(
     if key not in known:
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError("the loss must run once before it is captured, to choose its tiles")
-        known[key] = list(vars(fastest(kernel, precision, launch)).values())
+        known[key] = str(fastest(kernel, precision, launch))
         _remember(torch.cuda.get_device_name(device), known)
-    return Tiles(*known[key])
+    return Tiles.named(known[key])
 
 
 def fastest(kernel: str, precision: str, launch: Callable[[Tiles], Tensor]) -> Tiles:
     """Time the candidates on the problem at hand; those that do not fit the GPU are left out."""
     log.info("choosing tiles for %s in %s, once for this GPU", kernel, precision)
     seconds = {}
-    for tiles in CANDIDATES[precision]:
+    for tiles in CANDIDATES[kernel][precision]:
         try:
-            seconds[tiles] = _time(lambda tiles=tiles: launch(tiles))
+            seconds[tiles] = _time(lambda tiles=tiles: launch(tiles), min(seconds.values(), default=float("inf")))
         except Exception as error:
             if "OutOfResources" not in type(error).__name__:
                 raise
+    if not seconds:
+        raise InputError("no tiles of the loss's kernels fit this GPU; use impl='tiled'")
     return min(seconds, key=seconds.get)
 
 
-def _time(launch: Callable[[], Tensor], repeats: int = 3) -> float:
-    """Least of a few runs."""
+def _time(launch: Callable[[], Tensor], best: float, repeats: int = 3) -> float:
+    """Least of a few runs after a first one; of one run if that is far from the best so far."""
     launch()
-    times = []
-    for _ in range(repeats):
+    times: list[float] = []
+    while len(times) < repeats and (not times or min(times) < 1.5 * best):
         torch.cuda.synchronize()
         start = time.perf_counter()
         launch()
@@ -107,21 +120,28 @@ def cache_file() -> Path:
 
 
 @cache
-def _known(gpu: str) -> dict[str, list[int]]:
+def _known(gpu: str) -> dict[str, str]:
     """Choices for this GPU: those that ship, then those remembered."""
-    known: dict[str, list[int]] = {}
+    known: dict[str, str] = {}
     for path in (cache_file(), MEASURED):
-        if path.is_file():
-            known |= json.loads(path.read_text(encoding="utf-8")).get(gpu, {})
+        known |= _read(path).get(gpu, {})
     return known
 
 
-def _remember(gpu: str, known: dict[str, list[int]]) -> None:
-    path = cache_file()
+def _read(path: Path) -> dict[str, dict[str, str]]:
     try:
-        everything = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # not there, or not whole: it is a cache
+        return {}
+
+
+def _remember(gpu: str, known: dict[str, str]) -> None:
+    path = cache_file()
+    everything = _read(path)
+    everything[gpu] = everything.get(gpu, {}) | known  # another process may have added to it
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(everything | {gpu: known}, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps(everything, indent=1), encoding="utf-8")
     except OSError as error:
         log.warning("%s: cannot be written (%s); tiles will be chosen anew next time", path, error.strerror)

@@ -22,6 +22,7 @@ from epagcl.data.graph import Graph
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
+from epagcl.losses import PRECISIONS
 from epagcl.training import Callback, Row, train
 
 
@@ -53,6 +54,12 @@ class Method(BaseEstimator, ABC):
     weight_decay: float = setting(1e-4, "weight decay of Adam")
     seed: int = setting(0, "seed of the initial weights and of every view")
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
+    precision: str = setting(
+        "auto",
+        "of products on a GPU, sums in float32: fp16 and bf16 for the loss with tf32 for the network; auto: fp16; "
+        "a CPU has fp32",
+        ("auto", *PRECISIONS),
+    )
     capture: str = setting(
         "auto", "replay an epoch as a CUDA graph, with the same result; auto: small graphs", ("auto", "on", "off")
     )

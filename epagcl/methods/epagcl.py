@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from epagcl.data.graph import Graph
 from epagcl.encoder import GCN, ProjectionHead
 from epagcl.errors import InputError
-from epagcl.losses import MIN_TEMPERATURE, PRECISIONS, info_nce_batched, info_nce_stacked
+from epagcl.losses import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
 from epagcl.views import Views, ViewSampler, edge_weights, feature_masks
@@ -52,9 +52,6 @@ class EPAGCL(Method):
     add_to: str = setting("second", "which views get added edges", ("second", "both"))
     temperature: float = setting(0.3, "τ of the loss, at least 0.03")
     batch_size: int = setting(0, "negatives only inside random batches of this many nodes; 0: all nodes, exactly")
-    precision: str = setting(
-        "auto", "of the loss's products; auto: fp16 on a GPU (sums in float32), else fp32", ("auto", *PRECISIONS)
-    )
     hidden: int = setting(512, "width of the first GCN layer")
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")

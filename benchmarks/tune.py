@@ -1,0 +1,58 @@
+"""Choose the tiles of the loss's kernels on this GPU, by timing, and write them where the package reads them."""
+
+import json
+import multiprocessing
+
+import torch
+
+from epagcl.losses import tuning
+from epagcl.losses.triton_loss import Operands, gather, row_sums
+from epagcl.runs import write_json
+
+WIDTHS = (32, 64, 128, 256, 512)
+SIZES = {"small": 5_400, "medium": 40_000, "large": 160_000}
+PRECISIONS = ("fp16", "fp32", "tf32")  # bf16 takes fp16's
+
+
+def tune(workers: int = 12) -> dict[str, str]:
+    """Tiles of every kernel, precision, width and size class; compiled by several processes, timed by one."""
+    jobs = [(kernel, precision, width) for kernel in tuning.CANDIDATES for precision in PRECISIONS for width in WIDTHS]
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        pool.starmap(_compile, jobs, chunksize=1)
+    chosen: dict[str, str] = {}
+    for kernel, precision, width in jobs:
+        for size_class, rows in SIZES.items():
+            if precision == "tf32" and size_class == "large":
+                rows //= 2  # as its ranking is the same, and its time a minute
+            launch = _launcher(kernel, precision, width, rows)
+            tiles = str(tuning.fastest(kernel, precision, launch))
+            for same in ("fp16", "bf16") if precision == "fp16" else (precision,):
+                chosen[f"{kernel} {same} {width} {size_class}"] = tiles
+            print(kernel, precision, width, size_class, tiles, flush=True)
+    return dict(sorted(chosen.items()))
+
+
+def _launcher(kernel: str, precision: str, width: int, rows: int):
+    o = Operands(torch.randn(rows, width, device="cuda"), 0.3, 1, precision)
+    if kernel == "sums":
+        return lambda tiles: row_sums(o, tiles)
+    sums = torch.full((rows,), float(rows), device="cuda")
+    return lambda tiles: gather(o, sums, tiles)
+
+
+def _compile(kernel: str, precision: str, width: int) -> None:
+    launch = _launcher(kernel, precision, width, 1024)
+    for tiles in tuning.CANDIDATES[kernel][precision]:
+        try:
+            launch(tiles)
+        except Exception as error:
+            if "OutOfResources" not in type(error).__name__:
+                raise
+    torch.cuda.synchronize()
+
+
+def write(chosen: dict[str, str]) -> None:
+    """Put this GPU's choices beside those of others."""
+    path = tuning.MEASURED
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    write_json(dict(sorted((known | {torch.cuda.get_device_name(): chosen}).items())), path)
