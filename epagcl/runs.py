@@ -265,15 +265,23 @@ def provenance(device: str = "auto") -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the code, where it lies in a repository; GIT_COMMIT in the environment names it elsewhere."""
+    """GIT_COMMIT in the environment, else the commit of the repository that the code lies in, "+" if it was changed."""
+    if "GIT_COMMIT" in os.environ:
+        return os.environ["GIT_COMMIT"]
     root = Path(__file__).parent.parent
-    command = ["git", "rev-parse", "--show-toplevel", "HEAD"]
-    try:
-        answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10).stdout.splitlines()
-    except (OSError, subprocess.TimeoutExpired):
-        answer = []
+
+    def git(*words: str) -> list[str]:
+        try:
+            done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        return done.stdout.splitlines()
+
     # An installed copy may lie inside a repository of somebody else's.
-    return answer[1] if len(answer) == 2 and Path(answer[0]) == root else os.environ.get("GIT_COMMIT")
+    answer = git("rev-parse", "--show-toplevel", "HEAD")
+    if len(answer) != 2 or Path(answer[0]) != root:
+        return None
+    return answer[1] + ("+" if git("status", "--porcelain", "--", "epagcl", "benchmarks") else "")
 
 
 def peak_memory_gib(device: str) -> float | None:

@@ -247,7 +247,10 @@ def gather_kernel(
     m,
     d,
     blocks,
+    begin,
     per_part,
+    ADD: tl.constexpr,
+    LAST: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -258,6 +261,7 @@ def gather_kernel(
     """out[part, i] = Σ_j E_ij (inverse_i + inverse_j) a_j over the part's share of the columns.
 
     A program does one slice of the width of a: all of it, but for fp32, where a sum and its addend are in registers.
+    A round takes the tiles from ``begin`` on and, if ADD, adds to what rounds before it left; the LAST takes the rest.
     """
     HALVES: tl.constexpr = 2 if PRECISION == "fp32" else 1
     SLICES: tl.constexpr = WIDTH // SLICE
@@ -275,12 +279,12 @@ def gather_kernel(
     left = tl.minimum(start // COLUMNS, whole)
     right = tl.minimum((start + ROWS + COLUMNS - 1) // COLUMNS, whole)
     plain = whole - (right - left)
-    for t in tl.range(part * per_part, tl.minimum((part + 1) * per_part, plain), num_stages=STAGES):
+    for t in tl.range(begin + part * per_part, tl.minimum(begin + (part + 1) * per_part, plain), num_stages=STAGES):
         c = tl.where(t < left, t, t + right - left) * COLUMNS
         acc = _gather_tile(
             acc, q, q_low, a, inverse, mine, base, row, c, first, size, False, COLUMNS, WIDTH, SLICE, PRECISION
         )
-    if part == tl.num_programs(1) // SLICES - 1:
+    if LAST and part == tl.num_programs(1) // SLICES - 1:
         for t in tl.range(left, right, num_stages=1):
             c = t * COLUMNS
             acc = _gather_tile(
@@ -292,7 +296,11 @@ def gather_kernel(
             )
     i = part.to(tl.int64) * m + base + row
     col = first + tl.arange(0, SLICE)
-    tl.store(out + i[:, None] * d + col[None, :], acc, mask=(row < size)[:, None] & (col < d)[None, :])
+    at = out + i[:, None] * d + col[None, :]
+    inside = (row < size)[:, None] & (col < d)[None, :]
+    if ADD:
+        acc += tl.load(at, mask=inside, other=0.0)
+    tl.store(at, acc, mask=inside)
 
 
 @triton.jit

@@ -26,6 +26,7 @@ PAD = 128  # rows after the last that a tile may read; the largest tile
 CHUNKS = 12  # programs of row_sums for each multiprocessor, before symmetry halves them
 MOST_PARTS = 6
 BLOCKS_PER_ROUND = 256
+FP32_COLUMNS = 32_768
 DTYPES = {"fp32": torch.float16, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -93,13 +94,19 @@ def gather(o: Operands, sums: Tensor, tiles: Tiles, parts: int = 0) -> Tensor:
     slices = o.width // width
     parts = parts or _parts(blocks * o.groups * slices, triton.cdiv(o.size, tiles.columns), _processors(o.a.device))
     out = sums.new_empty(parts, o.m, o.d)
-    per_part = triton.cdiv(triton.cdiv(o.size, tiles.columns), parts)
-    gather_kernel[(blocks * o.groups, parts * slices)](
-        *(o.a, o.lift / sums, out, o.size, o.m, o.d, blocks, per_part),
-        *(tiles.rows, tiles.columns, o.width, width, o.precision, tiles.stages),
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-    )
+    inverse = o.lift / sums
+    # A sum of M terms loses bits with each; in fp32 it is made of shorter ones, a round each.
+    all_tiles = triton.cdiv(o.size, tiles.columns)
+    per_round = min(all_tiles, FP32_COLUMNS // tiles.columns) if o.precision == "fp32" else all_tiles
+    per_part = triton.cdiv(per_round, parts)
+    for begin in range(0, all_tiles, per_part * parts):
+        gather_kernel[(blocks * o.groups, parts * slices)](
+            *(o.a, inverse, out, o.size, o.m, o.d, blocks, begin, per_part),
+            *(begin > 0, begin + per_part * parts >= all_tiles),
+            *(tiles.rows, tiles.columns, o.width, width, o.precision, tiles.stages),
+            num_warps=tiles.warps,
+            num_stages=tiles.stages,
+        )
     return out
 
 

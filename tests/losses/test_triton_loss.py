@@ -243,6 +243,19 @@ def test_gather_of_any_tile_in_any_number_of_parts(device, tiles, n, d, groups):
         torch.testing.assert_close(out.sum(0) / operands.scale, expected, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(("n", "groups"), [(37, 1), (32, 1), (20, 2)])
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("columns", [16, 32, 48])
+def test_gather_in_rounds_is_gather_at_once(device, monkeypatch, n, groups, parts, columns):
+    x = stacked(n, 5, groups=groups, device=device)
+    operands = Operands(x, 0.3, groups, "fp32")
+    sums = exact_sums(x, 0.3, groups)[2].flatten().float()
+    at_once = gather(operands, sums, Tiles(32, 16, 4, 1), parts).sum(0)
+    monkeypatch.setattr(triton_loss, "FP32_COLUMNS", columns)
+    in_rounds = gather(operands, sums, Tiles(32, 16, 4, 1), parts).sum(0)
+    torch.testing.assert_close(in_rounds, at_once, rtol=1e-5, atol=1e-6 * at_once.abs().max().item())
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_gather_chooses_its_number_of_parts(device, precision):
     x = stacked(70, 5, device=device)
