@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         result = gpu(arguments.largest)
         _write(result, arguments.out / "benchmarks" / "gpu.json")
-        print(tables.gpu_table(result))
+        print(tables.gpu_table(result), tables.loss_table(result), tables.precision_table(result), sep="\n")
     else:
         from benchmarks.cpu import cpu
 

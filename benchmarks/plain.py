@@ -16,7 +16,7 @@ from epagcl.views import edge_weights
 
 def stacked(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
     """NT-Xent on one 2N × 2N block."""
-    return dense_loss(F.normalize(torch.cat([z1, z2])), temperature)
+    return dense_loss(torch.cat([z1, z2]), temperature)
 
 
 def four_blocks(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:

@@ -1,6 +1,8 @@
 """Epochs one after the other, on a GPU as one captured CUDA graph: the same kernels, launched at once."""
 
 import logging
+import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
+from epagcl.hardware import has_triton
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
@@ -44,14 +47,14 @@ class Epochs:
             losses = [self._epoch(epoch) for epoch in range(start, stop)]
         else:
             # Off the default stream throughout: gradients must be accumulated where they will be captured.
-            self._stream.wait_stream(torch.cuda.current_stream(self.graph.device))
-            with (
-                torch.cuda.device(self.graph.device),
-                torch.cuda.stream(self._stream),
-                products_in(self.method.precision),
-            ):
-                losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
-            torch.cuda.current_stream(self.graph.device).wait_stream(self._stream)
+            usual = torch.cuda.current_stream(self.graph.device)
+            with _locks[self.graph.device], torch.cuda.device(self.graph.device):
+                self._stream.wait_stream(usual)
+                try:
+                    with torch.cuda.stream(self._stream), products_in(self.method.precision, self.graph.device):
+                        losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
+                finally:  # also after Ctrl-C: epochs that are under way still write the weights
+                    usual.wait_stream(self._stream)
         return torch.stack(losses).tolist()
 
     def _epoch(self, epoch: int | Tensor) -> Tensor:
@@ -91,15 +94,30 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
+#: One training at a time on a device: two would launch into each other's capture.
+_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)
+
+
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
-    """Dense products of the network: in float32 if ``precision`` is fp32, else in TF32, which has fp16's mantissa."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+def products_in(precision: str, device: torch.device) -> Iterator[None]:
+    """Dense products of the network in TF32, which has fp16's mantissa; in float32 if ``precision`` is fp32.
+
+    In float32 also without Triton, where the loss has no lower precision either.
+    """
+    matmul = torch.backends.cuda.matmul
+    newer = getattr(matmul, "fp32_precision", None)  # torch 2.9 has two ways to say it
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the user has said it the newer way
+        before = None
+    torch.set_float32_matmul_precision("highest" if precision == "fp32" or not has_triton(device) else "high")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
+        if newer is not None:
+            matmul.fp32_precision = newer
 
 
 def _why_not(method: "Method", graph: Graph) -> str:
@@ -107,6 +125,8 @@ def _why_not(method: "Method", graph: Graph) -> str:
         return f"no CUDA graphs on {graph.device.type}"
     if method.capture == "off":
         return "capture = off"
+    if not has_triton(graph.device):
+        return "without Triton views are compacted, and their sizes change"
     if method.capture == "auto" and graph.num_nodes > SMALL:
         return f"more than {SMALL:,} nodes: the GPU is busy without it"
     return ""

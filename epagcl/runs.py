@@ -265,10 +265,10 @@ def provenance(device: str = "auto") -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """GIT_COMMIT in the environment, else the commit of the repository that the code lies in, "+" if it was changed."""
-    if "GIT_COMMIT" in os.environ:
-        return os.environ["GIT_COMMIT"]
-    root = Path(__file__).parent.parent
+    """EPAGCL_COMMIT in the environment, else that of the repository the code lies in, with "+" if it was changed."""
+    if "EPAGCL_COMMIT" in os.environ:
+        return os.environ["EPAGCL_COMMIT"]
+    root = Path(__file__).resolve().parent.parent
 
     def git(*words: str) -> list[str]:
         try:

@@ -34,7 +34,7 @@ Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
 
 CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
-HEALTH_EVERY = 25  # epochs between measurements of the effective rank; one forward pass each
+FIRST_HEALTH = 25  # epoch of the first measurement of the effective rank; each is a forward pass, and some ms
 COLLAPSED_BELOW = 2.0
 BLOCK_SECONDS = 0.1  # a GPU is waited for about this often: for progress, checkpoints and Ctrl-C
 
@@ -64,16 +64,16 @@ def train(
     every = _checkpoint_seconds()
     collapsed = False
     block = 1
-    start = last_save = time.monotonic()
+    start = last_save = time.perf_counter()
     start -= history[-1]["seconds"] if history else 0.0
     with _interrupts(deferred=checkpoint is not None) as interrupted:
         while len(history) < method.epochs:
             # A block of epochs runs without waiting for the device; it ends where the embedding is looked at.
             first = len(history)
-            stop = min(first + block, first - first % HEALTH_EVERY + HEALTH_EVERY, method.epochs)
-            begun = time.monotonic() - start
+            stop = min(first + block, _next_health(first), method.epochs)
+            begun = time.perf_counter() - start
             losses = epochs.run(first, stop)
-            ended = time.monotonic() - start
+            ended = time.perf_counter() - start
             rows: list[Row] = []
             for epoch, loss in enumerate(losses, first + 1):
                 if not math.isfinite(loss):
@@ -82,7 +82,7 @@ def train(
                 rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
 
             last = stop == method.epochs
-            if stop % HEALTH_EVERY == 0 or last:
+            if stop == _next_health(first) or last:
                 rows[-1]["effective_rank"] = rank = _effective_rank(method, network, graph)
                 if not math.isfinite(rank):
                     raise TrainingError(f"the embedding is not finite at epoch {stop}; {_advice(method)}")
@@ -95,17 +95,26 @@ def train(
                     )
             history += rows
             if graph.device.type == "cuda":
-                block = max(1, min(256, int(BLOCK_SECONDS * (stop - first) / (ended - begun))))
-            if checkpoint is not None and (interrupted() or time.monotonic() - last_save > every):
+                block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
+            if checkpoint is not None and (interrupted() or time.perf_counter() - last_save > every):
                 _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, history)
-                last_save = time.monotonic()
+                last_save = time.perf_counter()
             if callback is not None:
                 for row in rows:
                     callback(row)
             if interrupted():
                 raise KeyboardInterrupt
+    optimiser.zero_grad(set_to_none=True)  # gradients of a captured epoch would keep its memory
     network.eval()
     return history
+
+
+def _next_health(epoch: int) -> int:
+    """The next epoch after which the embedding is looked at: 25, 50, 100, 200, ..."""
+    measured = FIRST_HEALTH
+    while measured <= epoch:
+        measured *= 2
+    return measured
 
 
 def adam(method: "Method", network: nn.Module, device: torch.device) -> torch.optim.Adam:

@@ -8,6 +8,8 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined: they then run in Python, on the CPU
 
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
 from torch_geometric.data import Data
 
 from epagcl.data import block_model
@@ -65,3 +67,16 @@ def random_edges(num_nodes: int, density: float, seed: int) -> torch.Tensor:
     keep = torch.rand(pairs.shape[1], generator=generator) < density
     keep[seed % pairs.shape[1]] = True
     return pairs[:, keep]
+
+
+class Largest(TorchDispatchMode):
+    """Size of the largest tensor that anything gave."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for t in tree_flatten(out)[0]:
+            if isinstance(t, torch.Tensor) and t.layout == torch.strided:
+                self.bytes = max(self.bytes, t.untyped_storage().nbytes())
+        return out

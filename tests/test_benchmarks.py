@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from benchmarks.accuracy import accuracy
-from benchmarks.cpu import PeakMemory, epoch_times, training_memory
-from benchmarks.plain import LOSSES
+from benchmarks.cpu import PeakMemory, epoch_times, physics_times, training_memory
+from benchmarks.plain import LOSSES, in_batches
 from epagcl import evaluation
 from epagcl.data import block_model
-from epagcl.losses import info_nce
+from epagcl.losses import info_nce, info_nce_batched
 
 
 @pytest.fixture
@@ -27,11 +27,29 @@ def test_plain_losses_are_the_same_loss(name):
     torch.testing.assert_close(torch.autograd.grad(loss, u), torch.autograd.grad(expected, u))
 
 
+@pytest.mark.parametrize("nodes", [512, 300, 100])  # whole batches, a smaller last one, one alone
+def test_plain_batched_loss_is_the_same_loss(nodes):
+    u, v = (torch.randn(nodes, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    order = torch.randperm(nodes)
+    expected = info_nce_batched(torch.cat([u, v]), 0.3, 256, order)
+    loss = in_batches(u, v, 0.3, order)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(torch.autograd.grad(loss, [u, v]), torch.autograd.grad(expected, [u, v]))
+
+
 def test_epoch_times_cover_every_implementation(graph):
     result = epoch_times(graph, epochs=1)
     assert set(result["seconds"]) == {"epagcl", *LOSSES}
     assert all(seconds > 0 for seconds in result["seconds"].values())
     assert training_memory(graph)["one_dense_block_gib"] == pytest.approx(4 * 600**2 / 2**30)
+
+
+def test_physics_times_compare_in_batches_and_time_all_pairs(graph):
+    result = physics_times(graph, epochs=1)
+    assert set(result["seconds"]) == {"epagcl", "plain, batches of 256"}
+    assert all(seconds > 0 for seconds in (*result["seconds"].values(), result["all_pairs_seconds"]))
+    assert result["batch_size"] == 256
+    json.dumps(result)
 
 
 def test_peak_memory_sees_an_allocation():

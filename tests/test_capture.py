@@ -68,21 +68,46 @@ def test_an_epoch_depends_on_its_number_alone(small_graph):
         ("on", "cuda", capture.SMALL + 1, ""),
     ],
 )
-def test_why_epochs_are_not_captured(setting, device, num_nodes, reason):
+def test_why_epochs_are_not_captured(monkeypatch, setting, device, num_nodes, reason):
+    monkeypatch.setattr("epagcl.capture.has_triton", lambda device: device.type == "cuda")
     graph = SimpleNamespace(device=torch.device(device), num_nodes=num_nodes)
     answer = capture._why_not(EPAGCL(capture=setting), graph)
     assert answer.startswith(reason)
     assert bool(answer) == bool(reason)
 
 
+def test_without_triton_nothing_is_captured(monkeypatch):
+    monkeypatch.setattr("epagcl.capture.has_triton", lambda _: False)
+    graph = SimpleNamespace(device=torch.device("cuda"), num_nodes=10)
+    assert capture._why_not(EPAGCL(capture="on"), graph).startswith("without Triton")
+
+
 @pytest.mark.parametrize(
     ("precision", "expected"), [("fp32", "highest"), ("tf32", "high"), ("fp16", "high"), ("auto", "high")]
 )
-def test_products_of_the_network_follow_the_precision_and_are_put_back(precision, expected):
+def test_products_of_the_network_follow_the_precision_and_are_put_back(monkeypatch, precision, expected):
     before = torch.get_float32_matmul_precision()
-    with products_in(precision):
-        assert torch.get_float32_matmul_precision() == expected
-    assert torch.get_float32_matmul_precision() == before
+    for triton in (True, False, True):
+        monkeypatch.setattr("epagcl.capture.has_triton", lambda _, triton=triton: triton)
+        with products_in(precision, torch.device("cuda")):
+            assert torch.get_float32_matmul_precision() == (expected if triton else "highest")
+        assert torch.get_float32_matmul_precision() == before
+
+
+def test_products_follow_the_precision_also_where_the_user_has_torchs_newer_setting(monkeypatch):
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        return  # torch before 2.9 has one way to say it
+    monkeypatch.setattr("epagcl.capture.has_triton", lambda _: True)
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = "tf32"
+        for _ in range(3):
+            with products_in("fp32", torch.device("cuda")):
+                assert matmul.fp32_precision == "ieee"
+            assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before
 
 
 def test_callback_gets_one_row_per_epoch_in_order(device, small_graph, untimed_tiles):

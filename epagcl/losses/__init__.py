@@ -86,7 +86,7 @@ def info_nce_batched(
         z: projections of both views, ``[2N, d]``.
         temperature: τ, at least 0.03.
         batch_size: B, nodes in a batch; the last one takes the rest.
-        order: permutation of the nodes, cut into batches from its start.
+        order: permutation of the N nodes, cut into batches from its start.
         impl: as :func:`info_nce`; all batches of a size go through one call.
         precision: as :func:`info_nce`.
     """
@@ -94,6 +94,8 @@ def info_nce_batched(
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
     n = order.numel()
+    if 2 * n != z.shape[0]:
+        raise InputError(f"an order of {n} nodes for {z.shape[0]} rows: it must be a permutation of the nodes")
     full = n // batch_size * batch_size
     batches = [part.view(-1, 1, size) for part, size in ((order[:full], batch_size), (order[full:], n - full)) if size]
     batches = [nodes for nodes in batches if nodes.numel()]

@@ -22,13 +22,13 @@ Tile = tuple[slice, slice, Tensor]
 def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None = None) -> Tensor:
     """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, z = x/‖x‖, for stacked rows ``x``; memory O(N·d).
 
-    Groups that are smaller than a tile go together, as one batched product.
+    Small groups of B rows go together, as one batched product, which keeps N·B numbers.
     """
     z = F.normalize(x, dim=1)
     tile = tile or TILE.get(x.device.type, 2048)
     if groups == 1:
         return _Tiled.apply(z, temperature, tile)
-    if z.shape[0] // groups <= tile:
+    if z.shape[0] // groups <= min(tile, 1024):
         return _Batched.apply(z.view(groups, -1, z.shape[1]), temperature)
     return torch.stack([_Tiled.apply(group, temperature, tile) for group in z.chunk(groups)]).mean()
 

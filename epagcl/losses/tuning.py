@@ -1,7 +1,7 @@
 """Which tiles the kernels of the loss take: the fastest of a few, by GPU, kernel, precision, width and size class.
 
 ``tiles.json`` holds what ``python -m benchmarks tune`` measured. On a GPU, or for a width, that it does not have, the
-candidates are timed at first use (some seconds, most of them compilation) and remembered in the user's cache: a choice
+candidates are timed at first use (up to a minute, most of it compilation) and remembered in the user's cache: a choice
 that changed from one run to the next would change the order of sums, and so the last bits.
 """
 

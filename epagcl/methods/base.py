@@ -118,7 +118,7 @@ class Method(BaseEstimator, ABC):
             y: not used; here because scikit-learn's pipelines pass it.
             checkpoint: file to keep the state of training in, written every few seconds; it is the caller's to remove.
             resume: continue from ``checkpoint`` if it is there.
-            callback: called with each epoch's history row.
+            callback: called with each epoch's history row; on a GPU some epochs at a time, after the last of them.
         """
         self.validate()
         device = resolve_device(self.device)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from epagcl.errors import InputError
 from epagcl.losses import info_nce, info_nce_batched
 from epagcl.losses.tiled import tiled_loss
+from tests.conftest import Largest
 
 
 def pair(n, d, seed=0, dtype=torch.float64):
@@ -139,19 +140,6 @@ def test_large_graphs_keep_no_tiles(monkeypatch):
 
 
 def test_nothing_of_size_n_squared_is_allocated():
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_flatten
-
-    class Largest(TorchDispatchMode):
-        bytes = 0
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            out = function(*args, **(kwargs or {}))
-            for t in tree_flatten(out)[0]:
-                if isinstance(t, torch.Tensor):
-                    self.bytes = max(self.bytes, t.untyped_storage().nbytes())
-            return out
-
     n, d = 3000, 8
     u, v = pair(n, d, dtype=torch.float32)
     with Largest() as ours:
@@ -181,6 +169,7 @@ def test_batched_is_info_nce_inside_each_batch(n, batch, seed):
         (lambda u, v: info_nce(u, v[:2]), "both must be"),
         (lambda u, v: info_nce(u, v, impl="fast"), "choose one of auto, triton, tiled, dense"),
         (lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 0, torch.arange(3)), "batch_size=0"),
+        (lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 2, torch.arange(2)), "an order of 2 nodes for 6 rows"),
     ],
 )
 def test_wrong_arguments_name_the_fix(call, message):

@@ -3,8 +3,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 
 pytest.importorskip("triton")
 
@@ -15,6 +13,7 @@ from epagcl.losses.dense import dense_loss
 from epagcl.losses.triton_loss import Operands, gather, row_sums
 from epagcl.losses.triton_loss import triton_loss as fused_loss
 from epagcl.losses.tuning import Tiles
+from tests.conftest import Largest
 
 pytestmark = [
     pytest.mark.usefixtures("poisoned_memory", "untimed_tiles"),
@@ -271,19 +270,6 @@ def test_parts_fill_the_processors():
         assert 1 <= parts <= max(1, min(triton_loss.MOST_PARTS, tiles // 8))
     assert triton_loss._parts(132, 100, 132) == 1  # one wave is full already
     assert triton_loss._parts(66, 100, 132) == 2
-
-
-class Largest(TorchDispatchMode):
-    """Size of the largest tensor that anything gave."""
-
-    bytes = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        out = function(*args, **(kwargs or {}))
-        for t in tree_flatten(out)[0]:
-            if isinstance(t, torch.Tensor):
-                self.bytes = max(self.bytes, t.untyped_storage().nbytes())
-        return out
 
 
 def test_nothing_of_size_n_squared_is_allocated(device):
