@@ -147,10 +147,10 @@ def cpu_table(result: dict) -> str:
     machine = f"{hardware['cpu']}, {hardware['threads']} threads, torch {result['versions']['torch']}"
     lines += [
         "",
-        f"{physics['graph']}, sparse features, negatives inside batches of {physics['batch_size']} nodes: {ours:.1f} s, "
-        f"plain {plain_seconds:.1f} s ({plain_seconds / ours:.1f}×). With all pairs ours takes "
-        f"{physics['all_pairs_seconds']:.0f} s, and a plain one would need {physics['one_dense_block_gib']:.0f} GiB for one "
-        "2N×2N block.",
+        f"{physics['graph']}, sparse features, negatives inside batches of {physics['batch_size']} nodes: "
+        f"{ours:.1f} s, plain {plain_seconds:.1f} s ({plain_seconds / ours:.1f}×). With all pairs ours takes "
+        f"{physics['all_pairs_seconds']:.0f} s, and a plain one would need {physics['one_dense_block_gib']:.0f} GiB "
+        "for one 2N×2N block.",
         f"{memory['graph']}: training adds {memory['added_gib']:.2f} GiB, {per_epoch}; {dense}.",
         f"Algorithm 1 on {prepare['graph']}: {prepare['seconds']:.2f} s. {machine}, {result['date'][:10]}.",
     ]
