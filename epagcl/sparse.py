@@ -191,7 +191,8 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
     for view, part in enumerate(out.split(rows)):
         h = dense.narrow(0, view % blocks * columns, columns)
         if dense.device.type in CSR_DEVICES:
-            torch.mm(matrix.matrices[view % matrix.views], h, out=part)
+            # beta = 0: mm(out=...) would make zeros, and copy them.
+            torch.addmm(part, matrix.matrices[view % matrix.views], h, beta=0, out=part)
         else:  # mps: gather the messages and add them up
             single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
             part.zero_().index_add_(0, single.row, h[single.col] * single.value[:, None])

@@ -5,6 +5,7 @@ Memory is O(N·d) and a constant: forward keeps the M row sums, and the tiles on
 2M²d flops, else 2; autograd on the dense formula does 3 and keeps several M² arrays.
 """
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -15,6 +16,7 @@ from torch.autograd.function import once_differentiable
 # A tile, its twin and their operands stay in a CPU core's cache; a GPU wants tiles that fill it.
 TILE = {"cpu": 768, "cuda": 8192, "mps": 4096}
 KEEP_BYTES = 128 * 2**20
+LOG2_E = math.log2(math.e)
 
 Tile = tuple[slice, slice, Tensor]
 
@@ -39,7 +41,7 @@ def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator
     The caller may write to E; unless ``fresh``, the next tile takes its place.
     """
     m = z.shape[0]
-    scaled = z / temperature
+    scaled = z * (LOG2_E / temperature)  # 2^(s·log₂e): exp2 is three times as fast as exp on a CPU
     buffer = z.new_empty(min(tile, m) ** 2)
     for i in range(0, m, tile):
         rows = slice(i, min(i + tile, m))
@@ -48,7 +50,7 @@ def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator
             shape = rows.stop - i, columns.stop - j
             e = z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
             torch.mm(scaled[rows], z[columns].T, out=e)
-            e.exp_()
+            e.exp2_()
             if i == j:
                 e.fill_diagonal_(0)
             yield rows, columns, e
@@ -97,7 +99,7 @@ class _Batched(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, z: Tensor, temperature: float) -> Tensor:
-        e = torch.bmm(z / temperature, z.transpose(1, 2)).exp_()
+        e = torch.bmm(z * (LOG2_E / temperature), z.transpose(1, 2)).exp2_()
         e.diagonal(dim1=1, dim2=2).zero_()
         row_sum = e.sum(2)
         ctx.save_for_backward(z, e, row_sum)
