@@ -120,6 +120,7 @@ def precision_table(result: dict) -> str:
                 f"{found[name]['loss']:.0e}, {found[name]['gradient']:.0e}" if name in found else "–" for name in names
             ]
             lines.append(f"| {row['nodes']:,} | {row['rows']} | {temperature} | {' | '.join(cells)} |")
+    lines += ["", f"{result['hardware']['device']}, {result['date'][:10]}, commit {result['commit'][:7]}."]
     return "\n".join(lines) + "\n"
 
 
