@@ -97,8 +97,8 @@ def info_nce_batched(
     if 2 * n != z.shape[0]:
         raise InputError(f"an order of {n} nodes for {z.shape[0]} rows: it must be a permutation of the nodes")
     full = n // batch_size * batch_size
-    batches = [part.view(-1, 1, size) for part, size in ((order[:full], batch_size), (order[full:], n - full)) if size]
-    batches = [nodes for nodes in batches if nodes.numel()]
+    cut = ((order[:full], batch_size), (order[full:], n - full))
+    batches = [nodes.view(-1, 1, size) for nodes, size in cut if nodes.numel()]
     rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]  # batch by batch: one view, the other
     parts = _Permute.apply(z, torch.cat(rows)).split([part.numel() for part in rows])
     return sum(
@@ -124,7 +124,7 @@ class _Permute(torch.autograd.Function):
 def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str) -> Tensor:
     if impl == "auto":
         fits = z.dtype != torch.float64 and z.shape[1] <= MAX_TRITON_WIDTH
-        impl = "triton" if fits and has_triton(z.device) and precision in ("auto", *PRECISIONS) else "tiled"
+        impl = "triton" if fits and has_triton(z.device) else "tiled"
         if impl == "tiled" and precision in PRECISIONS:
             precision = "fp32"  # at least what was asked for
     if impl not in IMPLEMENTATIONS:

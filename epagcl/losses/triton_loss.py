@@ -24,9 +24,9 @@ from epagcl.losses.tuning import Tiles, tiles_for
 
 PAD = 128  # rows after the last that a tile may read; the largest tile
 CHUNKS = 12  # programs of row_sums for each multiprocessor, before symmetry halves them
-MOST_PARTS = 6
-BLOCKS_PER_ROUND = 256
-FP32_COLUMNS = 32_768
+MOST_PARTS = 6  # into which the columns of gather are cut; each is an array of the size of x
+BLOCKS_PER_ROUND = 256  # of row_sums; each is a number for every row
+FP32_COLUMNS = 32_768  # that gather adds up at once in fp32
 DTYPES = {"fp32": torch.float16, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
