@@ -33,6 +33,7 @@ class Epochs:
     def __init__(self, method: "Method", network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
         self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
         self.prepared = method.prepare(graph)
+        self.best = Best(network, method.patience) if method.patience else None
         self.captured: torch.cuda.CUDAGraph | None = None
         self.reason = _why_not(method, graph)  # why epochs are not captured; empty if they are to be
         self._done = 0
@@ -40,8 +41,11 @@ class Epochs:
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
             self._stream = _stream(graph.device)
 
-    def run(self, start: int, stop: int) -> list[float]:
-        """Epochs ``start`` to ``stop - 1``; their losses. The device is waited for once, at the end."""
+    def run(self, start: int, stop: int) -> list[tuple[float, ...]]:
+        """Epochs ``start`` to ``stop - 1``: of each the loss and, where there is one, the validation loss.
+
+        The device is waited for once, at the end.
+        """
         self.network.train()
         if self.graph.device.type != "cuda":
             losses = [self._epoch(epoch) for epoch in range(start, stop)]
@@ -55,14 +59,43 @@ class Epochs:
                         losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
                 finally:  # also after Ctrl-C: epochs that are under way still write the weights
                     usual.wait_stream(self._stream)
-        return torch.stack(losses).tolist()
+        return [tuple(values) for values in torch.stack(losses).tolist()]
 
     def _epoch(self, epoch: int | Tensor) -> Tensor:
-        self.optimiser.zero_grad(set_to_none=True)
-        loss = self.method.loss(self.network, self.graph, self.prepared, epoch)
-        loss.backward()
-        self.optimiser.step()
-        return loss.detach()
+        """One epoch of the method: its steps, what follows them, and a look at whether it is the best so far."""
+        method, network = self.method, self.network
+        self._schedule(epoch)
+        values: list[Tensor] = []
+        for step in method.steps():
+            self.optimiser.zero_grad(set_to_none=True)
+            loss = step.loss(network, self.graph, self.prepared, epoch)
+            loss.backward(inputs=self.optimiser.param_groups[step.group]["params"])
+            if not values:
+                values.append(loss.detach())
+                if self.best is not None and not method.validates:
+                    self.best.look(values[0])  # before the step: the weights that gave this loss
+            self.optimiser.step()
+        method.after_epoch(network, epoch)
+        if method.validates:
+            network.eval()
+            with torch.no_grad():
+                values.append(method.validation_loss(network, self.graph, self.prepared))
+            network.train()
+            if self.best is not None:
+                self.best.look(values[-1])
+        return torch.stack(values)
+
+    def _schedule(self, epoch: int | Tensor) -> None:
+        """Set the learning rate of an epoch: where epochs are captured, by writing to the number that Adam reads."""
+        factor = self.method.lr_factor(torch.as_tensor(epoch))
+        if factor is None:
+            return
+        for group in self.optimiser.param_groups:
+            rate = group["initial_lr"] * factor
+            if isinstance(group["lr"], Tensor):
+                group["lr"].copy_(rate)
+            else:
+                group["lr"] = float(rate)
 
     def _cuda_epoch(self, epoch: int) -> Tensor:
         self._number.fill_(epoch)
@@ -86,6 +119,38 @@ class Epochs:
             self.optimiser.zero_grad(set_to_none=True)
         else:
             self.captured = captured
+
+
+class Best:
+    """The weights with the lowest value so far, until ``patience`` epochs in a row have not been lower.
+
+    All of it lies on the device and is computed there, so that epochs need not be waited for one by one.
+    """
+
+    def __init__(self, network: nn.Module, patience: int):
+        state = network.state_dict()
+        device = next(iter(state.values())).device
+        self.network, self.patience = network, patience
+        self.state = {key: value.clone() for key, value in state.items()}
+        self.value = torch.full((), torch.inf, device=device)
+        self.since = torch.zeros((), dtype=torch.int64, device=device)
+
+    def look(self, value: Tensor) -> None:
+        """Take over the weights as they are now if ``value`` is lower than any before."""
+        waiting = self.since < self.patience
+        better = (value < self.value) & waiting
+        self.since.copy_(torch.where(better, 0, self.since + waiting))
+        self.value.copy_(torch.where(better, value, self.value))
+        for key, now in self.network.state_dict().items():
+            self.state[key].copy_(torch.where(better, now, self.state[key]))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a checkpoint must keep; what is copied into them is taken over."""
+        return {"value": self.value, "since": self.since, **{f"state.{key}": t for key, t in self.state.items()}}
+
+    def restore(self) -> None:
+        """Give the network its best weights."""
+        self.network.load_state_dict(self.state)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Encoders: node features and a view's Â in, node representations out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from epagcl.hardware import has_triton
-from epagcl.sparse import SparseMatrix, StackedMatrix
+from epagcl.sparse import Pattern, SparseMatrix, StackedMatrix
 
 Adjacency = SparseMatrix | StackedMatrix
 
@@ -74,8 +74,24 @@ class _BiasPReLU(torch.autograd.Function):
         return dx, dx.sum(0), torch.dot(grad.flatten(), x.clamp(max=0).flatten()).view_as(slope)
 
 
-class PReLU(nn.PReLU):
-    """max(t, 0) + a·min(t, 0) of t = x + b, bias and slope in one pass with gradients faster than torch's own."""
+#: Slope for t < 0 of each activation; a learned one starts at 0.25. RReLU as GCA calls it, without its training flag,
+#: is fixed at the mean of its range.
+SLOPES = {"prelu": None, "relu": 0.0, "rrelu": (1 / 8 + 1 / 3) / 2}
+
+
+class PReLU(nn.Module):
+    """max(t, 0) + a·min(t, 0) of t = x + b, bias and slope in one pass with gradients faster than torch's own.
+
+    The slope a is one learned number, or with another ``activation`` a constant.
+    """
+
+    def __init__(self, activation: str = "prelu"):
+        super().__init__()
+        slope = SLOPES[activation]
+        if slope is None:
+            self.weight = nn.Parameter(torch.tensor([0.25]))
+        else:
+            self.register_buffer("weight", torch.tensor([slope]), persistent=False)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
         """``x`` is a product that nobody else needs: it may be overwritten."""
@@ -85,27 +101,62 @@ class PReLU(nn.PReLU):
             from epagcl.kernels import bias_prelu
 
             return bias_prelu(x, bias, self.weight)
-        return super().forward(x + bias)
+        return F.prelu(x + bias, self.weight)
 
 
 class GCN(nn.Module):
-    """GCN layers of the given widths, PReLU after each; one slope for all layers, as in GRACE's and GCA's code."""
+    """GCN layers of the given widths with an activation after each; one slope for all, as in GRACE's and GCA's code.
 
-    def __init__(self, widths: Sequence[int]):
+    With ``last=False`` there is none after the last layer.
+    """
+
+    def __init__(self, widths: Sequence[int], activation: str = "prelu", *, last: bool = True):
         super().__init__()
         self.layers = nn.ModuleList(GCNLayer(a, b) for a, b in pairwise(widths))
-        self.activation = PReLU()
+        self.activation = PReLU(activation)
+        self.last = last
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
         """Representations ``[V·N, widths[-1]]`` of V views; ``mask`` ``[V, F]`` applies to the input features."""
-        for layer in self.layers:
-            x = self.activation(layer.product(x, adjacency, mask), layer.bias)
+        for number, layer in enumerate(self.layers, 1):
+            product = layer.product(x, adjacency, mask)
+            active = self.last or number < len(self.layers)
+            x = self.activation(product, layer.bias) if active else product + layer.bias
             mask = None
         return x
 
 
-class ProjectionHead(nn.Sequential):
-    """g(·) of the loss: linear, ReLU, linear."""
+class GATLayer(nn.Module):
+    """Attention over N(i) ∪ {i}: e_ij = LeakyReLU₀.₂(a₁·Wh_i + a₂·Wh_j), α = softmax_j e_ij, Σ_j α_ij Wh_j per head.
 
-    def __init__(self, dim: int, hidden: int):
-        super().__init__(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+    Heads stand under each other as views do, ``[heads·N, dim]``; what joins them, and the bias, is the caller's.
+    """
+
+    def __init__(self, in_features: int, dim: int, heads: int):
+        super().__init__()
+        self.heads, self.dim = heads, dim
+        self.weight = nn.Parameter(torch.empty(in_features, heads * dim))
+        self.a1, self.a2 = (nn.Parameter(torch.empty(heads, dim)) for _ in range(2))
+        for parameter in self.parameters():
+            nn.init.xavier_uniform_(parameter)
+
+    def forward(self, h: Tensor, pattern: Pattern, drop: Callable[[Tensor], Tensor] = lambda alpha: alpha) -> Tensor:
+        """``h`` is XW, ``[N, heads·dim]``; ``pattern`` that of A + I; ``drop`` is applied to the attention."""
+        h = h.view(-1, self.heads, self.dim).transpose(0, 1).contiguous()
+        left, right = ((h * a[:, None]).sum(2).flatten() for a in (self.a1, self.a2))
+        h, one = h.flatten(0, 1), torch.ones_like(left)
+        # left_i + right_j as products of rows of width 2, whose gradient is a sum in order.
+        score = pattern.products(torch.stack([left, one], 1), torch.stack([one, right], 1)).view(self.heads, -1)
+        score = F.leaky_relu(score, 0.2)
+        top = score.new_full((self.heads, pattern.shape[0]), -torch.inf)
+        top = top.scatter_reduce(1, pattern.row.expand_as(score), score.detach(), "amax")
+        weight = (score - top[:, pattern.row]).exp()
+        total = pattern.multiply(weight, weight.new_ones(pattern.shape[1], 1))
+        return pattern.multiply(drop(weight), h) / total
+
+
+class ProjectionHead(nn.Sequential):
+    """g(·) of the loss: linear, activation (ReLU), linear."""
+
+    def __init__(self, dim: int, hidden: int, activation: type[nn.Module] = nn.ReLU):
+        super().__init__(nn.Linear(dim, hidden), activation(), nn.Linear(hidden, dim))

@@ -98,6 +98,7 @@ def _multiply_kernel(
     rows,
     spills,
     stride,
+    col_stride,
     h_stride,
     COUNTED: tl.constexpr,
     UNROLL: tl.constexpr,
@@ -116,7 +117,7 @@ def _multiply_kernel(
     for first_entry in range(first, end, UNROLL):
         e = first_entry + tl.arange(0, UNROLL)
         w = tl.load(weight + view * stride + e, mask=e < end, other=0.0)
-        j = tl.load(col + view * stride + e, mask=e < end, other=0).to(tl.int64)
+        j = tl.load(col + view * col_stride + e, mask=e < end, other=0).to(tl.int64)
         x = tl.load(
             h + view * h_stride + j[:, None] * width + d[None, :],
             mask=(w != 0)[:, None] & (d < width)[None, :],
@@ -142,6 +143,30 @@ def _collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK
         acc += tl.load(at, mask=d < width, other=0.0)
         at += width
     tl.store(out + (view * rows + tl.load(long_row + i)) * width + d, acc, mask=d < width)
+
+
+@triton.jit
+def _products_kernel(
+    start, row, col, a, b, out, width, entries, a_stride, b_stride, UNROLL: tl.constexpr, BLOCK: tl.constexpr
+):
+    """a[row] · b[col_e] for the entries e of one piece of a row."""
+    segment, view = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    first, end = tl.load(start + segment), tl.load(start + segment + 1)
+    mine = a + view * a_stride + tl.load(row + segment).to(tl.int64) * width
+    for first_entry in range(first, end, UNROLL):
+        e = first_entry + tl.arange(0, UNROLL)
+        j = tl.load(col + e, mask=e < end, other=0).to(tl.int64)
+        acc = tl.zeros([UNROLL], tl.float32)
+        for first_column in range(0, width, BLOCK):
+            d = first_column + tl.arange(0, BLOCK)
+            x = tl.load(mine + d, mask=d < width, other=0.0)
+            y = tl.load(
+                b + view * b_stride + j[:, None] * width + d[None, :],
+                mask=(e < end)[:, None] & (d < width)[None, :],
+                other=0.0,
+            )
+            acc += tl.sum(x[None, :] * y, 1)
+        tl.store(out + view * entries + e, acc, mask=e < end)
 
 
 @triton.jit
@@ -293,12 +318,11 @@ def multiply_pattern(pieces: Pieces, col: Tensor, weight: Tensor, h: Tensor, vie
     Args:
         pieces: of the pattern.
         col: its columns, ``[entries]`` or each view's own order of them ``[V, entries]``.
-        weight: the entries, in the same shape.
+        weight: the entries, ``[entries]`` for all views or ``[V, entries]``.
         h: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``, float32.
         views: V.
         num_columns: of each matrix.
     """
-    assert col.shape == weight.shape
     h = h.contiguous()
     width = h.shape[1]
     spills = int(pieces.long_start.numel() > 1) and pieces.target.numel() - (pieces.num_rows - pieces.long_row.numel())
@@ -306,13 +330,13 @@ def multiply_pattern(pieces: Pieces, col: Tensor, weight: Tensor, h: Tensor, vie
     spill = torch.empty(views * spills, width, device=h.device)
     block = _block(width)
     warps = max(1, block // 128)
-    stride = weight.shape[1] if weight.dim() == 2 else 0
+    stride, col_stride = (t.shape[1] if t.dim() == 2 else 0 for t in (weight, col))
     count = weight if pieces.count is None else pieces.count
     h_stride = num_columns * width if h.shape[0] > num_columns else 0
     parts = triton.cdiv(width, block)
     _multiply_kernel[(pieces.row.numel(), parts, views)](
         *(pieces.start, pieces.target, count, col, weight, h, out, spill),
-        *(width, pieces.num_rows, spills, stride, h_stride),
+        *(width, pieces.num_rows, spills, stride, col_stride, h_stride),
         COUNTED=pieces.count is not None,
         UNROLL=16,
         BLOCK=block,
@@ -322,6 +346,34 @@ def multiply_pattern(pieces: Pieces, col: Tensor, weight: Tensor, h: Tensor, vie
         _collect_kernel[(pieces.long_row.numel(), parts, views)](
             pieces.long_row, pieces.long_start, spill, out, width, pieces.num_rows, spills, BLOCK=block, num_warps=warps
         )
+    return out
+
+
+@on_its_device
+def entry_products(pieces: Pieces, col: Tensor, a: Tensor, b: Tensor, views: int, num_columns: int) -> Tensor:
+    """a_i · b_j for each entry (i, j) of a pattern, ``[V, entries]``.
+
+    Args:
+        pieces: of the pattern.
+        col: its columns.
+        a: ``[num_rows, d]`` for all views or ``[V·num_rows, d]``, float32.
+        b: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``.
+        views: V.
+        num_columns: of the pattern.
+    """
+    a, b = a.contiguous(), b.contiguous()
+    width = a.shape[1]
+    out = torch.empty(views, col.numel(), device=a.device)
+    a_stride, b_stride = (
+        x.shape[0] // views * width if x.shape[0] > n else 0 for x, n in ((a, pieces.num_rows), (b, num_columns))
+    )
+    block = min(128, triton.next_power_of_2(width))
+    _products_kernel[(pieces.row.numel(), views)](
+        *(pieces.start, pieces.row, col, a, b, out, width, col.numel(), a_stride, b_stride),
+        UNROLL=16,
+        BLOCK=block,
+        num_warps=max(1, block // 64),
+    )
     return out
 
 

@@ -22,6 +22,9 @@ class Stream(IntEnum):
     SPLIT = 5
     CLASSIFIER = 6
     GENERATOR = 7
+    NEGATIVES = 8
+    DROPOUT = 9
+    GATE = 10
 
 
 # splitmix64 (Steele, Lea & Flood 2014), written with signed integers because torch has no full uint64 arithmetic.
@@ -89,3 +92,24 @@ def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Te
     """A random order of 0..n−1: the nodes sorted by their hash (a bijection, so there are no ties)."""
     counter = torch.arange(n, device=device)
     return torch.argsort(_bits(counter, stream))
+
+
+def other_nodes(n: int, count: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
+    """``count`` permutations of 0..n−1 without a fixed point, ``[count, n]``: for each i uniform on the others.
+
+    With a random order π and random shifts s ≥ 1: the node s places behind i in π. As indices of rows each is a
+    permutation, so that gathering by it has a gradient without sums.
+    """
+    order = permutation(n, *stream, device=device)
+    counter = torch.arange(n, device=device)
+    place = torch.empty_like(order).index_copy_(0, order, counter)
+    shift = 1 + (uniform64(torch.arange(n, n + count, device=device), *stream) * (n - 1)).long()
+    return order[(place + shift[:, None]) % n]
+
+
+def dropout(x: Tensor, p: float, *stream: Word) -> Tensor:
+    """x with each number set to 0 with probability p, the others divided by 1 − p."""
+    if p == 0:
+        return x
+    counter = torch.arange(x.numel(), device=x.device).view(x.shape)
+    return x * ((uniform(counter, *stream) >= p) / (1 - p))

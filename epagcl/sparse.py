@@ -32,8 +32,8 @@ class SparseMatrix:
     Attributes:
         rowptr: CSR row pointers, int64.
         col: column of each entry.
-        value: the entries, or for V matrices with the same row pointers ``[V, entries]``, as ``col``: then ``A @ h``
-            is ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
+        value: the entries, or for V matrices with the same row pointers ``[V, entries]`` (``col`` too, or one for
+            all): then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
         shape: of one matrix.
         symmetric: whether it is its own transpose.
     """
@@ -81,7 +81,9 @@ class SparseMatrix:
         """Each matrix as a torch CSR tensor."""
         return [
             torch.sparse_csr_tensor(self.rowptr, col, value, self.shape, check_invariants=False)
-            for col, value in zip(self.col.view(self.views, -1), self.value.view(self.views, -1), strict=True)
+            for col, value in zip(
+                self.col.expand_as(self.value).view(self.views, -1), self.value.view(self.views, -1), strict=True
+            )
         ]
 
     @property
@@ -96,6 +98,11 @@ class SparseMatrix:
         from epagcl.kernels import Pieces
 
         return Pieces.of(self.rowptr)
+
+    @cached_property
+    def pattern(self) -> "Pattern":
+        """Where its entries stand, for products with other values at the same places."""
+        return Pattern(self.rowptr, self.col, self.shape)
 
     @property
     def T(self) -> "SparseMatrix":
@@ -178,6 +185,74 @@ class StackedMatrix:
         return _Product.apply(self, dense)
 
 
+class Pattern:
+    """Where the entries of a sparse matrix stand; their values are arguments, and have gradients too.
+
+    ``multiply`` and ``products`` are each other's gradients: sums over a row, in its order, so that both are
+    deterministic on every device.
+    """
+
+    def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int]):
+        self.rowptr, self.col, self.shape = rowptr, col, shape
+
+    @cached_property
+    def row(self) -> Tensor:
+        """Row of each entry."""
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.col.device), self.rowptr.diff())
+
+    @cached_property
+    def order(self) -> Tensor:
+        """The entries in the order of the transpose: value[order] are its values."""
+        return torch.argsort(self.col.long() * self.shape[0] + self.row)
+
+    @cached_property
+    def T(self) -> "Pattern":
+        """Of the transpose."""
+        col = self.col.long()
+        return Pattern(rowptr_of(col, self.shape[1]), self.row[self.order].to(self.col.dtype), self.shape[::-1])
+
+    @cached_property
+    def pieces(self) -> "Pieces":
+        """The rows as a GPU's kernels take them."""
+        from epagcl.kernels import Pieces
+
+        return Pieces.of(self.rowptr)
+
+    def matrix(self, value: Tensor) -> SparseMatrix:
+        """The matrix with these values, ``[entries]`` or for several matrices ``[V, entries]``."""
+        matrix = SparseMatrix(self.rowptr, self.col, value, self.shape)
+        if has_triton(value.device):
+            matrix.pieces = self.pieces
+        return matrix
+
+    def multiply(self, value: Tensor, dense: Tensor) -> Tensor:
+        """``matrix(value) @ dense``, differentiable in both."""
+        return _WeightedProduct.apply(self, value, dense)
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        """a_i · b_j for each entry (i, j), ``[entries]``; of V blocks of rows ``[V, entries]``. Differentiable."""
+        return _EntryProducts.apply(self, a, b)
+
+
+def _products(pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
+    """Row products at the entries of a pattern, without gradient; memory beside the result is bounded."""
+    (rows, columns), entries = pattern.shape, pattern.col.numel()
+    views = max(a.shape[0] // rows, b.shape[0] // columns)
+    if a.dtype == torch.float32 and has_triton(a.device):
+        from epagcl.kernels import entry_products
+
+        out = entry_products(pattern.pieces, pattern.col, a, b, views, columns)
+    else:
+        out = a.new_empty(views, entries)
+        step = max(1, 2**22 // a.shape[1])
+        for view in range(views):
+            left, right = (x.narrow(0, view * n if x.shape[0] > n else 0, n) for x, n in ((a, rows), (b, columns)))
+            for e in range(0, entries, step):
+                part = slice(e, e + step)
+                torch.linalg.vecdot(left[pattern.row[part]], right[pattern.col[part].long()], out=out[view, part])
+    return out if views > 1 else out[0]
+
+
 def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
     """``matrix @ dense`` without gradient, by the fastest means the device has."""
     rows, columns = matrix.shape
@@ -212,3 +287,82 @@ class _Product(torch.autograd.Function):
         if grad.shape[0] != ctx.rows:  # one h for all views
             grad = grad.view(-1, ctx.rows, grad.shape[1]).sum(0)
         return None, grad
+
+
+class _WeightedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, pattern: Pattern, value: Tensor, dense: Tensor) -> Tensor:
+        dense = dense.contiguous()
+        ctx.pattern = pattern
+        ctx.save_for_backward(value, dense)
+        return multiply(pattern.matrix(value.detach()), dense)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        value, dense = ctx.saved_tensors
+        pattern, grad = ctx.pattern, grad.contiguous()
+        to_value = _products(pattern, grad, dense) if ctx.needs_input_grad[1] else None
+        to_dense = None
+        if ctx.needs_input_grad[2]:
+            to_dense = multiply(pattern.T.matrix(value[..., pattern.order]), grad)
+            if to_dense.shape[0] != dense.shape[0]:  # one for all views
+                to_dense = to_dense.view(-1, *dense.shape).sum(0)
+        return None, to_value, to_dense
+
+
+class _EntryProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(a, b)
+        return _products(pattern, a.contiguous(), b.contiguous())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        pattern, grad = ctx.pattern, grad.contiguous()
+        to_a = multiply(pattern.matrix(grad), b.contiguous()) if ctx.needs_input_grad[1] else None
+        to_b = multiply(pattern.T.matrix(grad[..., pattern.order]), a.contiguous()) if ctx.needs_input_grad[2] else None
+        return None, to_a, to_b
+
+
+def permute_rows(x: Tensor, order: Tensor) -> Tensor:
+    """``x[order]`` for a permutation: no row comes twice, so that the gradient is a copy and not a sum."""
+    return _Permute.apply(x, order)
+
+
+class _Permute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        return x.index_select(0, order)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        (order,) = ctx.saved_tensors
+        return torch.empty_like(grad).index_copy_(0, order, grad), None
+
+
+def row_products(a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
+    """a_i · b_{π(i)} for each of K permutations π ``[K, N]`` of the rows: ``[K, N]``; memory O(N·d)."""
+    return _RowProducts.apply(a, b, orders)
+
+
+class _RowProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b, orders)
+        return torch.stack([torch.linalg.vecdot(a, b[order]) for order in orders])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        a, b, orders = ctx.saved_tensors
+        to_a, to_b = torch.zeros_like(a), torch.zeros_like(b)
+        for g, order in zip(grad[:, :, None], orders, strict=True):
+            to_a.addcmul_(g, b[order])
+            to_b[order] += g * a  # a permutation: no row comes twice
+        return to_a, to_b, None

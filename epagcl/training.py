@@ -57,31 +57,38 @@ def train(
         The history, one row per epoch.
     """
     optimiser = adam(method, network, graph.device)
+    epochs = Epochs(method, network, graph, optimiser) if method.epochs else None
     history: list[Row] = []
     if resume and checkpoint is not None and Path(checkpoint).exists():
-        history = _load_checkpoint(Path(checkpoint), method, graph, network, optimiser)
-    epochs = Epochs(method, network, graph, optimiser) if method.epochs > len(history) else None
+        history = _load_checkpoint(Path(checkpoint), method, graph, network, optimiser, epochs)
+    patience = _Patience(method.patience, history)
     every = _checkpoint_seconds()
     collapsed = False
     block = 1
     start = last_save = time.perf_counter()
     start -= history[-1]["seconds"] if history else 0.0
     with _interrupts(deferred=checkpoint is not None) as interrupted:
-        while len(history) < method.epochs:
+        while len(history) < method.epochs and not patience.out:
             # A block of epochs runs without waiting for the device; it ends where the embedding is looked at.
             first = len(history)
             stop = min(first + block, _next_health(first), method.epochs)
             begun = time.perf_counter() - start
-            losses = epochs.run(first, stop)
+            values = epochs.run(first, stop)
             ended = time.perf_counter() - start
             rows: list[Row] = []
-            for epoch, loss in enumerate(losses, first + 1):
+            for epoch, (loss, *validation) in enumerate(values, first + 1):
                 if not math.isfinite(loss):
                     raise TrainingError(f"the loss is {loss} at epoch {epoch}; {_advice(method)}")
                 seconds = begun + (ended - begun) * (epoch - first) / (stop - first)
                 rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
+                rows[-1] |= dict(zip(["validation_loss"], validation, strict=False))
+                patience.look(rows[-1])
+                if patience.out:
+                    break
 
-            last = stop == method.epochs
+            last = patience.out or stop == method.epochs
+            if last and epochs.best is not None:
+                epochs.best.restore()
             if stop == _next_health(first) or last:
                 rows[-1]["effective_rank"] = rank = _effective_rank(method, network, graph)
                 if not math.isfinite(rank):
@@ -97,7 +104,7 @@ def train(
             if graph.device.type == "cuda":
                 block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
             if checkpoint is not None and (interrupted() or time.perf_counter() - last_save > every):
-                _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, history)
+                _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, epochs, history)
                 last_save = time.perf_counter()
             if callback is not None:
                 for row in rows:
@@ -109,6 +116,26 @@ def train(
     return history
 
 
+class _Patience:
+    """Counts the epochs since the lowest loss, or validation loss, as :class:`~epagcl.capture.Best` does."""
+
+    def __init__(self, patience: int, history: list[Row]):
+        self.patience, self.best, self.since = patience, math.inf, 0
+        for row in history:
+            self.look(row)
+
+    def look(self, row: Row) -> None:
+        """Take note of an epoch."""
+        value = row.get("validation_loss", row["loss"])
+        self.since = 0 if value < self.best else self.since + 1
+        self.best = min(self.best, value)
+
+    @property
+    def out(self) -> bool:
+        """Whether to stop."""
+        return 0 < self.patience <= self.since
+
+
 def _next_health(epoch: int) -> int:
     """The next epoch after which the embedding is looked at: 25, 50, 100, 200, ..."""
     measured = FIRST_HEALTH
@@ -117,15 +144,15 @@ def _next_health(epoch: int) -> int:
     return measured
 
 
-def adam(method: "Method", network: nn.Module, device: torch.device) -> torch.optim.Adam:
+def adam(method: "Method", network: nn.Module, device: torch.device) -> torch.optim.Optimizer:
     """Adam with the method's settings, as fast as the device has it."""
-    return torch.optim.Adam(
-        network.parameters(),
-        lr=method.lr,
-        weight_decay=method.weight_decay,
-        fused=device.type != "mps",
-        capturable=device.type == "cuda",
-    )
+    groups = [{"lr": method.lr, "weight_decay": method.weight_decay, **group} for group in method.parameters(network)]
+    for group in groups:
+        group["initial_lr"] = group["lr"]
+        if device.type == "cuda" and method.lr_factor(torch.tensor(0)) is not None:
+            group["lr"] = torch.tensor(group["lr"], device=device)  # a captured epoch reads it anew
+    kind = torch.optim.AdamW if method.decoupled_decay else torch.optim.Adam
+    return kind(groups, lr=method.lr, fused=device.type != "mps", capturable=device.type == "cuda")
 
 
 def _advice(method: "Method") -> str:
@@ -172,7 +199,8 @@ def _effective_rank(method: "Method", network: nn.Module, graph: Graph) -> float
 def write_history(history: list[Row], path: str | Path) -> None:
     """The history as CSV, one line per epoch."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=["epoch", "loss", "seconds", "effective_rank"])
+        columns = list(history[0]) if history else ["epoch", "loss", "seconds", "effective_rank"]
+        writer = csv.DictWriter(file, fieldnames=columns)
         writer.writeheader()
         writer.writerows(history)
 
@@ -186,11 +214,14 @@ def _save_checkpoint(
     graph: Graph,
     network: nn.Module,
     optimiser: torch.optim.Optimizer,
+    epochs: Epochs,
     history: list[Row],
 ) -> None:
     tensors = {f"network.{key}": value for key, value in network.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
+    if epochs.best is not None:
+        tensors |= {f"best.{key}": value for key, value in epochs.best.tensors().items()}
     tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     with atomic_path(path) as temporary:
         identity, rows = json.dumps(_identity(method, graph)), json.dumps(history)
@@ -198,7 +229,12 @@ def _save_checkpoint(
 
 
 def _load_checkpoint(
-    path: Path, method: "Method", graph: Graph, network: nn.Module, optimiser: torch.optim.Optimizer
+    path: Path,
+    method: "Method",
+    graph: Graph,
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    epochs: Epochs,
 ) -> list[Row]:
     try:
         with safe_open(path, framework="pt") as file:
@@ -220,6 +256,9 @@ def _load_checkpoint(
             _, index, name = key.split(".")
             state.setdefault(int(index), {})[name] = value
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    if epochs.best is not None:
+        for key, value in epochs.best.tensors().items():
+            value.copy_(tensors[f"best.{key}"])
     return json.loads(metadata["history"])
 
 

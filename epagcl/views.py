@@ -150,6 +150,15 @@ def edge_probabilities(
     return weights.probabilities(p_drop, p_add, drop=drop, add=add)
 
 
+def drop_probabilities(pairs: Tensor, score: Tensor, p_drop: float, cutoff: float = 0.7) -> EdgeProbabilities:
+    """GCA's rule: min(p_drop·(s_max − s)/(s_max − mean s), cutoff), so that high scores stay; nothing is added.
+
+    Equal scores give ``p_drop`` everywhere, which is GRACE.
+    """
+    drop = (_share_of_small(score) * p_drop).clamp(max=max(cutoff, 0.0))
+    return EdgeProbabilities(pairs, drop, pairs[:, :0], drop[:0])
+
+
 def _top_degree_pairs(degree: Tensor, present: Tensor, num_pairs: int) -> Tensor:
     """V_a × V_a − E as pairs i < j."""
     l = 2 * num_pairs
@@ -269,23 +278,27 @@ class Views:
 
 
 def feature_mask(
-    num_features: int, p: float, *, seed: int, epoch: int | Tensor, view: int, device="cpu"
+    num_features: int, p: float | Tensor, *, seed: int, epoch: int | Tensor, view: int, device="cpu"
 ) -> Tensor | None:
     """0 for the feature columns that this view hides (each with probability p, for all nodes alike), 1 elsewhere.
 
-    None for p = 0. A mask goes on the weights: (X ∘ mask) W = X (mask ∘ W), so that X is never copied.
+    ``p`` may be one number for each column. None for p = 0. A mask goes on the weights: (X ∘ mask) W = X (mask ∘ W),
+    so that X is never copied.
     """
-    if not 0 <= p <= 1:
-        raise InputError(f"p_mask={p}: a probability lies between 0 and 1")
-    if p == 0:
-        return None
+    if not isinstance(p, Tensor):
+        if not 0 <= p <= 1:
+            raise InputError(f"p_mask={p}: a probability lies between 0 and 1")
+        if p == 0:
+            return None
     columns = torch.arange(num_features, device=device)
     return (uniform(columns, seed, Stream.FEATURES, epoch, view) >= p).float()
 
 
-def feature_masks(num_features: int, p: Sequence[float], *, seed: int, epoch: int | Tensor, device) -> Tensor | None:
+def feature_masks(
+    num_features: int, p: Sequence[float | Tensor], *, seed: int, epoch: int | Tensor, device
+) -> Tensor | None:
     """:func:`feature_mask` of each view, ``[V, F]``; None if no view hides anything."""
-    if not any(p):
+    masks = [feature_mask(num_features, q, seed=seed, epoch=epoch, view=v, device=device) for v, q in enumerate(p)]
+    if all(mask is None for mask in masks):
         return None
-    masks = (feature_mask(num_features, q, seed=seed, epoch=epoch, view=v, device=device) for v, q in enumerate(p))
     return torch.stack([torch.ones(num_features, device=device) if mask is None else mask for mask in masks])

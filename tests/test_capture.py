@@ -45,7 +45,7 @@ def test_epochs_on_a_cpu_are_a_loop_written_out(small_graph):
         loss = method.loss(twin.network, twin.graph, prepared, epoch)
         loss.backward()
         twin.optimiser.step()
-        expected.append(loss.item())
+        expected.append((loss.item(),))
     assert losses == expected
     assert all(map(torch.equal, epochs.network.parameters(), twin.network.parameters()))
 

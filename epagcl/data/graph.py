@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from epagcl.data.check import undirected_pairs
 from epagcl.randomness import hash64, uniform
-from epagcl.sparse import SparseMatrix, entries, gcn_adjacency
+from epagcl.sparse import Pattern, SparseMatrix, entries, gcn_adjacency
 
 # Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
 DENSE_ABOVE = 0.05
@@ -62,6 +62,16 @@ class Graph:
             columns = x.abs().sum(0, dtype=torch.float64)
         features = float(columns.cpu() @ uniform(torch.arange(self.num_features), 0).double())
         return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{features:.3e}"
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Where Ã = A + I has entries."""
+        return self.adjacency.pattern
+
+    @cached_property
+    def pair(self) -> Tensor:
+        """For each entry of Ã the number of its pair; of loops, one past the last."""
+        return entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)[2]
 
     @cached_property
     def adjacency(self) -> SparseMatrix:

@@ -9,6 +9,7 @@ from epagcl.errors import InputError
 from epagcl.hardware import has_triton
 from epagcl.losses.dense import dense_loss
 from epagcl.losses.tiled import tiled_loss
+from epagcl.sparse import permute_rows
 
 __all__ = ["IMPLEMENTATIONS", "PRECISIONS", "info_nce", "info_nce_batched", "info_nce_stacked"]
 
@@ -100,25 +101,11 @@ def info_nce_batched(
     cut = ((order[:full], batch_size), (order[full:], n - full))
     batches = [nodes.view(-1, 1, size) for nodes, size in cut if nodes.numel()]
     rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]  # batch by batch: one view, the other
-    parts = _Permute.apply(z, torch.cat(rows)).split([part.numel() for part in rows])
+    parts = permute_rows(z, torch.cat(rows)).split([part.numel() for part in rows])
     return sum(
         part.shape[0] / (2 * n) * _loss(part, temperature, nodes.shape[0], impl, precision)
         for part, nodes in zip(parts, batches, strict=True)
     )
-
-
-class _Permute(torch.autograd.Function):
-    """x[order]: no row comes twice, so that the gradient is a copy and not a sum."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, order: Tensor) -> Tensor:
-        ctx.save_for_backward(order)
-        return x.index_select(0, order)
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
-        (order,) = ctx.saved_tensors
-        return torch.empty_like(grad).index_copy_(0, order, grad), None
 
 
 def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str) -> Tensor:

@@ -50,7 +50,7 @@ def load_model(folder: str | Path, device: str = "auto") -> Method:
     cls = method(settings.pop("name"))
     if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
         raise InputError(f"{folder}/config.toml: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
-    return cls(**settings).load_weights(folder, config["model"]["num_features"])
+    return cls(**settings).load_weights(folder, config["model"])
 
 
 class _CallableModule(ModuleType):

@@ -5,8 +5,9 @@ import inspect
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import torch
 from safetensors import SafetensorError
@@ -37,21 +38,36 @@ def method_settings(cls: type) -> type:
     return dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
+class Step(NamedTuple):
+    """One step of the optimiser in an epoch: a loss, and which of the method's parameters it moves."""
+
+    loss: Callable[[nn.Module, Graph, Any, int | Tensor], Tensor]
+    group: int = 0
+
+
 @method_settings
 class Method(BaseEstimator, ABC):
     """Base of all methods. A method says how its network is built and what its loss is; the rest is shared.
 
-    A subclass sets ``name``, ``title`` and ``paper``, adds settings, and implements :meth:`build` and :meth:`loss`;
-    :meth:`prepare` and :meth:`represent` have defaults that fit most methods.
+    A subclass sets ``name``, ``title``, ``paper`` and ``needs``, adds settings, and implements :meth:`build` and
+    :meth:`loss`; all else has a default that fits most methods.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
+    needs: ClassVar[str]  # beside features and edges, and what an epoch costs
+    supervised: ClassVar[bool] = False  # whether ``fit`` reads labels
+    validates: ClassVar[bool] = False  # whether there is a validation loss; it is watched in place of the loss
+    decoupled_decay: ClassVar[bool] = False  # AdamW in place of Adam
+    fitted: ClassVar[tuple[str, ...]] = ("num_features_",)  # what :meth:`build` reads, so that models can be loaded
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
     lr: float = setting(1e-3, "learning rate of Adam")
     weight_decay: float = setting(1e-4, "weight decay of Adam")
+    patience: int = setting(
+        0, "stop after this many epochs without a lower loss, and take the weights of the lowest; 0: all epochs"
+    )
     seed: int = setting(0, "seed of the initial weights and of every view")
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
@@ -71,13 +87,25 @@ class Method(BaseEstimator, ABC):
         """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
         for field in dataclasses.fields(self):
             setattr(self, field.name, _checked_setting(type(self).name, field, getattr(self, field.name)))
-        if self.epochs < 0 or self.lr <= 0 or self.weight_decay < 0:
+        if min(self.epochs, self.weight_decay, self.patience) < 0 or self.lr <= 0:
             raise InputError(
-                f"epochs={self.epochs}, lr={self.lr}, weight_decay={self.weight_decay}: "
-                "epochs and weight_decay must not be negative, lr must be positive"
+                f"epochs={self.epochs}, lr={self.lr}, weight_decay={self.weight_decay}, patience={self.patience}: "
+                "lr must be positive, the others must not be negative"
             )
         if not 0 <= self.seed < 2**63:
             raise InputError(f"seed={self.seed}: must be 0 or more, and below 2⁶³")
+
+    def check_probabilities(self, *names: str) -> None:
+        """Raise unless these settings lie between 0 and 1."""
+        for name in names:
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name}={getattr(self, name)}: a probability lies between 0 and 1")
+
+    def check_at_least(self, least: float, *names: str) -> None:
+        """Raise unless these settings are that large."""
+        for name in names:
+            if getattr(self, name) < least:
+                raise InputError(f"{name}={getattr(self, name)}: must be at least {least}")
 
     # What a method is made of, in the order training uses it.
 
@@ -99,6 +127,28 @@ class Method(BaseEstimator, ABC):
     def represent(self, network: nn.Module, graph: Graph) -> Tensor:
         """The embedding of a graph's nodes: the encoder on the graph as it is."""
         return network.encoder(graph.x, graph.adjacency)
+
+    # What few methods change.
+
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
+        """Groups of parameters for Adam, each with settings of its own where they differ."""
+        return [{"params": [parameter for parameter in network.parameters() if parameter.requires_grad]}]
+
+    def steps(self) -> list[Step]:
+        """The steps of an epoch; the loss of the first is what the history shows."""
+        return [Step(self.loss)]
+
+    def lr_factor(self, epoch: Tensor) -> Tensor | None:
+        """What the learning rate is multiplied by in an epoch; None: a constant rate."""
+        return None
+
+    def after_epoch(self, network: nn.Module, epoch: int | Tensor) -> None:
+        """What follows the steps of an epoch."""
+        return
+
+    def validation_loss(self, network: nn.Module, graph: Graph, prepared: Any) -> Tensor:
+        """For methods that ``validates``: what is watched, on nodes that the loss does not see."""
+        raise TypeError(f"{type(self).__name__} has no validation loss")
 
     # What users call.
 
@@ -156,15 +206,18 @@ class Method(BaseEstimator, ABC):
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_path(folder / "model.safetensors") as path:
             save_file(state, path)
-        model = {"num_features": self.num_features_, "version": __version__}
+        model = {name.removesuffix("_"): getattr(self, name) for name in type(self).fitted} | {"version": __version__}
         write_config(folder / "config.toml", {"method": self.settings(), "model": model, **sections})
 
-    def load_weights(self, folder: str | Path, num_features: int) -> Self:
+    def load_weights(self, folder: str | Path, model: dict[str, Any]) -> Self:
         """Take over the weights that :meth:`save` wrote; :func:`epagcl.load_model` is the usual way."""
         path = Path(folder) / "model.safetensors"
         if not path.is_file():
             raise InputError(f"{folder}: no model.safetensors; give a folder that save() or `epagcl train` finished")
-        self.num_features_ = num_features
+        for name in type(self).fitted:
+            if name.removesuffix("_") not in model:
+                raise InputError(f"{folder}/config.toml: [model] has no {name.removesuffix('_')}; was it edited?")
+            setattr(self, name, model[name.removesuffix("_")])
         self.network_ = self._initial_network()
         try:
             self.network_.load_state_dict(load_file(path))

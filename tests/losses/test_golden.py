@@ -26,7 +26,7 @@ TILED, FP32, FP16, BF16 = 1e-4, 1e-3, 1e-2, 3e-2
 @pytest.fixture
 def losses_of(monkeypatch):
     def train(impl, data, device="cpu", **settings):
-        monkeypatch.setattr("epagcl.methods.epagcl.info_nce_stacked", partial(info_nce_stacked, impl=impl))
+        monkeypatch.setattr("epagcl.methods.contrast.info_nce_stacked", partial(info_nce_stacked, impl=impl))
         model = EPAGCL(device=device, **SETTINGS | settings).fit(data)
         return [row["loss"] for row in model.history_]
 
@@ -72,6 +72,6 @@ def test_kernels_train_like_plain_torch(losses_of, use_triton, untimed_tiles, de
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("epagcl.methods.epagcl.info_nce_stacked", partial(info_nce_stacked, impl="dense"))
+        patch.setattr("epagcl.methods.contrast.info_nce_stacked", partial(info_nce_stacked, impl="dense"))
         model = EPAGCL(device="cpu", epochs=50, **SETTINGS).fit(epagcl.load("demo"))
     GOLDEN.write_text(json.dumps([row["loss"] for row in model.history_]) + "\n")
