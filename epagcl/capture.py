@@ -69,7 +69,8 @@ class Epochs:
         for step in method.steps():
             self.optimiser.zero_grad(set_to_none=True)
             loss = step.loss(network, self.graph, self.prepared, epoch)
-            loss.backward(inputs=self.optimiser.param_groups[step.group]["params"])
+            groups = self.optimiser.param_groups if step.group is None else [self.optimiser.param_groups[step.group]]
+            loss.backward(inputs=[parameter for group in groups for parameter in group["params"]])
             if not values:
                 values.append(loss.detach())
                 if self.best is not None and not method.validates:

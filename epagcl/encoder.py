@@ -30,9 +30,16 @@ class GCNLayer(nn.Module):
         """``x`` is ``[N, F]`` for all views or ``[V·N, F]``; ``mask`` ``[V, F]`` hides feature columns of each view."""
         return self.product(x, adjacency, mask) + self.bias
 
-    def product(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
-        """Â X W without the bias, which the activation adds in the same pass."""
-        weight = self.weight if mask is None else mask[:, :, None] * self.weight  # (X ∘ mask) W = X (mask ∘ W)
+    def product(
+        self,
+        x: Tensor | SparseMatrix,
+        adjacency: Adjacency,
+        mask: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """Â X W without the bias, which the activation adds in the same pass; ``weight`` stands in for W."""
+        weight = self.weight if weight is None else weight
+        weight = weight if mask is None else mask[:, :, None] * weight  # (X ∘ mask) W = X (mask ∘ W)
         num_nodes = adjacency.shape[0]
         if self._aggregates_first(x):
             return _transform(adjacency @ x, weight, num_nodes)

@@ -302,7 +302,7 @@ class _WeightedProduct(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         value, dense = ctx.saved_tensors
         pattern, grad = ctx.pattern, grad.contiguous()
-        to_value = _products(pattern, grad, dense) if ctx.needs_input_grad[1] else None
+        to_value = _products(pattern, grad, dense).view_as(value) if ctx.needs_input_grad[1] else None
         to_dense = None
         if ctx.needs_input_grad[2]:
             to_dense = multiply(pattern.T.matrix(value[..., pattern.order]), grad)

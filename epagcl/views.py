@@ -90,7 +90,7 @@ class EdgeWeights:
         )
 
 
-def _share_of_large(w: Tensor) -> Tensor:
+def share_of_large(w: Tensor) -> Tensor:
     """(w − min)/(mean − min): mean 1, 0 at the smallest weight; 1 everywhere if all weights are equal."""
     # Equality is asked of the weights, not of mean − min: a mean of equal numbers may be off by a rounding.
     if w.numel() == 0 or w.min() == w.max():
@@ -98,13 +98,13 @@ def _share_of_large(w: Tensor) -> Tensor:
     return (w - w.min()) / (w.mean() - w.min())
 
 
-def _share_of_small(w: Tensor) -> Tensor:
+def share_of_small(w: Tensor) -> Tensor:
     """(max − w)/(max − mean): mean 1, 0 at the largest weight; 1 everywhere if all weights are equal."""
-    return _share_of_large(-w)
+    return share_of_large(-w)
 
 
-_DROP_RULES = {"eq7": _share_of_large, "text": _share_of_small, "uniform": torch.ones_like}
-_ADD_RULES = {"eq7": _share_of_small, "uniform": torch.ones_like}
+_DROP_RULES = {"eq7": share_of_large, "text": share_of_small, "uniform": torch.ones_like}
+_ADD_RULES = {"eq7": share_of_small, "uniform": torch.ones_like}
 
 
 def _share(w: Tensor, rules: dict, name: str, rule: str) -> Tensor:
@@ -155,7 +155,7 @@ def drop_probabilities(pairs: Tensor, score: Tensor, p_drop: float, cutoff: floa
 
     Equal scores give ``p_drop`` everywhere, which is GRACE.
     """
-    drop = (_share_of_small(score) * p_drop).clamp(max=max(cutoff, 0.0))
+    drop = (share_of_small(score) * p_drop).clamp(max=cutoff)
     return EdgeProbabilities(pairs, drop, pairs[:, :0], drop[:0])
 
 
@@ -275,6 +275,23 @@ class Views:
             p[torch.searchsorted(counter, sampler.counter)] = sampler.keep
         keep = keep[:, pair]
         return SparseMatrix(rowptr_of(row, n), col.int(), keep[0], (n, n), symmetric=True), keep
+
+
+def drop_views(
+    pairs: Tensor,
+    num_nodes: int,
+    rates: Sequence[float],
+    *,
+    seed: int,
+    score: Tensor | None = None,
+    cutoff: float = 1.0,
+) -> Views:
+    """Views that drop pairs at these mean rates, those of a high score less often; without scores, all alike."""
+    score = torch.zeros(pairs.shape[1]) if score is None else score
+    probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
+    return Views(
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view) for view, p in enumerate(probabilities)
+    )
 
 
 def feature_mask(

@@ -39,10 +39,10 @@ def method_settings(cls: type) -> type:
 
 
 class Step(NamedTuple):
-    """One step of the optimiser in an epoch: a loss, and which of the method's parameters it moves."""
+    """One step of the optimiser in an epoch: a loss, and which group of parameters it moves (None: all)."""
 
     loss: Callable[[nn.Module, Graph, Any, int | Tensor], Tensor]
-    group: int = 0
+    group: int | None = None
 
 
 @method_settings

@@ -1,0 +1,58 @@
+"""GCN, supervised: the classifier of the paper's Eq. 1."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from epagcl.data.graph import Graph
+from epagcl.encoder import GCNLayer
+from epagcl.methods.base import method_settings, setting
+from epagcl.methods.supervised import Supervised
+
+
+class Network(nn.Module):
+    """Two GCN layers."""
+
+    def __init__(self, num_features: int, hidden: int, num_classes: int):
+        super().__init__()
+        self.layer1, self.layer2 = GCNLayer(num_features, hidden), GCNLayer(hidden, num_classes)
+
+
+@method_settings
+class SupervisedGCN(Supervised):
+    """Supervised graph convolutional network: Â ReLU(Â X W₁ + b₁) W₂ + b₂, trained on labels.
+
+    Weight decay is on the first layer alone, as published. Stopping is that of Shchur et al. 2018 (lowest validation
+    loss, patience 50, best weights), not Kipf's (window of 10, last weights).
+    """
+
+    name = "gcn"
+    title = "GCN"
+    paper = "Kipf & Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
+    needs = "labels; time E d, memory N d"
+
+    hidden: int = setting(16, "width of the first layer")
+    lr: float = setting(0.01, "learning rate of Adam")
+    weight_decay: float = setting(5e-4, "weight decay of Adam, on the first layer's weights")
+
+    def validate(self) -> None:
+        """The width."""
+        super().validate()
+        self.check_at_least(1, "hidden")
+
+    def build(self, num_features: int) -> Network:
+        """GCN F → hidden → C."""
+        return Network(num_features, self.hidden, len(self.classes_))
+
+    def parameters(self, network: Network) -> list[dict[str, Any]]:
+        """The decayed weights, and all others."""
+        decayed = network.layer1.weight
+        others = [parameter for parameter in network.parameters() if parameter is not decayed]
+        return [{"params": [decayed]}, {"params": others, "weight_decay": 0.0}]
+
+    def logits(self, network: Network, graph: Graph, epoch: int | Tensor | None) -> Tensor:
+        """Dropout before each layer."""
+        layer1, layer2 = network.layer1, network.layer2
+        h = F.relu(graph.adjacency @ self.dropped_product(graph.x, layer1.weight, epoch) + layer1.bias)
+        return graph.adjacency @ (self.dropped(h, epoch, 1) @ layer2.weight) + layer2.bias

@@ -1,0 +1,106 @@
+"""What GCN and GAT share: cross-entropy on training nodes, early stopping on validation nodes, test labels unread."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from epagcl.data.graph import Graph
+from epagcl.data.splits import Split, random_split
+from epagcl.errors import InputError
+from epagcl.methods.base import Method, method_settings, setting
+from epagcl.randomness import Stream, dropout
+from epagcl.sparse import SparseMatrix
+
+
+class Targets(NamedTuple):
+    """Training and validation nodes, and their classes as numbers from 0."""
+
+    train: Tensor
+    y_train: Tensor
+    val: Tensor
+    y_val: Tensor
+
+
+@method_settings
+class Supervised(Method):
+    """A classifier trained on labels: the yardstick beside embeddings that have seen none.
+
+    Loss: mean cross-entropy over the training nodes. The epoch with the lowest cross-entropy on the validation nodes is
+    kept. ``embed`` gives the class scores (logits), ``predict`` the classes.
+    """
+
+    supervised = True
+    validates = True
+    fitted: ClassVar[tuple[str, ...]] = ("num_features_", "classes_")
+
+    dropout: float = setting(0.5, "probability that a number of a layer's input is dropped in training")
+    patience: int = setting(50, "stop after this many epochs without a lower validation loss; 0: all epochs")
+
+    def validate(self) -> None:
+        """The dropout."""
+        super().validate()
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout={self.dropout}: must be at least 0 and below 1")
+
+    def fit(self, data: Data, y: None = None, *, split: Split | None = None, **options: Any) -> Self:
+        """Train on the labels ``data.y`` of a split's training nodes; those of its test nodes are not read.
+
+        Args:
+            data: the graph with labels; −1 = none.
+            y: not used; here because scikit-learn's pipelines pass it.
+            split: which nodes to learn from and to stop on; else the random 10/10/80 split of the method's seed.
+            options: as for :meth:`Method.fit`.
+        """
+        if data.y is None:
+            raise InputError(f"{self.name} learns from labels, and the graph has none; give data.y (--labels)")
+        labels = data.y.cpu()
+        split = split or random_split(labels, seed=self.seed)
+        nodes = [part[labels[part] >= 0] for part in (split.train, split.val)]
+        if min(part.numel() for part in nodes) == 0:
+            raise InputError("the split has no labelled training or no labelled validation nodes; give another split")
+        seen = labels[torch.cat(nodes)]
+        classes = seen.unique()
+        y_train, y_val = torch.searchsorted(classes, seen).split([part.numel() for part in nodes])
+        self.classes_ = classes.tolist()
+        self._targets = Targets(nodes[0], y_train, nodes[1], y_val)
+        return super().fit(data, **options)
+
+    def predict(self, data: Data) -> Tensor:
+        """The most likely class of each node."""
+        return torch.tensor(self.classes_)[self.embed(data).argmax(1).cpu()].to(data.edge_index.device)
+
+    def prepare(self, graph: Graph) -> Targets:
+        """The labels on the graph's device."""
+        return Targets(*(t.to(graph.device) for t in self._targets))
+
+    @abstractmethod
+    def logits(self, network: nn.Module, graph: Graph, epoch: int | Tensor | None) -> Tensor:
+        """Class scores ``[N, C]``; with an epoch, under that epoch's dropout."""
+
+    def loss(self, network: nn.Module, graph: Graph, prepared: Targets, epoch: int | Tensor) -> Tensor:
+        """Cross-entropy on the training nodes."""
+        return F.cross_entropy(self.logits(network, graph, epoch)[prepared.train], prepared.y_train)
+
+    def validation_loss(self, network: nn.Module, graph: Graph, prepared: Targets) -> Tensor:
+        """Cross-entropy on the validation nodes, without dropout."""
+        return F.cross_entropy(self.logits(network, graph, None)[prepared.val], prepared.y_val)
+
+    def represent(self, network: nn.Module, graph: Graph) -> Tensor:
+        """The class scores."""
+        return self.logits(network, graph, None)
+
+    def dropped(self, x: Tensor, epoch: int | Tensor | None, place: int, p: float | None = None) -> Tensor:
+        """x under an epoch's dropout; ``place`` tells the places of a network apart."""
+        if epoch is None:
+            return x
+        return dropout(x, self.dropout if p is None else p, self.seed, Stream.DROPOUT, epoch, place)
+
+    def dropped_product(self, x: Tensor | SparseMatrix, weight: Tensor, epoch: int | Tensor | None) -> Tensor:
+        """X W of the features under dropout; of a sparse X, its entries are dropped and nothing is copied."""
+        if not isinstance(x, SparseMatrix):
+            return self.dropped(x, epoch, 0) @ weight
+        return x.pattern.multiply(self.dropped(x.value, epoch, 0), weight)
