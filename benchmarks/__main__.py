@@ -4,7 +4,7 @@ python -m benchmarks                             what fits this machine: gpu if 
 python -m benchmarks cpu                         epoch times, memory, pre-processing
 python -m benchmarks gpu                         the same on a GPU, and the loss alone, its errors and its scaling
 python -m benchmarks tune                        choose the tiles of the loss's kernels on this GPU
-python -m benchmarks accuracy cora --seeds 5     accuracy with the recipe's settings
+python -m benchmarks methods                     an epoch of every method, time and memory
 python -m benchmarks readme                      put the tables of results/ into README.md and docs, draw figures
 """
 
@@ -28,13 +28,10 @@ def main() -> None:
     gpu_parser = commands.add_parser("gpu", help="epoch times, memory, the loss alone, its errors and scaling")
     gpu_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
     commands.add_parser("tune", help="choose the tiles of the loss's kernels on this GPU")
-    accuracy_parser = commands.add_parser("accuracy", help="accuracy with the recipes' settings")
-    accuracy_parser.add_argument("graphs", nargs="+", help="named graphs")
-    accuracy_parser.add_argument("--seeds", type=int, default=5)
-    accuracy_parser.add_argument("--epochs", type=int, help="in place of the recipe's")
-    accuracy_parser.add_argument("--device", default="auto")
+    methods_parser = commands.add_parser("methods", help="an epoch of every method on a GPU, time and memory")
+    methods_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
     commands.add_parser("readme", help="put the tables of results/ into README.md and docs, draw the figures")
-    for command in (cpu_parser, gpu_parser, accuracy_parser):
+    for command in (cpu_parser, gpu_parser, methods_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -48,15 +45,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for."""
     if arguments.command == "readme":
         tables.update_pages()
-    elif arguments.command == "accuracy":
-        from benchmarks.accuracy import accuracy
+    elif arguments.command == "methods":
+        from benchmarks.methods import methods
 
-        for name in arguments.graphs:
-            result = accuracy(name, arguments.seeds, arguments.epochs, arguments.device)
-            _write(result, arguments.out / "accuracy" / f"{name.lower()}.json")
-            for protocol, rows in result["protocols"].items():
-                for row, scores in rows.items():
-                    print(f"{name} {protocol} {row}: {tables._percent(scores['accuracy'])}", flush=True)
+        result = methods(arguments.largest)
+        _write(result, arguments.out / "benchmarks" / "methods.json")
+        print(tables.methods_table(result))
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

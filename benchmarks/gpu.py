@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 import epagcl
@@ -21,6 +21,7 @@ from epagcl.errors import InputError
 from epagcl.losses import PRECISIONS, info_nce_stacked
 from epagcl.losses.tiled import tiled_loss
 from epagcl.losses.triton_loss import Operands, row_sums
+from epagcl.methods import Method
 from epagcl.randomness import uniform64
 from epagcl.runs import provenance
 from epagcl.training import adam
@@ -87,14 +88,16 @@ def _shown(row: dict) -> dict:
     return row
 
 
-def _clear() -> None:
+def clear() -> None:
+    """Memory of what is gone, and the record of the most that was held."""
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()  # of streams that are no longer used
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 
 
-def _peak() -> float:
+def peak() -> float:
+    """Most GiB that tensors have held since :func:`clear`."""
     return torch.cuda.max_memory_allocated() / 2**30
 
 
@@ -127,11 +130,15 @@ def product_rates(size: int = 8192) -> dict:
 
 
 def epoch(inputs: Graph, name: str, **settings: object) -> dict:
-    """Time of an epoch, from views to optimiser, as training runs it, and the most memory it takes."""
-    _clear()
+    """EPAGCL's epoch on a graph."""
+    clear()
     method = epagcl.EPAGCL(device="cuda", **settings)
     torch.manual_seed(0)
-    network = method.build(inputs.num_features).to(DEVICE)
+    return timed_epochs(method, method.build(inputs.num_features).to(DEVICE), inputs, name)
+
+
+def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -> dict:
+    """Time of an epoch, from views to optimiser, as training runs it, and the most memory it takes."""
     start = time.perf_counter()
     epochs = Epochs(method, network, inputs, adam(method, network, DEVICE))
     first = epochs.run(0, 1)
@@ -154,10 +161,10 @@ def epoch(inputs: Graph, name: str, **settings: object) -> dict:
         "pairs": inputs.pairs.shape[1],
         "features": inputs.num_features,
         "ms": 1000 * seconds,
-        "gib": _peak(),
+        "gib": peak(),
         "captured": epochs.captured is not None,
         "first_epoch_seconds": first_seconds,
-        "first_loss": first[0],
+        "first_loss": first[0][0],
     }
 
 
@@ -165,7 +172,7 @@ def plain(data: Data) -> dict | None:
     """The fastest of the plain dense implementations that fits the GPU."""
     best = None
     for name in LOSSES:
-        _clear()
+        clear()
         with suppress(torch.OutOfMemoryError), DEVICE:
             torch.manual_seed(0)
             model = PlainEPAGCL(data.to(DEVICE), name)
@@ -176,7 +183,7 @@ def plain(data: Data) -> dict | None:
                 model().backward()
                 optimiser.step()
 
-            row = {"name": name, "ms": 1000 * median_seconds(step, 5, 2), "gib": _peak()}
+            row = {"name": name, "ms": 1000 * median_seconds(step, 5, 2), "gib": peak()}
             if best is None or row["ms"] < best["ms"]:
                 best = row
         model = optimiser = step = None
@@ -229,7 +236,7 @@ def _forward_and_backward(x: Tensor, precision: str) -> Callable[[], None]:
 
 def loss_alone(n: int, rates: dict, width: int = 256) -> dict:
     """Forward and backward, counted as 3 products of 2M²d flops, and its share of the rate of a product."""
-    _clear()
+    clear()
     x = torch.randn(2 * n, width, device=DEVICE, requires_grad=True)
     flops = 3 * 2 * (2 * n) ** 2 * width
     row: dict = {"nodes": n, "width": width}
@@ -248,12 +255,12 @@ def loss_alone(n: int, rates: dict, width: int = 256) -> dict:
 
 def scaling(n: int, width: int = 256) -> dict:
     """Time and memory of the loss, forward and backward, in fp16."""
-    _clear()
+    clear()
     x = torch.randn(2 * n, width, device=DEVICE, requires_grad=True)
     return {
         "nodes": n,
         "ms": 1000 * median_seconds(_forward_and_backward(x, "fp16"), 1 if n > 10**5 else 5),
-        "gib": _peak(),
+        "gib": peak(),
     }
 
 
@@ -263,7 +270,7 @@ ROWS = {"random": (1.0, 0), "clustered": (0.2, 5), "nearly identical": (1e-3, 1)
 
 def errors(n: int, rows: str, width: int = 256) -> dict:
     """Errors of loss and gradient against float64: each precision, and torch's dense formula in float32 and TF32."""
-    _clear()
+    clear()
     generator = torch.Generator(DEVICE).manual_seed(1)
     spread, centres = ROWS[rows]
     x = spread * torch.randn(2 * n, width, device=DEVICE, generator=generator)

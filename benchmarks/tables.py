@@ -95,6 +95,21 @@ def gpu_table(result: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def methods_table(result: dict) -> str:
+    """Time and memory of an epoch of every method, and its ratio to EPAGCL's."""
+    graphs = list(dict.fromkeys(row["graph"] for row in result["rows"]))
+    lines = ["| method | " + " | ".join(graphs) + " |", "|---|" + "---|" * len(graphs)]
+    cells: dict[str, dict[str, str]] = {}
+    for row in result["rows"]:
+        words = "out of memory"
+        if row["ms"] is not None:
+            words = f"{_time(row['ms'])} ({row['times_epagcl']:.1f}×), {row['gib']:.1f} GiB"
+        cells.setdefault(row["method"], {})[row["graph"]] = words
+    lines += [f"| {name} | " + " | ".join(found.get(g, "–") for g in graphs) + " |" for name, found in cells.items()]
+    lines += ["", f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}."]
+    return "\n".join(lines) + "\n"
+
+
 def loss_table(result: dict) -> str:
     """The loss alone, forward and backward, counted as 3 products of 2M²d flops."""
     lines = ["| nodes | precision | time | rate | share of a matrix product's rate |", "|---|---|---|---|---|"]

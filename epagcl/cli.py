@@ -14,7 +14,7 @@ import typer.core
 
 from epagcl import __version__
 from epagcl.errors import InputError, MissingExtra, TrainingError
-from epagcl.terminal import console_for, progress_line, show, show_epr, show_metrics, table
+from epagcl.terminal import console_for, progress_line, show, show_comparison, show_epr, show_metrics, table
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -204,6 +204,60 @@ def embed(
         print("written: " + ", ".join(result["files"]))
 
 
+@app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")
+def compare(
+    context: typer.Context,
+    graphs: Annotated[list[str], typer.Argument(metavar="NAME|FILE...", help="Graphs with labels.")],
+    methods: Annotated[str, typer.Option(help="With commas; * = no feature masks: grace,gca*. Else all.")] = "",
+    seeds: Annotated[int, typer.Option(help="Models of each method; seed k is scored on split k.")] = 5,
+    protocols: Annotated[str, typer.Option(help="Of strict, paper, public, with commas.")] = "strict,paper",
+    data: Root = None,
+    out: Annotated[Path, typer.Option(help="Folder of results; what is there already is not trained again.")] = Path(
+        "runs/compare"
+    ),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train several methods on the same graphs and splits, and print them beside raw features and published figures.
+
+    Example: epagcl compare cora citeseer --methods epagcl,grace,gca --seeds 5
+    """
+    from functools import partial
+
+    from epagcl.comparison import compare as compare_row
+    from epagcl.comparison import rows
+    from epagcl.evaluation import PROTOCOLS
+    from epagcl.runs import Plan, unfit_labels
+
+    console = console_for(quiet)
+    wanted = [protocol.strip() for protocol in protocols.split(",") if protocol.strip()]
+    if not wanted or set(wanted) - set(PROTOCOLS):
+        raise InputError(f"--protocols {protocols}: choose of {', '.join(PROTOCOLS)}")
+    if seeds < 1:
+        raise InputError("--seeds must be at least 1")
+    chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
+    settings = _shared_options(context, [row.method for row in chosen if row.method])
+    loaded = [_graph(graph, data) for graph in graphs]
+    for name, graph_data, _ in loaded:
+        if graph_data.y is None:
+            raise InputError(f"{name}: no labels to compare by")
+        if reason := unfit_labels(graph_data, Plan("strict")):
+            raise InputError(f"{name}: {reason}")
+    results: dict[str, list[dict[str, Any]]] = {}
+    with _interruptible("what is finished is kept; the same command goes on"):
+        for name, graph_data, _ in loaded:
+            for row in chosen:
+                log.info("%s: %s", name, row.title)
+                options = {"seeds": seeds, "protocols": wanted, "settings": settings}
+                bar = partial(progress_line, console)
+                result = compare_row(graph_data, name, row, out, progress=bar, **options)
+                results.setdefault(name, []).append(result)
+            if not (quiet or as_json):
+                show_comparison(name, results[name], wanted)
+    if as_json:
+        print(json.dumps(results, indent=2))
+
+
 @app.command()
 def epr(
     graph: Graph = None,
@@ -274,8 +328,11 @@ def methods(
     from epagcl.methods import method, names
 
     if name is None:
-        rows = [{"name": key, "summary": method(key).summary(), "paper": method(key).paper} for key in names()]
-        shown = table("name", "what it does", "paper")
+        rows = [
+            {"name": key, "summary": method(key).summary(), "needs": method(key).needs, "paper": method(key).paper}
+            for key in names()
+        ]
+        shown = table("name", "what it does", "needs", "paper")
         for row in rows:
             shown.add_row(*row.values())
     else:
@@ -388,6 +445,22 @@ def _options(context: typer.Context, method: str) -> dict[str, Any]:
         if text is None:
             raise InputError(f"{flag} needs a value")
         values[key] = _parse(flag, text, types[key])
+    return values
+
+
+def _shared_options(context: typer.Context, methods: list[str]) -> dict[str, Any]:
+    """Settings for several methods: each must be one of some method's, and goes to those that have it."""
+    from epagcl.methods import method as method_class
+
+    values: dict[str, Any] = {}
+    fields = {field.name: field.type for name in methods for field in method_class(name).setting_fields()}
+    for flag, text in context.meta["settings"]:
+        key = flag[2:].replace("-", "_")
+        if key not in fields or key == "seed":
+            raise InputError(f"no option {flag}; `epagcl methods NAME` lists the settings of a method")
+        if text is None:
+            raise InputError(f"{flag} needs a value")
+        values[key] = _parse(flag, text, fields[key])
     return values
 
 

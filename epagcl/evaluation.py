@@ -93,7 +93,7 @@ class Evaluation:
 
 
 def linear_evaluation(
-    z: Tensor,
+    z: Tensor | Sequence[Tensor],
     y: Tensor,
     protocol: str = "strict",
     runs: int = 5,
@@ -110,7 +110,8 @@ def linear_evaluation(
     All runs are fitted together, in batched products.
 
     Args:
-        z: embedding ``[N, d]``, or any features, dense or sparse.
+        z: embedding ``[N, d]``, or any features, dense or sparse; or a list of embeddings, one for each run, as the
+            models of several seeds give them: the k-th is scored on the k-th split.
         y: class of each node; −1 = none, and the node is left out.
         protocol: which of the above.
         runs: number of splits.
@@ -119,10 +120,13 @@ def linear_evaluation(
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
-    z, y = torch.as_tensor(z), torch.as_tensor(y)
+    several = isinstance(z, list | tuple)
+    embeddings, y = [torch.as_tensor(one) for one in (z if several else [z])], torch.as_tensor(y)
     y = y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
-    if z.dim() == 2 and z.shape[0] != y.shape[0]:
-        raise InputError(f"{z.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
+    for one in embeddings:
+        if one.dim() == 2 and one.shape[0] != y.shape[0]:
+            raise InputError(f"{one.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
+    runs = len(embeddings) if several else runs
     words, seeds = "as given", []
     if splits is None:
         if protocol == "public":
@@ -133,31 +137,52 @@ def linear_evaluation(
         splits = [random_split(y, seed=seed) for seed in seeds]
     elif len(splits) == 0:
         raise InputError("splits is empty; give at least one")
+    elif several and len(splits) != runs:
+        raise InputError(f"{runs} embeddings for {len(splits)} splits; give one embedding, or one for each split")
     elif protocol == "public":
-        words = f"published, {len(splits)}"
+        words = f"published, {len(set(map(id, splits)))}"
     rule = PAPER if protocol == "paper" else STRICT
-    z = _scaled(z, rule)
-    classes, y = _classes(y.to(z.device))
+    embeddings = [_scaled(one, rule) for one in embeddings]
+    if len({one.shape[1] for one in embeddings}) > 1:
+        raise InputError("embeddings of different widths; evaluate them one by one")
+    classes, y = _classes(y.to(embeddings[0].device))
     results = []
-    for group in _groups([_labelled(split, y) for split in splits], z.shape[1]):
-        results += _evaluate_group(z, y, group, len(classes), rule, seed + len(results))
+    for group in _groups([_labelled(split, y) for split in splits], embeddings[0].shape[1]):
+        first = len(results)
+        parts = embeddings[first : first + len(group)] if several else embeddings * len(group)
+        results += _evaluate_group(parts, y, group, len(classes), rule, seed + first)
     accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
     return Evaluation(protocol, words, seeds, accuracy, macro_f1, chosen)
 
 
 def _evaluate_group(
-    z: Tensor, y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seed: int
+    embeddings: Sequence[Tensor], y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seed: int
 ) -> list[tuple[float, float, dict[str, float]]]:
     """Fit and choose on the training and validation nodes of all runs together, then score each on its test nodes."""
-    train, val = (torch.stack([getattr(split, part) for split in splits]).to(z.device) for part in ("train", "val"))
+
+    def rows(part: str) -> tuple[Tensor, Tensor]:
+        nodes = [getattr(split, part).to(y.device) for split in splits]
+        z = torch.stack([one[node] for one, node in zip(embeddings, nodes, strict=True)])
+        return z, torch.stack([y[node] for node in nodes])
+
     # What chooses receives training and validation nodes alone: it cannot depend on a test label.
-    weight, bias, chosen = _fit(z[train], y[train], z[val], y[val], num_classes, rule, seed)
+    weight, bias, chosen = _fit(*rows("train"), *rows("val"), num_classes, rule, seed)
     results = []
-    for run, split in enumerate(splits):
-        test = split.test.to(z.device)
+    for run, (z, split) in enumerate(zip(embeddings, splits, strict=True)):
+        test = split.test.to(y.device)
         prediction = (z[test] @ weight[run] + bias[run]).argmax(1)
         results.append((*_scores(prediction, y[test], num_classes), chosen[run]))
     return results
+
+
+def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol: str, seed: int) -> Evaluation:
+    """Test scores of a classifier that was trained on a split, such as a supervised method: nothing is fitted here."""
+    classes, truth = _classes(torch.as_tensor(y).cpu())
+    test = _labelled(split, truth).test
+    predicted = torch.searchsorted(classes, prediction.cpu()[test].contiguous()).clamp(max=len(classes) - 1)
+    accuracy, macro_f1 = _scores(predicted, truth[test], len(classes))
+    words, seeds = ("published, 1", []) if protocol == "public" else ("random 10/10/80", [seed])
+    return Evaluation(protocol, words, seeds, [accuracy], [macro_f1], [])
 
 
 def _labelled(split: Split, y: Tensor) -> Split:

@@ -27,7 +27,7 @@ from epagcl.data.splits import Split, geom_splits, public_splits, random_split
 from epagcl.data.writers import write_embeddings
 from epagcl.epr import error_passing_rate
 from epagcl.errors import InputError
-from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, spread
+from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, prediction_evaluation, spread
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
 from epagcl.methods.base import Method
@@ -100,7 +100,10 @@ def run(
         return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     checkpoint = folder / CHECKPOINT
     start = time.monotonic()
-    method.fit(data, checkpoint=checkpoint, resume=True, callback=callback)
+    protocol = "strict" if plan is None else plan.protocol
+    labelled = method.supervised and data.y is not None
+    split = {"split": split_of(data, protocol, method.seed)} if labelled else {}
+    method.fit(data, checkpoint=checkpoint, resume=True, callback=callback, **split)
     seconds = method.history_[-1]["seconds"] if method.history_ else 0.0
     z = method.embed(data)
     metrics = {
@@ -111,7 +114,8 @@ def run(
             "final_loss": method.history_[-1]["loss"] if method.history_ else None,
             "effective_rank": method.history_[-1]["effective_rank"] if method.history_ else None,
             "seconds": seconds,
-            "seconds_per_epoch": seconds / max(method.epochs, 1),
+            "epochs": len(method.history_),
+            "seconds_per_epoch": seconds / max(len(method.history_), 1),
             "peak_memory_gib": peak_memory_gib(method.device),
         },
     }
@@ -120,7 +124,11 @@ def run(
     write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
     method.save(folder, **sections)
     if plan is not None and data.y is not None:
-        metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
+        if method.supervised:
+            scores = prediction_evaluation(method.predict(data), data.y, *split.values(), protocol, method.seed)
+            metrics["evaluation"] = scores.to_dict()
+        else:
+            metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
         if plan.references:
             metrics["references"] = references(data, method, plan)
     metrics["total_seconds"] = time.monotonic() - start
@@ -181,13 +189,28 @@ def evaluate(
 
 
 def references(data: Data, method: Method, plan: Plan) -> dict[str, Any]:
-    """What every accuracy is to be held against: the raw features, and the method's encoder before training."""
-    untrained = type(method)(**{**method.get_params(), "epochs": 0}).fit_embed(data)
+    """What every accuracy is to be held against: the raw features, and the method's encoder before training.
+
+    A supervised method has no encoder apart from its classifier; it is held against EPAGCL's.
+    """
+    from epagcl.methods.epagcl import EPAGCL
+
+    same = {} if method.supervised else method.get_params()
+    kind = EPAGCL if method.supervised else type(method)
+    untrained = kind(**{**same, "seed": method.seed, "device": method.device, "epochs": 0}).fit_embed(data)
     options = {"seed": method.seed, "device": method.device, "companions": False}
     return {
         "raw features": evaluate(data.x, data, plan, **options),
         "untrained encoder": evaluate(untrained, data, plan, **options),
     }
+
+
+def split_of(data: Data, protocol: str, seed: int) -> Split:
+    """The split that a supervised method of this seed learns from: its random one, or one of the published."""
+    if protocol != "public":
+        return random_split(data.y, seed=seed)
+    splits = published_splits(data)
+    return splits[seed % len(splits)]
 
 
 def unfit_labels(data: Data, plan: Plan) -> str | None:

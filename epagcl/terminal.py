@@ -115,6 +115,43 @@ def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
     show(*items)
 
 
+def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) -> list[str]:
+    """A row of the comparison: measured by each protocol, then what was published, then how it was made."""
+    from epagcl.paper import published
+
+    title = result["key"]["row"]
+    figures = published(name, "untrained" if title == "untrained encoder" else title)
+    cells = [title]
+    for protocol in protocols:
+        accuracy = result["protocols"].get(protocol, {}).get("accuracy")
+        cells.append("–" if accuracy is None else f"{100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f}")
+    for kind in ("paper", "random", "public"):
+        cells.append(" ± ".join(f"{value:.1f}" for value in figures[kind]) if kind in figures else "–")
+    training = result["training"]
+    if training is None or not any(training["epochs"]):
+        return [*cells, "", "", ""]
+    epochs = sum(training["epochs"]) / len(training["epochs"])
+    seconds = sum(training["seconds"]) / len(training["seconds"])
+    return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", {"paper": "published"}.get(result["source"], result["source"])]
+
+
+COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "epochs", "s a model", "settings")
+
+
+def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[str]) -> None:
+    """Test accuracy of every row on a graph, measured here and published."""
+    columns = [f">{column}" for column in (*protocols, *COMPARISON_COLUMNS[:-1])]
+    shown = table("accuracy", *columns, COMPARISON_COLUMNS[-1])
+    for result in results:
+        shown.add_row(*comparison_cells(name, result, protocols))
+    seeds, hardware = results[0]["key"]["seeds"], results[-1]["hardware"]["device"]
+    show(
+        f"{name}: test accuracy in %, {seeds} seeds, split k for seed k (strict, paper: random 10/10/80); measured on "
+        f"{hardware}; then the paper's table and figures published elsewhere, by split",
+        shown,
+    )
+
+
 def show_epr(name: str, summary: "EPRSummary", ids: list) -> None:
     """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
     rates = table("EPR", ">per node", ">per edge")

@@ -23,9 +23,9 @@ from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
 from epagcl.data.check import check
+from epagcl.data.graph import row_normalise
 from epagcl.data.npz import PARTS, compact, read_npz
 from epagcl.errors import InputError, MissingExtra
-from epagcl.sparse import SparseMatrix
 
 log = logging.getLogger("epagcl")
 
@@ -155,21 +155,6 @@ def verify(entry: Entry, data: Data, source: str) -> None:
                 f"{source}: {count:,} {what}, expected {getattr(entry, what):,}; this is not the published "
                 f"{entry.name}; rename or remove it"
             )
-
-
-def row_normalise(x: Tensor) -> Tensor:
-    """x_ij / Σ_j x_ij, in the layout of x; a row that sums to zero stays as it is.
-
-    Not PyG's ``NormalizeFeatures``, which first subtracts the minimum of the whole matrix and never divides
-    by less than 1.
-    """
-    if x.layout == torch.strided:
-        total = x.sum(dim=1, keepdim=True, dtype=torch.float64)
-        return (x / total.where(total != 0, 1.0)).to(x.dtype)
-    matrix = SparseMatrix.from_torch(x)
-    total = torch.zeros(x.shape[0], dtype=torch.float64).index_add_(0, matrix.row, matrix.value.double())
-    value = matrix.value / total.where(total != 0, 1.0)[matrix.row]
-    return SparseMatrix(matrix.rowptr, matrix.col, value.to(x.dtype), matrix.shape).csr
 
 
 def _prepare(x: Tensor, entry: Entry) -> Tensor:

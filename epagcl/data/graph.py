@@ -85,3 +85,22 @@ def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:
     if density > DENSE_ABOVE:
         return (x if x.layout == torch.strided else x.to_dense()).to(device)
     return SparseMatrix.from_torch(x).to(device)
+
+
+def row_normalise(x: Tensor, by: str = "sum") -> Tensor:
+    """x_ij / Σ_j x_ij, or x_ij / max_j |x_ij|, in the layout of x; a row of zeros, or whose sum is 0, stays as it is.
+
+    Not PyG's ``NormalizeFeatures``, which first subtracts the minimum of the whole matrix and never divides
+    by less than 1.
+    """
+    matrix = None if x.layout == torch.strided else SparseMatrix.from_torch(x)
+    if matrix is None:
+        scale = x.double().sum(1) if by == "sum" else x.double().abs().amax(1)
+        return (x / scale.where(scale != 0, 1.0)[:, None]).to(x.dtype)
+    scale = torch.zeros(x.shape[0], dtype=torch.float64, device=x.device)
+    if by == "sum":
+        scale.index_add_(0, matrix.row, matrix.value.double())
+    else:
+        scale.scatter_reduce_(0, matrix.row, matrix.value.double().abs(), "amax")
+    value = matrix.value / scale.where(scale != 0, 1.0)[matrix.row]
+    return SparseMatrix(matrix.rowptr, matrix.col, value.to(x.dtype), matrix.shape).csr

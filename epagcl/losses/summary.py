@@ -5,17 +5,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Discriminator(nn.Module):
-    """D(h, s) = hᵀ W s + b with W Glorot-uniform; as h·(W s), so that s is never expanded to N rows."""
+class Bilinear(nn.Module):
+    """W and b of a score D(h, s) = hᵀ W s + b.
 
-    def __init__(self, dim: int):
+    W is Glorot-uniform as of [1, left, right], which is how the methods' code has it: torch then counts left·right
+    inputs, and scores start near 0.
+    """
+
+    def __init__(self, left: int, right: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(dim, dim))
+        self.weight = nn.Parameter(torch.empty(left, right))
         self.bias = nn.Parameter(torch.zeros(1))
-        nn.init.xavier_uniform_(self.weight)
+        nn.init.xavier_uniform_(self.weight[None])
 
     def forward(self, h: Tensor, summary: Tensor) -> Tensor:
-        """Scores ``[N]`` of rows ``h`` against one summary ``[d]``."""
+        """Scores ``[N]`` of rows ``h`` against one summary ``[d]``: h·(W s), so that s is never made N rows."""
         return h @ (self.weight @ summary) + self.bias
 
 

@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from epagcl import __version__
 from epagcl.config import write_config
 from epagcl.data.check import check
-from epagcl.data.graph import Graph
+from epagcl.data.graph import Graph, row_normalise
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
@@ -67,6 +67,11 @@ class Method(BaseEstimator, ABC):
     weight_decay: float = setting(1e-4, "weight decay of Adam")
     patience: int = setting(
         0, "stop after this many epochs without a lower loss, and take the weights of the lowest; 0: all epochs"
+    )
+    features: str = setting(
+        "given",
+        "feature rows as given, or divided by their sum or by their largest value",
+        ("given", "row-sum", "row-max"),
     )
     seed: int = setting(0, "seed of the initial weights and of every view")
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
@@ -172,7 +177,7 @@ class Method(BaseEstimator, ABC):
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = Graph.from_data(check(data), device)
+        graph = self._graph(check(data), device)
         self.num_features_ = graph.num_features
         self.network_ = self._initial_network().to(device)
         self.history_: list[Row] = train(
@@ -189,7 +194,7 @@ class Method(BaseEstimator, ABC):
             raise InputError(
                 f"the graph has {checked.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
             )
-        graph = Graph.from_data(checked, next(network.parameters()).device)
+        graph = self._graph(checked, next(network.parameters()).device)
         return self.represent(network.eval(), graph).to(data.edge_index.device)
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
@@ -241,6 +246,11 @@ class Method(BaseEstimator, ABC):
     def summary(cls) -> str:
         """First line of the method's documentation."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
+
+    def _graph(self, data: Data, device: torch.device) -> Graph:
+        if self.features != "given":
+            data = data.clone().update({"x": row_normalise(data.x, self.features.removeprefix("row-"))})
+        return Graph.from_data(data, device)
 
     def _initial_network(self) -> nn.Module:
         # Drawn on the CPU whatever the device, so that a seed means the same weights everywhere.

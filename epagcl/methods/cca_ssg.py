@@ -31,10 +31,10 @@ class CCASSG(Method):
     r"""Canonical correlation analysis: both views' embeddings agree, and their dimensions are uncorrelated.
 
     .. math::
-        \mathcal{L} = -\mathrm{tr}\,C_{12} + \lambda \left(\lVert C_{11} - I \rVert^2 + \lVert C_{22} - I \rVert^2\right)
+        \mathcal{L} = -\mathrm{tr}\,C_{12} + \lambda (\lVert C_{11} - I \rVert^2 + \lVert C_{22} - I \rVert^2)
 
     with C_ab the correlations of the two views' columns: the code's form of the paper's ‖Z₁ − Z₂‖², which differs by a
-    constant and a factor. Both views drop edges and hide columns at the same rates. ReLU between the layers, none at the end.
+    constant and a factor. Both views drop edges and hide columns at the same rates. ReLU between the layers, none last.
     """
 
     name = "cca-ssg"

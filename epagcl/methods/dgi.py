@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
 from epagcl.encoder import GCN
-from epagcl.losses.summary import Discriminator, summary, summary_loss
+from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
 from epagcl.sparse import permute_rows
@@ -17,7 +17,7 @@ class Network(nn.Module):
     def __init__(self, num_features: int, dim: int):
         super().__init__()
         self.encoder = GCN([num_features, dim])
-        self.discriminator = Discriminator(dim)
+        self.discriminator = Bilinear(dim, dim)
 
 
 @method_settings

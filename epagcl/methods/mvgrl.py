@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from epagcl.data.graph import Graph
 from epagcl.diffusion import Diffusion, heat, ppr
 from epagcl.encoder import GCN
-from epagcl.losses.summary import Discriminator, summary, summary_loss
+from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
 from epagcl.sparse import permute_rows
@@ -19,7 +19,7 @@ class Network(nn.Module):
         super().__init__()
         self.graph_encoder = GCN([num_features, dim])
         self.diffusion_encoder = GCN([num_features, dim])
-        self.discriminator = Discriminator(dim)
+        self.discriminator = Bilinear(dim, dim)
 
     def forward(self, graph: Graph, diffusion: Diffusion, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂); with an order, below each the same of permuted features."""

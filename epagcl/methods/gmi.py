@@ -1,0 +1,125 @@
+"""GMI: embeddings tied to their own features, to their neighbours', and to the edges."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from epagcl.data.graph import Graph
+from epagcl.encoder import GCNLayer, PReLU
+from epagcl.losses.edges import edge_loss
+from epagcl.losses.summary import Bilinear
+from epagcl.methods.base import Method, method_settings, setting
+from epagcl.randomness import Stream, other_nodes
+from epagcl.sparse import SparseMatrix, row_products
+
+
+class Network(nn.Module):
+    """GCN layers, each with a PReLU of its own, the neighbours' PReLU, and the two scores."""
+
+    def __init__(self, num_features: int, dim: int, layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(GCNLayer(dim if number else num_features, dim) for number in range(layers))
+        self.activations = nn.ModuleList(PReLU() for _ in range(layers))
+        self.mean_activation = PReLU()
+        self.own = Bilinear(num_features, dim)
+        self.neighbours = Bilinear(dim, dim)
+
+    def encode(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
+        """H from P = XW₁."""
+        h = self.activations[0](adjacency @ projected, self.layers[0].bias)
+        for layer, activation in zip(self.layers[1:], self.activations[1:], strict=True):
+            h = activation(layer.product(h, adjacency), layer.bias)
+        return h
+
+
+@method_settings
+class GMI(Method):
+    r"""Graphical mutual information: an embedding tells its node's features, its neighbours' and its edges.
+
+    .. math::
+        \mathcal{L} = \alpha J(T_1) + \beta J(T_2) + \gamma \mathcal{L}_E, \qquad
+        J(T) = \frac{1}{N} \sum_i \operatorname{sp}(-T(i, i))
+        + \frac{1}{KN} \sum_{k \le K} \sum_i \operatorname{sp}(T(i, n_k(i)))
+
+    .. math::
+        T_1(i, j) = \sigma(x_j^\top \Theta_1 h_i + b_1), \quad
+        T_2(i, j) = \sigma(h_j^\top \Theta_2 m_i + b_2), \quad
+        M = \mathrm{PReLU}(\bar{A} X W_1)
+
+    sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no loops, H the output of a GCN whose first weight is W₁, and
+    n_k(i) ≠ i are random nodes, for each term and epoch anew. :func:`~epagcl.losses.edges.edge_loss` is L_E. Training
+    stops on its loss, and the weights that gave the lowest one are kept. The embedding is H.
+
+    The code's GMI-mean, where all neighbours count the same; the paper has weights h_i·h_j too (GMI-adaptive).
+    T is a sigmoid and goes through sp, as paper and code have it: J lies between 1.006 and 2.006.
+    The code adds 1e-10 inside the logarithms of L_E, which ends its gradient at |h_i·h_j| > 23; here L_E is of logits.
+    The code draws each n_k(i) by itself; here n_k is a permutation, each n_k(i) uniform on the others all the same.
+    """
+
+    name = "gmi"
+    title = "GMI"
+    paper = "Peng et al., Graph Representation Learning via Graphical Mutual Information Maximization, WWW 2020"
+    needs = "time N² d, or N K d with edge_pairs K; memory N d"
+
+    alpha: float = setting(0.8, "weight of the node's own features (α)")
+    beta: float = setting(1.0, "weight of its neighbours' features (β)")
+    gamma: float = setting(1.0, "weight of the edges (γ)")
+    negatives: int = setting(5, "other nodes that each node is compared with in each of the first two terms")
+    edge_pairs: int = setting(0, "estimate the edge term from this many other nodes for each node; 0: all, exactly")
+    layers: int = setting(2, "GCN layers: 2 as published for Cora, 1 for CiteSeer and PubMed")
+    dim: int = setting(512, "width of the embedding")
+    epochs: int = setting(550, "most training epochs; 0 leaves the encoder untrained")
+    weight_decay: float = setting(0.0, "weight decay of Adam")
+    patience: int = setting(20, "stop after this many epochs without a lower loss; 0: never")
+
+    def validate(self) -> None:
+        """Weights of the terms, counts and widths."""
+        super().validate()
+        self.check_at_least(0, "alpha", "beta", "gamma", "edge_pairs")
+        self.check_at_least(1, "negatives", "layers", "dim")
+
+    def build(self, num_features: int) -> Network:
+        """GCN F → dim (→ dim), and the two scores."""
+        return Network(num_features, self.dim, self.layers)
+
+    def prepare(self, graph: Graph) -> SparseMatrix:
+        """Ā."""
+        return neighbour_mean(graph)
+
+    def loss(self, network: Network, graph: Graph, prepared: SparseMatrix, epoch: int | Tensor) -> Tensor:
+        """The three terms, each score a product of two rows: x_jᵀΘ₁ and Θ₂m_i are computed once for all i and j."""
+        weights = torch.cat([network.layers[0].weight, network.own.weight], 1)
+        projected, own = (part.contiguous() for part in (graph.x @ weights).chunk(2, 1))
+        h = network.encode(projected, graph.adjacency)
+        mean = prepared @ projected
+        mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a slope, no bias
+
+        loss = self.alpha * score_loss(h, own, network.own.bias, self._others(graph, self.negatives, epoch, 0))
+        neighbours = mean @ network.neighbours.weight.T
+        negatives = self._others(graph, self.negatives, epoch, 1)
+        loss = loss + self.beta * score_loss(neighbours, h, network.neighbours.bias, negatives)
+        if not self.gamma:  # the term that costs N²d
+            return loss
+        pairs = self._others(graph, self.edge_pairs, epoch, 2) if self.edge_pairs else None
+        return loss + self.gamma * edge_loss(h, graph.pattern, pairs)
+
+    def represent(self, network: Network, graph: Graph) -> Tensor:
+        """H."""
+        return network.encode(graph.x @ network.layers[0].weight, graph.adjacency)
+
+    def _others(self, graph: Graph, count: int, epoch: int | Tensor, term: int) -> Tensor:
+        return other_nodes(graph.num_nodes, count, self.seed, Stream.NEGATIVES, epoch, term, device=graph.device)
+
+
+def neighbour_mean(graph: Graph) -> SparseMatrix:
+    """Ā = D⁻¹A, on the places of A + I; the row of a node without neighbours is 0."""
+    pattern = graph.pattern
+    neighbours = (pattern.rowptr.diff() - 1).clamp(min=1)
+    return pattern.matrix((pattern.row != pattern.col).float() / neighbours[pattern.row])
+
+
+def score_loss(a: Tensor, b: Tensor, bias: Tensor, others: Tensor) -> Tensor:
+    """J of T(i, j) = σ(a_i·b_j + bias), with negatives j = n_k(i) from the rows n_k of ``others``."""
+    positive = (torch.linalg.vecdot(a, b) + bias).sigmoid()
+    negative = (row_products(a, b, others) + bias).sigmoid()
+    return F.softplus(-positive).mean() + F.softplus(negative).mean()
