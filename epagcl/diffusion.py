@@ -11,7 +11,7 @@ from epagcl.data.graph import Graph
 from epagcl.errors import InputError
 from epagcl.sparse import SparseMatrix, multiply
 
-TOLERANCE = 1e-5  # of the norm of Y; a GPU's products in TF32 are off by more
+TOLERANCE = 1e-5  # of the norm of Y
 
 Diffusion = Callable[[Tensor], Tensor]
 Polynomial = Callable[[SparseMatrix, Tensor], Tensor]
@@ -31,15 +31,17 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
     products = math.ceil(math.log(tolerance / 2) / math.log(rate))
 
     def polynomial(matrix: SparseMatrix, y: Tensor) -> Tensor:
-        before, z = torch.zeros_like(y), alpha * y
+        y = alpha * y
+        before, z = torch.zeros_like(y), y.clone()
         omega = 2.0
         for _ in range(products):
             omega = 1 / (1 - rho**2 * omega / 4)
-            after = multiply(matrix, z).mul_(omega * rho).add_(y, alpha=omega * alpha).add_(before, alpha=1 - omega)
-            before, z = z, after
+            before, z = z, before.lerp_(multiply(matrix, z).add_(y), omega)
         return z
 
-    return lambda y: _Diffuse.apply(y, graph.adjacency, polynomial)
+    adjacency = graph.adjacency
+    scaled = SparseMatrix(adjacency.rowptr, adjacency.col, rho * adjacency.value, adjacency.shape, symmetric=True)
+    return lambda y: _Diffuse.apply(y, scaled, polynomial)
 
 
 def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusion:

@@ -302,12 +302,11 @@ class _WeightedProduct(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         value, dense = ctx.saved_tensors
         pattern, grad = ctx.pattern, grad.contiguous()
-        to_value = _products(pattern, grad, dense).view_as(value) if ctx.needs_input_grad[1] else None
-        to_dense = None
+        to_value = to_dense = None
+        if ctx.needs_input_grad[1]:
+            to_value = _summed(_products(pattern, grad, dense), value)
         if ctx.needs_input_grad[2]:
-            to_dense = multiply(pattern.T.matrix(value[..., pattern.order]), grad)
-            if to_dense.shape[0] != dense.shape[0]:  # one for all views
-                to_dense = to_dense.view(-1, *dense.shape).sum(0)
+            to_dense = _summed(multiply(pattern.T.matrix(value[..., pattern.order]), grad), dense)
         return None, to_value, to_dense
 
 
@@ -323,9 +322,17 @@ class _EntryProducts(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         a, b = ctx.saved_tensors
         pattern, grad = ctx.pattern, grad.contiguous()
-        to_a = multiply(pattern.matrix(grad), b.contiguous()) if ctx.needs_input_grad[1] else None
-        to_b = multiply(pattern.T.matrix(grad[..., pattern.order]), a.contiguous()) if ctx.needs_input_grad[2] else None
+        to_a = to_b = None
+        if ctx.needs_input_grad[1]:
+            to_a = _summed(multiply(pattern.matrix(grad), b.contiguous()), a)
+        if ctx.needs_input_grad[2]:
+            to_b = _summed(multiply(pattern.T.matrix(grad[..., pattern.order]), a.contiguous()), b)
         return None, to_a, to_b
+
+
+def _summed(grad: Tensor, of: Tensor) -> Tensor:
+    """The gradient of an argument from that of each view; one argument for all views gets their sum."""
+    return grad.view_as(of) if grad.numel() == of.numel() else grad.view(-1, *of.shape).sum(0)
 
 
 def permute_rows(x: Tensor, order: Tensor) -> Tensor:

@@ -77,8 +77,8 @@ def train(
             ended = time.perf_counter() - start
             rows: list[Row] = []
             for epoch, (loss, *validation) in enumerate(values, first + 1):
-                if not math.isfinite(loss):
-                    raise TrainingError(f"the loss is {loss} at epoch {epoch}; {_advice(method)}")
+                if not all(map(math.isfinite, (loss, *validation))):
+                    raise TrainingError(f"the loss is {(loss, *validation)[-1]} at epoch {epoch}; {_advice(method)}")
                 seconds = begun + (ended - begun) * (epoch - first) / (stop - first)
                 rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
                 rows[-1] |= dict(zip(["validation_loss"], validation, strict=False))
@@ -93,12 +93,14 @@ def train(
                 rows[-1]["effective_rank"] = rank = _effective_rank(method, network, graph)
                 if not math.isfinite(rank):
                     raise TrainingError(f"the embedding is not finite at epoch {stop}; {_advice(method)}")
-                if rank < COLLAPSED_BELOW and (last or not collapsed):
+                # Class scores of a supervised method have few directions by right.
+                if rank < COLLAPSED_BELOW and not method.supervised and (last or not collapsed):
                     collapsed = True  # said once, and again if it is still so at the end
+                    remedy = "raise the temperature, " if hasattr(method, "temperature") else ""
                     log.warning(
                         "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
-                        "lower lr (now %g), raise the temperature, or try another seed",
-                        *(method.seed, stop, rank, method.lr),
+                        "lower lr (now %g), %sor try another seed",
+                        *(method.seed, stop, rank, method.lr, remedy),
                     )
             history += rows
             if graph.device.type == "cuda":
@@ -263,6 +265,5 @@ def _load_checkpoint(
 
 
 def _identity(method: "Method", graph: Graph) -> dict[str, object]:
-    """What a checkpoint belongs to: the settings, all but where and how it runs, and the graph."""
-    settings = {key: value for key, value in method.settings().items() if key not in ("device", "capture")}
-    return {**settings, "graph": graph.fingerprint}
+    """What a checkpoint belongs to."""
+    return {**method.identity(), "graph": graph.fingerprint}

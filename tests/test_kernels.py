@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 pytest.importorskip("triton")
 
 from epagcl import kernels
-from epagcl.encoder import GCN
-from epagcl.kernels import Pieces, bias_prelu, hash_stream, multiply_pattern, view_weights
-from epagcl.randomness import Stream, fold, hash64, permutation, uniform, uniform64
+from epagcl.encoder import GCN, GATLayer
+from epagcl.kernels import Pieces, bias_prelu, entry_products, hash_stream, multiply_pattern, view_weights
+from epagcl.randomness import Stream, dropout, fold, hash64, other_nodes, permutation, uniform, uniform64
 from epagcl.sparse import SparseMatrix, StackedMatrix, rowptr_of
 from epagcl.views import EdgeProbabilities, Views, ViewSampler, edge_probabilities, feature_masks
 from tests.conftest import random_edges
@@ -336,3 +336,108 @@ def test_an_encoder_on_kernels_equals_one_on_plain_torch(device, use_triton):
         z = encoder(x, views.adjacency(4), mask)
         results.append((z, *torch.autograd.grad(z, encoder.parameters(), grad)))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def long_rows(device="cpu"):
+    """Rows of 150, 0, 65, 64 and 1 entries: of three pieces, of one, and of two."""
+    dense = torch.zeros(5, 150)
+    for row, length in enumerate((150, 0, 65, 64, 1)):
+        dense[row, 149 - length + 1 :] = 1
+    row, col = dense.nonzero().T
+    return SparseMatrix(rowptr_of(row, 5), col, torch.ones(col.numel()), (5, 150)).to(device).pattern
+
+
+@pytest.mark.parametrize("width", [2, 8, 40, 130])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_one_column_list_for_several_values(device, width, blocks):
+    pattern = long_rows(device)
+    assert pattern.pieces.row.tolist() == [0, 0, 0, 1, 2, 2, 3, 4]
+    generator = torch.Generator().manual_seed(width)
+    value = torch.randn(2, pattern.col.numel(), generator=generator)
+    h = torch.randn(blocks, 150, width, generator=generator)
+    dense = torch.zeros(2, 5, 150)
+    dense[:, pattern.row.cpu(), pattern.col.cpu()] = value
+    out = multiply_pattern(pattern.pieces, pattern.col, value.to(device), h.flatten(0, 1).to(device), 2, 150)
+    torch.testing.assert_close(out.cpu(), (dense @ h).flatten(0, 1), rtol=1e-5, atol=1e-4)
+    assert (out.view(2, 5, width)[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("width", [2, 8, 40, 130])
+@pytest.mark.parametrize("shared", ["neither", "left", "right"])
+def test_products_at_the_entries_are_those_of_the_rows(device, width, shared):
+    pattern = long_rows(device)
+    generator = torch.Generator().manual_seed(width)
+    a = torch.randn(1 if shared == "left" else 2, 5, width, generator=generator)
+    b = torch.randn(1 if shared == "right" else 2, 150, width, generator=generator)
+    out = entry_products(pattern.pieces, pattern.col.int(), *(x.flatten(0, 1).to(device) for x in (a, b)), 2, 150)
+    expected = (a.double() @ b.double().mT)[:, pattern.row.cpu(), pattern.col.cpu()]
+    torch.testing.assert_close(out.cpu().double(), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("longest", [1, 4])
+def test_products_at_the_entries_of_cut_rows(device, monkeypatch, longest):
+    monkeypatch.setattr(kernels, "LONGEST", longest)
+    _, matrix = random_matrix(9, 11, density=0.6, device=device)
+    a, b = torch.randn(9, 5), torch.randn(11, 5)
+    out = entry_products(Pieces.of(matrix.rowptr), matrix.col, a.to(device), b.to(device), 1, 11)
+    torch.testing.assert_close(out.cpu(), (a @ b.T)[matrix.row.cpu(), matrix.col.cpu().long()][None])
+
+
+def test_a_pattern_without_entries_has_no_products(device):
+    pieces = Pieces.of(torch.zeros(5, dtype=torch.long, device=device))
+    a, b = torch.ones(4, 3, device=device), torch.ones(6, 3, device=device)
+    assert entry_products(pieces, torch.empty(0, dtype=torch.int32, device=device), a, b, 1, 6).shape == (1, 0)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_learned_values_and_products_on_kernels_equal_plain_torch(device, use_triton, monkeypatch, views):
+    monkeypatch.setattr(kernels, "LONGEST", 4)
+    _, matrix = random_matrix(9, 11, density=0.6, device=device)
+    row, col = matrix.row, matrix.col.long()
+    generator = torch.Generator().manual_seed(0)
+
+    def leaf(*shape):
+        return torch.randn(shape, generator=generator).to(device).requires_grad_()
+
+    value = leaf(views, col.numel()) if views > 1 else leaf(col.numel())
+    h, a, b = leaf(views * 11, 5), leaf(views * 9, 6), leaf(views * 11, 6)
+    grads = torch.randn(views * 9, 5, device=device), torch.randn(value.shape, device=device)
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        pattern = SparseMatrix(rowptr_of(row, 9), col, value.detach(), (9, 11)).pattern
+        product, products = pattern.multiply(value, h), pattern.products(a, b)
+        gradients = (
+            *torch.autograd.grad(product, (value, h), grads[0]),
+            *torch.autograd.grad(products, (a, b), grads[1]),
+        )
+        results.append((product, products, *gradients))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_on_kernels_equals_plain_torch(device, use_triton, heads):
+    _, matrix = random_matrix(12, 12, device=device)
+    dense = torch.zeros(12, 12, device=device)
+    dense[matrix.row, matrix.col.long()] = 1
+    row, col = (dense + dense.T + torch.eye(12, device=device)).nonzero().T
+    torch.manual_seed(0)
+    layer = GATLayer(7, 5, heads).to(device)
+    x = torch.randn(12, 7, device=device)
+    grad = torch.randn(heads * 12, 5, device=device)
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        pattern = SparseMatrix(rowptr_of(row, 12), col, torch.ones(col.numel(), device=device), (12, 12)).pattern
+        out = layer(x @ layer.weight, pattern)
+        results.append((out, *torch.autograd.grad(out, layer.parameters(), grad)))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_other_nodes_and_dropout_with_a_tensor_epoch_go_through_the_kernel(device, use_triton):
+    x, epoch = torch.rand(40, 3, device=device), torch.tensor(11, device=device)
+    streams = [(3, Stream.NEGATIVES, e, 1) for e in (11, epoch)]
+    expected = other_nodes(31, 4, *streams[0], device=device), dropout(x, 0.4, *streams[0])
+    use_triton(True)
+    draws = other_nodes(31, 4, *streams[1], device=device), dropout(x, 0.4, *streams[1])
+    assert all(torch.equal(a, b) for a, b in zip(draws, expected, strict=True))

@@ -1,6 +1,7 @@
+import pytest
 import torch
 
-from epagcl.randomness import Stream, hash64, permutation, uniform, uniform64
+from epagcl.randomness import Stream, dropout, hash64, other_nodes, permutation, uniform, uniform64
 
 
 def test_hash_is_splitmix64():
@@ -57,3 +58,66 @@ def test_an_epoch_as_a_tensor_draws_what_the_number_draws():
         assert torch.equal(uniform(counter, number), uniform(counter, epoch))
         assert torch.equal(uniform(counter, number, 4, 3, 2), uniform(counter, epoch, 4, 3, 2))
         assert torch.equal(permutation(50, 3, Stream.BATCHES, number), permutation(50, 3, Stream.BATCHES, epoch))
+
+
+@pytest.mark.parametrize("n", [2, 3, 17])
+def test_other_nodes_are_permutations_without_a_fixed_point(n):
+    for seed in range(20):
+        others = other_nodes(n, 6, seed, Stream.NEGATIVES, 3)
+        assert torch.equal(others.sort(1).values, torch.arange(n).expand(6, n))
+        assert (others != torch.arange(n)).all()
+
+
+def test_other_nodes_are_uniform_on_the_others():
+    n, count, seeds = 7, 20, 300
+    drawn = torch.stack([other_nodes(n, count, seed, Stream.NEGATIVES) for seed in range(seeds)])
+    frequency = torch.stack([torch.bincount(drawn[..., i].flatten(), minlength=n) for i in range(n)]).double()
+    assert (frequency.diagonal() == 0).all()
+    expected = seeds * count / (n - 1)
+    # The shifts of one seed share its order, which makes counts less even than independent draws would be.
+    off = frequency[~torch.eye(n, dtype=torch.bool)]
+    assert (off / expected - 1).abs().max() < 0.25
+
+
+def test_other_nodes_change_with_the_stream_and_are_not_one_shift():
+    first = other_nodes(50, 3, 0, Stream.NEGATIVES, 1, 0)
+    assert torch.equal(first, other_nodes(50, 3, 0, Stream.NEGATIVES, 1, 0))
+    for stream in ((1, Stream.NEGATIVES, 1, 0), (0, Stream.NEGATIVES, 2, 0), (0, Stream.NEGATIVES, 1, 1)):
+        assert not torch.equal(first, other_nodes(50, 3, *stream))
+    assert ((first - torch.arange(50)) % 50).unique().numel() > 25  # not the same number of places for every node
+
+
+def test_dropout_has_its_rate_and_keeps_the_mean():
+    x = torch.rand(400, 500, generator=torch.Generator().manual_seed(0)) + 0.5
+    for p in (0.1, 0.5, 0.8):
+        y = dropout(x, p, 3, Stream.DROPOUT, 0, 1)
+        kept = y != 0
+        assert 1 - kept.double().mean().item() == pytest.approx(p, abs=0.005)
+        torch.testing.assert_close(y[kept], x[kept] / (1 - p))
+        assert y.mean().item() == pytest.approx(x.mean().item(), rel=0.01)
+
+
+def test_no_dropout_is_the_same_tensor_and_draws_differ_by_epoch_and_place():
+    x = torch.ones(50, 20)
+    assert dropout(x, 0.0, 0, Stream.DROPOUT) is x
+    first = dropout(x, 0.5, 0, Stream.DROPOUT, 1, 0)
+    assert torch.equal(first, dropout(x, 0.5, 0, Stream.DROPOUT, 1, 0))
+    for stream in ((1, Stream.DROPOUT, 1, 0), (0, Stream.DROPOUT, 2, 0), (0, Stream.DROPOUT, 1, 1)):
+        agree = (first == dropout(x, 0.5, *stream)).double().mean().item()
+        assert agree == pytest.approx(0.5, abs=0.06)
+
+
+def test_gradient_of_dropout_is_its_mask():
+    x = torch.randn(30, 4, dtype=torch.float64, requires_grad=True)
+    y = dropout(x, 0.3, 0, Stream.DROPOUT)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(grad, (y != 0) / 0.7, check_dtype=False)
+
+
+def test_other_nodes_and_dropout_with_an_epoch_as_a_tensor():
+    x = torch.rand(40, 3)
+    for epoch in (0, 5, 2**40):
+        number = torch.tensor(epoch)
+        streams = [(2, Stream.NEGATIVES, e, 1) for e in (epoch, number)]
+        assert torch.equal(*(other_nodes(31, 4, *stream) for stream in streams))
+        assert torch.equal(*(dropout(x, 0.4, *stream) for stream in streams))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import epagcl
 from epagcl import EPAGCL, training
 from epagcl.data import block_model
 from epagcl.errors import InputError, TrainingError
@@ -180,3 +181,115 @@ def test_memory_of_training_is_linear(monkeypatch):
     with Largest() as largest:
         EPAGCL(epochs=1, **SMALL).fit(data)
     assert largest.bytes < 4 * n * n / 8
+
+
+DGI, BGRL, GCN = (epagcl.method(name) for name in ("dgi", "bgrl", "gcn"))
+STOPS = {"dim": 8, "epochs": 300, "lr": 0.01, "patience": 4, "device": "cpu"}
+LEARNS = {"hidden": 8, "epochs": 300, "lr": 0.05, "patience": 4, "device": "cpu"}
+
+
+@pytest.fixture
+def easy_graph():
+    """Classes that can be learned, so that the lowest validation loss is not the first."""
+    return block_model(150, num_classes=3, num_features=40, topic_words=10, topic_share=0.7, seed=1)
+
+
+def lowest(history, key="loss"):
+    """Epoch of the lowest value, the earliest of equals."""
+    values = [row[key] for row in history]
+    return values.index(min(values)) + 1
+
+
+def same_weights(a, b):
+    a, b = a.network_.state_dict(), b.network_.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def test_patience_stops_and_takes_the_weights_that_gave_the_lowest_loss(easy_graph):
+    model = DGI(**STOPS).fit(easy_graph)
+    best = lowest(model.history_)
+    assert 4 < len(model.history_) == best + 4 < 300
+    # The loss of epoch k is that of the weights after k − 1 epochs.
+    assert same_weights(model, DGI(**{**STOPS, "epochs": best - 1, "patience": 0}).fit(easy_graph))
+    endless = DGI(**{**STOPS, "epochs": len(model.history_), "patience": 0}).fit(easy_graph)
+    assert [row["loss"] for row in endless.history_] == [row["loss"] for row in model.history_]
+    assert not same_weights(model, endless)
+
+
+def test_validation_stops_and_takes_the_weights_with_the_lowest_validation_loss(easy_graph):
+    model = GCN(**LEARNS).fit(easy_graph)
+    best = lowest(model.history_, "validation_loss")
+    assert 4 < len(model.history_) == best + 4 < 300
+    # The validation loss of epoch k is that of the weights after k epochs.
+    assert same_weights(model, GCN(**{**LEARNS, "epochs": best, "patience": 0}).fit(easy_graph))
+    assert best != lowest(model.history_)  # and it is not the loss that decides
+
+
+def test_the_last_epoch_comes_before_patience_runs_out(easy_graph):
+    for cls, settings, key, late in ((DGI, STOPS, "loss", 1), (GCN, LEARNS, "validation_loss", 0)):
+        model = cls(**{**settings, "epochs": 9, "patience": 100}).fit(easy_graph)
+        assert len(model.history_) == 9
+        best = lowest(model.history_, key)
+        assert same_weights(model, cls(**{**settings, "epochs": best - late, "patience": 0}).fit(easy_graph))
+
+
+@pytest.mark.parametrize(("cls", "settings"), [(DGI, STOPS), (GCN, LEARNS)], ids=["loss", "validation"])
+def test_resume_with_patience_is_bit_identical(tmp_path, easy_graph, monkeypatch, cls, settings):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    whole = cls(**settings).fit(easy_graph)
+    epochs = len(whole.history_)
+    for stop in (2, epochs - 5, epochs - 2, epochs):  # before the best, at it, while waiting, when all is done
+        checkpoint = tmp_path / f"{stop}.safetensors"
+        with pytest.raises(Stop):
+            cls(**settings).fit(easy_graph, checkpoint=checkpoint, callback=stop_at(stop))
+        resumed = cls(**settings).fit(easy_graph, checkpoint=checkpoint, resume=True)
+        assert same_weights(resumed, whole)
+        for key in whole.history_[0].keys() - {"seconds"}:
+            assert [row[key] for row in resumed.history_] == [row[key] for row in whole.history_]
+
+
+def test_a_schedule_and_a_moving_target_resume_bit_identically(tmp_path, easy_graph, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    settings = {"hidden": 8, "dim": 8, "predictor": 8, "epochs": 20, "device": "cpu"}
+    checkpoint = tmp_path / "c.safetensors"
+    whole = BGRL(**settings).fit(easy_graph)
+    with pytest.raises(Stop):
+        BGRL(**settings).fit(easy_graph, checkpoint=checkpoint, callback=stop_at(7))
+    assert same_weights(BGRL(**settings).fit(easy_graph, checkpoint=checkpoint, resume=True), whole)
+
+
+def test_the_history_of_a_method_that_validates(tmp_path, easy_graph):
+    model = GCN(**{**LEARNS, "epochs": 3}).fit(easy_graph)
+    assert list(model.history_[0]) == ["epoch", "loss", "seconds", "effective_rank", "validation_loss"]
+    write_history(model.history_, tmp_path / "history.csv")
+    with open(tmp_path / "history.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["validation_loss"]) for row in rows] == [row["validation_loss"] for row in model.history_]
+    assert all(0 < float(row["validation_loss"]) < 5 for row in rows)
+
+
+def test_adamw_where_a_method_asks_for_it(easy_graph):
+    bgrl, dgi = BGRL(hidden=8, dim=8, predictor=8, weight_decay=0.1), DGI(dim=8, weight_decay=0.1)
+    for method, kind in ((bgrl, torch.optim.AdamW), (dgi, torch.optim.Adam)):
+        optimiser = training.adam(method, method.build(40), torch.device("cpu"))
+        assert type(optimiser) is kind
+        assert [group["weight_decay"] for group in optimiser.param_groups] == [0.1]
+        assert [group["initial_lr"] for group in optimiser.param_groups] == [method.lr]
+
+
+def test_decoupled_decay_shrinks_weights_whatever_their_gradient():
+    method = BGRL(hidden=8, dim=8, predictor=8, weight_decay=0.1, lr=0.5)
+    network = method.build(40)
+    optimiser = training.adam(method, network, torch.device("cpu"))
+    trained = [p for p in network.parameters() if p.requires_grad]
+    before = [p.detach().clone() for p in trained]
+    for p in trained:
+        p.grad = torch.zeros_like(p)
+    optimiser.step()
+    for p, old in zip(trained, before, strict=True):
+        torch.testing.assert_close(p.detach(), old * (1 - 0.5 * 0.1))
+
+
+def test_negative_patience_is_refused():
+    with pytest.raises(InputError, match="patience=-1"):
+        EPAGCL(patience=-1)

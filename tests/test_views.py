@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from torch_geometric.utils import degree
 
 from epagcl.errors import InputError
-from epagcl.views import Views, ViewSampler, edge_probabilities, edge_weights, feature_mask, feature_masks
+from epagcl.views import (
+    Views,
+    ViewSampler,
+    drop_probabilities,
+    drop_views,
+    edge_probabilities,
+    edge_weights,
+    feature_mask,
+    feature_masks,
+)
 from tests.conftest import random_edges
 
 
@@ -223,3 +232,68 @@ def test_feature_masks_are_those_of_each_view():
     assert masks[1].tolist() == [1] * 40
     assert torch.equal(masks[2], feature_mask(40, 0.6, seed=1, epoch=5, view=2))
     assert feature_masks(40, (0, 0), seed=1, epoch=5, device="cpu") is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drop_probabilities_by_score(seed):
+    pairs = random_edges(20, 0.3, seed)
+    score = torch.randn(pairs.shape[1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    result = drop_probabilities(pairs, score, 0.05, cutoff=1.0)
+    expected = [(score.max() - s) / (score.max() - score.mean()) * 0.05 for s in score]
+    torch.testing.assert_close(result.drop, torch.stack(expected))
+    assert result.drop.mean().item() == pytest.approx(0.05)  # a mean share of 1
+    assert result.drop[score.argmax()] == 0
+    assert torch.equal(torch.argsort(result.drop), torch.argsort(score, descending=True))
+    assert torch.equal(result.pairs, pairs)
+    assert (result.candidates.shape, result.add.shape) == ((2, 0), (0,))  # nothing is added
+    shifted = drop_probabilities(pairs, 5 * score - 3, 0.05, cutoff=1.0)
+    torch.testing.assert_close(shifted.drop, result.drop)
+
+
+def test_drop_probabilities_are_cut_off():
+    pairs = random_edges(20, 0.3, 0)
+    score = torch.arange(pairs.shape[1], dtype=torch.float64)
+    free, cut = (drop_probabilities(pairs, score, 0.5, cutoff=c).drop for c in (1.0, 0.7))
+    assert (free > 0.7).any()
+    torch.testing.assert_close(cut, free.clamp(max=0.7))
+    assert torch.equal(drop_probabilities(pairs, score, 0.5).drop, cut)  # 0.7 is GCA's
+
+
+@pytest.mark.parametrize("score", [0.0, -3.3, 1 / 3])
+def test_equal_scores_give_the_mean_probability(score):
+    pairs = random_edges(12, 0.3, 0)
+    equal = torch.full((pairs.shape[1],), score, dtype=torch.float64)
+    assert torch.equal(drop_probabilities(pairs, equal, 0.37).drop, torch.full_like(equal, 0.37))
+
+
+def test_drop_views_drop_at_their_rates_and_spare_high_scores():
+    pairs = random_edges(40, 0.3, 0)
+    alike = drop_views(pairs, 40, (0.2, 0.5, 0.0), seed=3)
+    assert [sampler.view for sampler in alike] == [0, 1, 2]
+    for sampler, rate in zip(alike, (0.2, 0.5, 0.0), strict=True):
+        assert torch.equal(sampler.keep, torch.full((pairs.shape[1],), 1 - torch.tensor(rate).item()).float())
+        dropped = 1 - torch.stack([sampler.kept(epoch) for epoch in range(200)]).double().mean().item()
+        assert dropped == pytest.approx(rate, abs=0.01)
+    score = torch.linspace(0, 1, pairs.shape[1])
+    (scored,) = drop_views(pairs, 40, (0.4,), seed=3, score=score, cutoff=0.6)
+    assert scored.keep[-1] == 1
+    assert scored.keep[0] == pytest.approx(0.4)  # 1 − 2·0.4, were it not cut
+    assert (scored.keep.diff() >= 0).all()
+
+
+def test_feature_mask_with_a_probability_for_each_column():
+    p = torch.linspace(0, 1, 50)
+    masks = torch.stack([feature_mask(50, p, seed=1, epoch=epoch, view=0) for epoch in range(2000)])
+    assert set(masks.unique().tolist()) == {0.0, 1.0}
+    torch.testing.assert_close(masks.mean(0), 1 - p, rtol=0, atol=0.05)
+    assert (masks[:, 0] == 1).all()
+    assert (masks[:, -1] == 0).all()
+    # The same number everywhere is that number; 0 everywhere hides nothing.
+    assert torch.equal(
+        feature_mask(50, torch.full((50,), 0.3), seed=1, epoch=4, view=1),
+        feature_mask(50, 0.3, seed=1, epoch=4, view=1),
+    )
+    assert feature_mask(50, torch.zeros(50), seed=1, epoch=4, view=1).tolist() == [1] * 50
+    both = feature_masks(50, (p, 0.0), seed=1, epoch=torch.tensor(7), device="cpu")
+    assert torch.equal(both[0], feature_mask(50, p, seed=1, epoch=7, view=0))
+    assert both[1].tolist() == [1] * 50

@@ -236,6 +236,10 @@ class Method(BaseEstimator, ABC):
         """The method's name and all its settings."""
         return {"name": type(self).name, **self.get_params()}
 
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to: the settings, all but where and how it runs."""
+        return {key: value for key, value in self.settings().items() if key not in ("device", "capture")}
+
     @classmethod
     def setting_fields(cls) -> list[dataclasses.Field]:
         """The settings in reading order: what is the method's own first, then what all methods share."""

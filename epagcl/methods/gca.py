@@ -12,7 +12,7 @@ from epagcl.sparse import SparseMatrix
 from epagcl.views import drop_views, share_of_small
 
 DAMPING = 0.85
-ROUNDS = 200  # of the power iterations; 0.85²⁰⁰ is below float64's precision
+ROUNDS = 200  # of the power iterations; 0.85²⁰⁰ < 10⁻¹⁴
 FLOOR = 1e-8  # of the eigenvector, which is 0 outside the leading component; as in the code
 
 

@@ -104,7 +104,7 @@ class Prepared(NamedTuple):
 
     codes: Tensor  # structural codes of the nodes
     positives: Tensor  # each node and its nearest in features
-    pairs: Tensor  # of each entry of the pattern, a number that both directions of a pair share: i·N + j, i ≤ j
+    entries: Tensor  # a number for each entry (i, j) of the pattern: i·N + j
 
 
 @method_settings
@@ -128,7 +128,8 @@ class GREET(Method):
         \mathcal{L}_{gate} = \tfrac{1}{2E} \sum_e
         (w_e - \tfrac{1}{2})_+ (\delta_{hom} - c_e + c'_e)_+ + (\tfrac{1}{2} - w_e)_+ (\delta_{het} - c'_e + c_e)_+
 
-    Graphs are undirected, so noise ε and dropout fall alike on both directions of a pair, and L and H are symmetric.
+    Noise ε and dropout fall on the two directions of an edge apart, as in the code, so that L and H are not symmetric:
+    with a shared fate each of two hops leads back where it came from, and Cora loses 8 points (row sums on both sides).
     The embedding is made without noise, ε = ½ and w = σ(θ); the code draws it there too.
     The last epoch's weights are taken; the code takes those of the best accuracy on validation labels.
     """
@@ -183,13 +184,12 @@ class GREET(Method):
         return Network(gate, Channels(num_features, self.dim, self.projection_layers))
 
     def prepare(self, graph: Graph) -> Prepared:
-        """Structural codes, neighbours in feature space, and the numbers of the pairs."""
+        """Structural codes, neighbours in feature space, and the numbers of the entries."""
         n, pattern = graph.num_nodes, graph.pattern
         itself = torch.arange(n, device=graph.device)[:, None]
         k = min(self.k, n - 2)  # at least one negative is left
         positives = torch.cat([itself, nearest(graph.x, k)], 1) if k > 0 else itself
-        low, high = torch.minimum(pattern.row, pattern.col), torch.maximum(pattern.row, pattern.col)
-        return Prepared(self.codes(graph), positives, low * n + high)
+        return Prepared(self.codes(graph), positives, pattern.row * n + pattern.col)
 
     def codes(self, graph: Graph) -> Tensor:
         """Structural codes, kept for as long as the graph is."""
@@ -216,7 +216,7 @@ class GREET(Method):
             w = self.noisy_weights(network.gate, graph, prepared, epoch, turn)
             values = filters(pattern, w, self.alpha)
             for view, p in enumerate((self.p_drop_1, self.p_drop_2)):
-                kept = uniform(prepared.pairs, self.seed, Stream.DROPOUT, epoch, 2 * turn + view) >= p
+                kept = uniform(prepared.entries, self.seed, Stream.DROPOUT, epoch, 2 * turn + view) >= p
                 values[view] *= kept / (1 - p)
         masks = torch.ones(2, num_features, device=device)
         for view, p in enumerate((self.p_mask_1, self.p_mask_2)):
@@ -246,8 +246,8 @@ class GREET(Method):
         return total / (2 * (edge.numel() - n))
 
     def noisy_weights(self, gate: Gate, graph: Graph, prepared: Prepared, epoch: int | Tensor, turn: int) -> Tensor:
-        """w at each entry of the pattern, with this turn's noise ε of each pair."""
-        noise = uniform(prepared.pairs, self.seed, Stream.GATE, epoch, turn)
+        """w at each entry of the pattern, with this turn's noise ε of each entry."""
+        noise = uniform(prepared.entries, self.seed, Stream.GATE, epoch, turn)
         return (gate(graph, prepared.codes) + (EPSILON + (1 - 2 * EPSILON) * noise).logit()).sigmoid()
 
     def represent(self, network: Network, graph: Graph) -> Tensor:

@@ -8,11 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from epagcl.data.check import check
 from epagcl.data.graph import Graph
 from epagcl.data.splits import Split, random_split
 from epagcl.errors import InputError
 from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, dropout
+from epagcl.randomness import Stream, dropout, hash64
 from epagcl.sparse import SparseMatrix
 
 
@@ -57,7 +58,7 @@ class Supervised(Method):
         """
         if data.y is None:
             raise InputError(f"{self.name} learns from labels, and the graph has none; give data.y (--labels)")
-        labels = data.y.cpu()
+        labels = check(data, quiet=True).y.cpu()
         split = split or random_split(labels, seed=self.seed)
         nodes = [part[labels[part] >= 0] for part in (split.train, split.val)]
         if min(part.numel() for part in nodes) == 0:
@@ -76,6 +77,11 @@ class Supervised(Method):
     def prepare(self, graph: Graph) -> Targets:
         """The labels on the graph's device."""
         return Targets(*(t.to(graph.device) for t in self._targets))
+
+    def identity(self) -> dict[str, Any]:
+        """Also the nodes and labels that are learned from."""
+        seen = torch.cat([t.flatten() * (place + 1) for place, t in enumerate(self._targets)])
+        return super().identity() | {"labels": f"{int(hash64(seen + torch.arange(seen.numel())).sum()) % 2**64:016x}"}
 
     @abstractmethod
     def logits(self, network: nn.Module, graph: Graph, epoch: int | Tensor | None) -> Tensor:

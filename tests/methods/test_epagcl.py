@@ -221,7 +221,7 @@ def test_a_damaged_model_is_one_line(tmp_path, small_graph):
 def test_published_name_and_registry():
     assert "epagcl" in epagcl.methods()
     assert epagcl.method("EPAGCL") is EPAGCL
-    with pytest.raises(InputError, match="no method 'gcl'; there are epagcl"):
+    with pytest.raises(InputError, match="no method 'gcl'; there are bgrl, cca-ssg, "):
         epagcl.method("gcl")
 
 

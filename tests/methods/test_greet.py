@@ -61,7 +61,6 @@ def test_filters_are_the_normalised_matrices_of_the_weights(small_graph):
         if sign is not None:
             expected = sign * expected.fill_diagonal_(0) + torch.eye(n)
         torch.testing.assert_close(ours, expected)
-        torch.testing.assert_close(ours, ours.T)
 
 
 def test_without_alpha_the_second_channel_is_a_perceptron(small_graph):
@@ -86,13 +85,13 @@ def test_the_gate_scores_a_pair_alike_from_both_ends_and_as_the_formula_says(sma
     torch.testing.assert_close(dense(graph, theta)[u, v], expected[:, 0])
 
 
-def test_noise_is_of_a_pair_a_turn_and_an_epoch_and_absent_from_the_embedding(small_graph):
+def test_noise_is_of_an_entry_a_turn_and_an_epoch_and_absent_from_the_embedding(small_graph):
     method, graph, prepared, network = start(small_graph)
     draws = [
         method.noisy_weights(network.gate, graph, prepared, epoch, turn) for epoch, turn in ((0, 0), (0, 1), (1, 0))
     ]
-    for w in draws:
-        torch.testing.assert_close(dense(graph, w), dense(graph, w).T, rtol=1e-6, atol=0)
+    apart = dense(graph, draws[0])[*graph.pairs] != dense(graph, draws[0]).T[*graph.pairs]
+    assert apart.all()  # each direction has its own
     assert not torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     w = network.gate(graph, prepared.codes).sigmoid()
@@ -202,9 +201,9 @@ def test_loss_of_the_channels_is_that_of_the_views(small_graph):
         w = method.noisy_weights(network.gate, graph, prepared, 3, 1)
         views = []
         for view, (p_drop, p_mask) in enumerate(((0.5, 0.5), (0.1, 0.25))):
-            kept = greet.uniform(prepared.pairs, 0, greet.Stream.DROPOUT, 3, 2 + view) >= p_drop
+            kept = greet.uniform(prepared.entries, 0, greet.Stream.DROPOUT, 3, 2 + view) >= p_drop
             filtered = dense(graph, filters(graph.pattern, w, 0.5)[view] * kept / (1 - p_drop))
-            assert torch.equal(filtered, filtered.T)
+            assert ((filtered == 0) != (filtered.T == 0)).any()  # directions are dropped apart
             assert 0 < (filtered.diagonal() == 0).sum() < 60  # loops are dropped too
             columns = greet.permutation(40, 0, greet.Stream.FEATURES, 3, 2 + view)
             x = small_graph.x.to_dense().clone()

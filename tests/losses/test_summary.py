@@ -1,0 +1,83 @@
+import math
+
+import pytest
+import torch
+
+from epagcl.losses.summary import Bilinear, summary, summary_loss
+
+
+def rows(n=9, dim=4, seed=0):
+    return torch.randn(n, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64, requires_grad=True)
+
+
+def discriminator(dim=4):
+    torch.manual_seed(0)
+    scores = Bilinear(dim, dim).double()
+    with torch.no_grad():
+        scores.bias.fill_(0.3)
+    return scores
+
+
+def test_score_is_the_bilinear_form():
+    h, scores, s = rows(), discriminator(), summary(rows(seed=1))
+    expected = torch.stack([x @ scores.weight @ s + scores.bias[0] for x in h])
+    torch.testing.assert_close(scores(h, s), expected)
+    assert not torch.allclose(scores.weight, scores.weight.T)  # so that hᵀWs is told from sᵀWh
+
+
+def test_initial_weights_are_uniform_as_in_the_methods_code():
+    """Glorot's bound of a [1, left, right] weight, where torch counts left·right inputs: √(6/(right + left·right))."""
+    torch.manual_seed(0)
+    scores = Bilinear(40, 60)
+    bound = math.sqrt(6 / (40 * 60 + 60))
+    module = torch.nn.Bilinear(40, 60, 1)  # of the methods' code, whose weight is [1, left, right]
+    torch.nn.init.xavier_uniform_(module.weight)
+    for weight in (scores.weight, module.weight):
+        assert 0.99 * bound < weight.abs().max() <= bound
+        assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.05)
+    assert scores.weight.shape == (40, 60)
+    assert scores.bias.tolist() == [0]
+
+
+def test_summary_lies_between_0_and_1_and_does_not_see_the_order():
+    h = 5 * rows()
+    s = summary(h)
+    torch.testing.assert_close(s, 1 / (1 + torch.exp(-h.sum(0) / 9)))
+    assert ((s > 0) & (s < 1)).all()
+    torch.testing.assert_close(summary(h[torch.randperm(9, generator=torch.Generator().manual_seed(0))]), s)
+
+
+def test_loss_is_log_2_where_nothing_is_told_apart():
+    scores = discriminator()
+    with torch.no_grad():
+        scores.weight.zero_()
+        scores.bias.zero_()
+    s = summary(rows())
+    assert summary_loss(scores(rows(), s), scores(rows(seed=1), s)).item() == pytest.approx(math.log(2))
+
+
+def test_loss_is_the_cross_entropy_of_all_scores():
+    positive, negative = rows(7, 1)[:, 0], rows(7, 1, seed=1)[:, 0]
+    logits, targets = torch.cat([positive, negative]), torch.cat([torch.ones(7), torch.zeros(7)]).double()
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets)
+    torch.testing.assert_close(summary_loss(positive, negative), expected)
+    torch.testing.assert_close(summary_loss(-negative, -positive), expected)  # roles and signs change together
+
+
+def test_large_scores_do_not_overflow():
+    large = torch.tensor([1e4, 1e4])
+    assert summary_loss(large, -large) == 0
+    assert summary_loss(-large, large) == 1e4
+
+
+def test_gradient():
+    scores = discriminator()
+
+    def loss(h, corrupted, weight, bias):
+        s = summary(h)
+        result = torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (h, s))
+        return summary_loss(
+            result, torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (corrupted, s))
+        )
+
+    assert torch.autograd.gradcheck(loss, (rows(), rows(seed=1), scores.weight, scores.bias))

@@ -1,0 +1,228 @@
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import epagcl
+from epagcl.data import check
+from epagcl.data.graph import Graph
+from epagcl.errors import InputError
+from epagcl.methods.bgrl import bootstrap_loss
+from epagcl.views import feature_mask
+
+BGRL = epagcl.method("bgrl")
+SMALL = {"hidden": 16, "dim": 8, "predictor": 12, "device": "cpu"}
+
+
+def start(data, **settings):
+    method = BGRL(**{**SMALL, **settings})
+    graph = Graph.from_data(check(data))
+    torch.manual_seed(0)
+    network = method.build(40)
+    with torch.no_grad():  # scales and shifts off their initial values
+        for name, p in network.named_parameters():
+            if name.endswith(("scale", "shift", "bias")):
+                p.add_(0.3 * torch.randn_like(p))
+    return method, graph, network, method.prepare(graph)
+
+
+def encode(encoder, x, a, norm):
+    """One view through the layers written out, in training."""
+    for number, layer in enumerate(encoder.layers):
+        weight = layer.gcn.weight
+        if norm == "layer" and number > 0:
+            weight = (weight - weight.mean(0)) / (weight.var(0, correction=0) + 1e-5).sqrt()
+        x = a @ x @ weight + layer.gcn.bias
+        axis = 0 if norm == "batch" else 1
+        mean, var = x.mean(axis, keepdim=True), x.var(axis, correction=0, keepdim=True)
+        x = (x - mean) / (var + 1e-5).sqrt() * layer.scale + layer.shift
+        x = F.prelu(x, layer.activation.weight)
+    return x
+
+
+def cosine(q, z):
+    return ((q / q.norm(dim=1, keepdim=True)) * (z / z.norm(dim=1, keepdim=True))).sum(1)
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_loss_and_gradient_written_out(small_graph, norm, layers):
+    method, graph, network, views = start(small_graph, norm=norm, layers=layers)
+    assert [layer.gcn.weight.shape[1] for layer in network.encoder.layers] == [16] * (layers - 1) + [8]
+    x = small_graph.x.to_dense()
+    q, z = [], []
+    for view, (sampler, p) in enumerate(zip(views, (0.2, 0.1), strict=True)):
+        a, masked = sampler.adjacency(4).to_dense(), x * feature_mask(40, p, seed=0, epoch=4, view=view)
+        q.append(network.predictor(encode(network.encoder, masked, a, norm)))
+        z.append(encode(network.target, masked, a, norm).detach())
+    expected = 2 - cosine(q[0], z[1]).mean() - cosine(q[1], z[0]).mean()
+    loss = method.loss(network, graph, views, 4)
+    torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
+    trained = [p for p in network.parameters() if p.requires_grad]
+    gradients = [torch.autograd.grad(value, trained) for value in (loss, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_each_view_is_normalised_by_its_own_statistics(small_graph, views):
+    _, _, network, _ = start(small_graph)
+    layer = network.encoder.layers[0]
+    x = torch.randn(60 * views, 16) * torch.arange(1, views + 1).repeat_interleave(60)[:, None]
+    with torch.no_grad():
+        layer.scale.fill_(1.0)
+    out = layer._normalised(x, 60)
+    for part, given in zip(out.split(60), x.split(60), strict=True):
+        torch.testing.assert_close(part.mean(0), torch.zeros(16), rtol=0, atol=1e-5)
+        torch.testing.assert_close(part.var(0, correction=0), torch.ones(16), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(part, (given - given.mean(0)) / given.std(0, correction=0), rtol=1e-3, atol=1e-3)
+    # Evaluation uses the last view's, nearly: 0.99 of the new ones each time.
+    mean, var = torch.zeros(16), torch.ones(16)
+    for given in x.split(60):
+        mean, var = 0.01 * mean + 0.99 * given.mean(0), 0.01 * var + 0.99 * given.var(0)
+    torch.testing.assert_close(layer.mean, mean)
+    torch.testing.assert_close(layer.var, var)
+    network.eval()
+    torch.testing.assert_close(layer._normalised(x, 60), (x - mean) / (var + 1e-5).sqrt())
+
+
+def test_layer_norm_standardises_all_weights_but_the_first(small_graph):
+    _, graph, network, _ = start(small_graph, norm="layer", layers=3)
+    assert [layer.standardise for layer in network.encoder.layers] == [False, True, True]
+    z = network.encoder(graph.x, graph.adjacency)
+    with torch.no_grad():  # a scale and a shift of each output unit are taken out again
+        for layer in network.encoder.layers[1:]:
+            layer.gcn.weight.mul_(3.0).add_(torch.randn(layer.gcn.weight.shape[1]))
+    torch.testing.assert_close(network.encoder(graph.x, graph.adjacency), z, rtol=1e-3, atol=1e-3)
+    assert {name.split(".")[-1] for name, _ in network.encoder.named_buffers()} == set()  # no running statistics
+
+
+def test_the_target_starts_from_weights_of_its_own_and_has_no_gradient(small_graph):
+    method, graph, network, views = start(small_graph)
+    pairs = list(zip(network.encoder.layers, network.target.layers, strict=True))
+    assert not any(torch.equal(online.gcn.weight, target.gcn.weight) for online, target in pairs)
+    method.loss(network, graph, views, 0).backward()
+    assert all(p.grad is None and not p.requires_grad for p in network.target.parameters())
+    (group,) = method.parameters(network)
+    assert {id(p) for p in group["params"]} == {
+        id(p) for part in (network.encoder, network.predictor) for p in part.parameters()
+    }
+
+
+@pytest.mark.parametrize(("momentum", "copies"), [(1.0, False), (0.0, True)])
+def test_the_target_stays_or_is_copied(small_graph, momentum, copies):
+    method, graph, network, views = start(small_graph, momentum=momentum)
+    method.loss(network, graph, views, 0)  # the two see the same views, but other running statistics come out
+    before = copy.deepcopy(network.target)
+    method.after_epoch(network, 0)
+    expected = network.encoder if copies else before
+    assert all(map(torch.equal, network.target.parameters(), expected.parameters()))
+    assert all(map(torch.equal, network.target.buffers(), before.buffers()))  # statistics are not averaged
+    assert not any(map(torch.equal, network.target.buffers(), network.encoder.buffers()))
+
+
+def test_a_step_of_the_target_is_the_moving_average(small_graph):
+    method, _, network, _ = start(small_graph, momentum=0.9, epochs=100)
+    before = [p.clone() for p in network.target.parameters()]
+    for epoch in (30, torch.tensor(30)):
+        with torch.no_grad():
+            for p, old in zip(network.target.parameters(), before, strict=True):
+                p.copy_(old)
+        method.after_epoch(network, epoch)
+        m = 1 - 0.1 * (1 + math.cos(math.pi * 0.3)) / 2
+        for p, old, online in zip(network.target.parameters(), before, network.encoder.parameters(), strict=True):
+            torch.testing.assert_close(p, m * old + (1 - m) * online)
+
+
+def test_schedules():
+    method = BGRL(epochs=10_000, lr=5e-4)
+    momentum = [method.target_momentum(torch.tensor(t)).item() for t in (0, 5000, 10_000)]
+    assert momentum == pytest.approx([0.99, 0.995, 1.0], abs=1e-6)
+    factor = [method.lr_factor(torch.tensor(t)).item() for t in (0, 1, 500, 999, 1000, 5500, 10_000)]
+    assert factor == pytest.approx([0, 0.001, 0.5, 0.999, 1, 0.5, 0], abs=1e-6)
+    rates = torch.stack([method.lr_factor(torch.tensor(t)) for t in range(0, 10_001, 100)])
+    assert (rates[:11].diff() > 0).all()
+    assert (rates[10:].diff() < 0).all()
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 2, 9])
+def test_schedules_of_very_few_epochs_are_finite(epochs):
+    method = BGRL(epochs=epochs)
+    for t in range(epochs + 1):
+        assert 0 <= method.lr_factor(torch.tensor(t)) <= 1
+        assert 0.99 - 1e-6 <= method.target_momentum(torch.tensor(t)) <= 1
+
+
+def test_training_is_a_loop_written_out(small_graph):
+    settings = {"epochs": 20, "lr": 0.01, "weight_decay": 0.1, "momentum": 0.8}
+    model = BGRL(**SMALL, **settings).fit(small_graph)
+    method, graph = BGRL(**SMALL, **settings), Graph.from_data(check(small_graph))
+    method.num_features_ = 40
+    network, views = method._initial_network(), method.prepare(graph)
+    trained = [*network.encoder.parameters(), *network.predictor.parameters()]
+    optimiser = torch.optim.AdamW(trained, weight_decay=0.1, fused=True)
+    for t in range(20):
+        # To the bit: biases before a batch norm have a gradient of rounding alone, which Adam makes steps of.
+        optimiser.param_groups[0]["lr"] = float(0.01 * method.lr_factor(torch.tensor(t)))
+        optimiser.zero_grad()
+        loss = method.loss(network, graph, views, t)
+        loss.backward()
+        optimiser.step()
+        assert loss.item() == model.history_[t]["loss"]
+        towards = 1 - method.target_momentum(torch.tensor(t))
+        with torch.no_grad():  # after the step of the optimiser
+            for target, online in zip(network.target.parameters(), network.encoder.parameters(), strict=True):
+                target.lerp_(online, towards)
+    assert all(map(torch.equal, model.network_.state_dict().values(), network.state_dict().values()))
+    assert model.history_[-1]["loss"] < model.history_[0]["loss"]
+
+
+def stacked(seed=0, n=7, dim=5):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(2 * n, dim, generator=generator, dtype=torch.float64) for _ in range(2)]
+
+
+def test_bootstrap_loss_written_out_and_its_bounds():
+    q, z = stacked()
+    (q1, q2), (z1, z2) = q.chunk(2), z.chunk(2)
+    torch.testing.assert_close(bootstrap_loss(q, z), 2 - cosine(q1, z2).mean() - cosine(q2, z1).mean())
+    other = torch.cat([z2, z1])  # what is to be predicted
+    assert bootstrap_loss(other, z).item() == pytest.approx(0, abs=1e-12)
+    assert bootstrap_loss(-other, z).item() == pytest.approx(4)
+    for seed in range(20):
+        assert 0 <= bootstrap_loss(*stacked(seed)) <= 4
+
+
+def test_bootstrap_loss_does_not_see_the_length_of_rows():
+    q, z = stacked()
+    factor = torch.linspace(0.1, 9, 14, dtype=torch.float64)[:, None]
+    for scaled in ((q * factor, z), (q, z * factor)):
+        torch.testing.assert_close(bootstrap_loss(*scaled), bootstrap_loss(q, z))
+
+
+def test_the_embedding_is_the_online_encoders_in_evaluation(small_graph):
+    model = BGRL(epochs=3, **SMALL).fit(small_graph)
+    graph, network = Graph.from_data(check(small_graph)), model.network_
+    x, a = small_graph.x.to_dense(), graph.adjacency.to_dense()
+    for layer in network.encoder.layers:
+        x = a @ x @ layer.gcn.weight + layer.gcn.bias
+        x = (x - layer.mean) / (layer.var + 1e-5).sqrt() * layer.scale + layer.shift
+        x = F.prelu(x, layer.activation.weight)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    torch.testing.assert_close(model.embed(small_graph), x.detach(), rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"momentum": 1.5}, "momentum=1.5: a probability"),
+        ({"norm": "group"}, "norm='group': choose one of batch, layer"),
+        ({"layers": 0}, "layers=0: must be at least 1"),
+        ({"predictor": 0}, "predictor=0: must be at least 1"),
+    ],
+)
+def test_wrong_settings_name_the_fix(settings, message):
+    with pytest.raises(InputError, match=message):
+        BGRL(**settings)

@@ -1,0 +1,143 @@
+import math
+
+import pytest
+import torch
+
+from epagcl import diffusion
+from epagcl.data.graph import Graph
+from epagcl.diffusion import heat, ppr
+from epagcl.errors import InputError
+from tests.conftest import random_edges
+
+
+def graph_of(pairs, num_nodes):
+    return Graph(x=torch.zeros(num_nodes, 1), pairs=pairs, num_nodes=num_nodes)
+
+
+def random_graph(seed, n=14, isolated=2):
+    return graph_of(random_edges(n - isolated, 0.1 + 0.15 * (seed % 4), seed), n)
+
+
+def adjacency_of(graph):
+    a = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+    a[graph.pairs[0], graph.pairs[1]] = a[graph.pairs[1], graph.pairs[0]] = 1
+    return a
+
+
+def dense_ppr(graph, alpha):
+    a = adjacency_of(graph) + torch.eye(graph.num_nodes, dtype=torch.float64)
+    scale = a.sum(1).rsqrt()
+    eye = torch.eye(graph.num_nodes, dtype=torch.float64)
+    return alpha * torch.linalg.inv(eye - (1 - alpha) * scale[:, None] * a * scale)
+
+
+def dense_heat(graph, t):
+    a = adjacency_of(graph)
+    degree = a.sum(0)
+    walk = a / degree.clamp(min=1) + torch.diag((degree == 0).double())
+    return torch.matrix_exp(t * (walk - torch.eye(graph.num_nodes, dtype=torch.float64)))
+
+
+KINDS = [
+    (ppr, dense_ppr, 0.2),
+    (ppr, dense_ppr, 0.05),
+    (ppr, dense_ppr, 0.9),
+    (heat, dense_heat, 5.0),
+    (heat, dense_heat, 0.3),
+]
+
+
+@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_diffusion_and_its_gradient_equal_the_dense_matrix(ours, dense, setting, seed):
+    graph = random_graph(seed)
+    y = torch.randn(14, 5, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+    s = dense(graph, setting)
+    z = ours(graph, setting)(y)
+    torch.testing.assert_close(z.double(), s @ y.double(), rtol=0, atol=1e-4)
+    grad = torch.randn(14, 5, generator=torch.Generator().manual_seed(seed + 50))
+    (gradient,) = torch.autograd.grad(z, y, grad)
+    torch.testing.assert_close(gradient.double(), s.T @ grad.double(), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS)
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-5])
+def test_the_error_is_below_the_tolerance(ours, dense, setting, tolerance):
+    graph = random_graph(1, n=30)
+    y = torch.eye(30)
+    error = ours(graph, setting, tolerance)(y).double() - dense(graph, setting)
+    norm = torch.linalg.matrix_norm(error, 2 if ours is ppr else 1)  # S is symmetric there, column-stochastic here
+    assert norm < tolerance + 2e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pagerank_is_symmetric_nonnegative_and_keeps_the_leading_eigenvector(seed):
+    graph, alpha = random_graph(seed), 0.2
+    s = ppr(graph, alpha)(torch.eye(14)).double()
+    torch.testing.assert_close(s, s.T, rtol=0, atol=1e-6)
+    assert s.min() > -1e-5
+    root = (adjacency_of(graph).sum(1) + 1).sqrt()
+    torch.testing.assert_close(s @ root, root, rtol=1e-4, atol=0)
+    values = torch.linalg.eigvalsh((s + s.T) / 2)
+    assert alpha / (2 - alpha) - 1e-5 < values.min()
+    assert values.max() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("t", [0.3, 5.0])
+def test_heat_is_neither_made_nor_lost(t):
+    graph = random_graph(2)
+    s = heat(graph, t)(torch.eye(14)).double()
+    torch.testing.assert_close(s.sum(0), torch.ones(14, dtype=torch.float64), rtol=0, atol=2e-5)
+    assert s.min() >= 0
+    degree = adjacency_of(graph).sum(0)
+    connected = degree.clone()
+    torch.testing.assert_close(s @ connected, connected, rtol=1e-4, atol=1e-4)  # what a walk leaves as it is
+
+
+def test_an_isolated_node_keeps_what_it_has():
+    graph = graph_of(torch.tensor([[0, 1], [1, 2]]), 5)
+    y = torch.randn(5, 3)
+    for spread in (ppr(graph), heat(graph)):
+        torch.testing.assert_close(spread(y)[3:], y[3:], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [ppr, heat])
+def test_nothing_goes_from_one_component_to_another(kind):
+    first, second = random_edges(6, 0.6, 0), random_edges(8, 0.5, 1) + 6
+    s = kind(graph_of(torch.cat([first, second], 1), 14))(torch.eye(14))
+    assert (s[:6, 6:] == 0).all()
+    assert (s[6:, :6] == 0).all()
+    alone = kind(graph_of(first, 6))(torch.eye(6))
+    torch.testing.assert_close(s[:6, :6], alone)
+
+
+@pytest.mark.parametrize(("make", "most"), [(lambda g: ppr(g, 0.2), 18), (lambda g: heat(g, 5.0), 17)])
+def test_few_products_suffice(monkeypatch, make, most):
+    calls, multiply = [], diffusion.multiply
+    monkeypatch.setattr(diffusion, "multiply", lambda *args: calls.append(1) or multiply(*args))
+    y = torch.randn(14, 2, requires_grad=True)
+    z = make(random_graph(0))(y)
+    assert 10 < len(calls) <= most  # Z ← 0.8 ÂZ + 0.2 Y would take log 1e-5 / log 0.8 = 52
+    forward = len(calls)
+    z.sum().backward()
+    assert len(calls) == 2 * forward
+
+
+def test_a_path_of_two_by_hand():
+    graph = graph_of(torch.tensor([[0], [1]]), 2)
+    # Â has eigenvalues 1 and 0, S has 1 and α; A D⁻¹ has 1 and −1, the heat kernel 1 and e^{−2t}.
+    for spread, low in ((ppr(graph, 0.3), 0.3), (heat(graph, 0.7), math.exp(-1.4))):
+        expected = torch.tensor([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2
+        torch.testing.assert_close(spread(torch.eye(2)), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5])
+def test_pagerank_without_teleport_or_walk_is_refused(alpha):
+    with pytest.raises(InputError, match=f"alpha={alpha}: must lie between 0 and 1"):
+        ppr(random_graph(0), alpha)
+
+
+@pytest.mark.parametrize("t", [0, -1.0])
+def test_heat_without_time_is_refused(t):
+    with pytest.raises(InputError, match=f"t={t}: must be positive"):
+        heat(random_graph(0), t)
