@@ -92,7 +92,7 @@ def compare(
         settings: in place of the recipe's, such as ``epochs`` and ``device``.
         progress: gives a method's training a context whose value is called with each epoch's history row.
     """
-    recipe_settings = recipe(name, row.method) if row.method else {}
+    recipe_settings = recipe(name, row.title.lower()) or recipe(name, row.method) if row.method else {}
     source = recipe_settings.pop("source", "defaults")
     cls = method(row.method) if row.method else None
     known = {f.name for f in cls.setting_fields()} if cls else set()

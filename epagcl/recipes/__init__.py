@@ -8,7 +8,8 @@ from typing import Any
 def recipe(graph: str, method: str) -> dict[str, Any]:
     """The settings of a method for a named graph, and their ``source``: "paper" (published) or "ours".
 
-    Empty where there is no recipe; the method's defaults hold then.
+    Empty where there is no recipe; the method's defaults hold then. A starred name (``gca*``) has a section only where
+    its settings differ from the method's in more than the masks.
     """
     file = resources.files(__name__) / f"{graph.lower()}.toml"
     if not file.is_file():
