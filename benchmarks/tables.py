@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 from benchmarks.figures import scaling_figure
-from epagcl.paper import reported
+from epagcl.comparison import rows
+from epagcl.paper import published
+from epagcl.terminal import COMPARISON_COLUMNS, comparison_cells
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "speed.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "methods.md")
 
 
 def update_pages() -> None:
@@ -25,6 +27,8 @@ def with_tables(text: str) -> str:
     gpu, cpu = (_result(f"benchmarks/{name}.json") for name in ("gpu", "cpu"))
     made = {
         "accuracy": accuracy_table(),
+        "comparison": comparison_table(),
+        "methods": methods_table(_result("benchmarks/methods.json")),
         "gpu": gpu_table(gpu),
         "loss": loss_table(gpu),
         "precision": precision_table(gpu),
@@ -39,24 +43,53 @@ def with_tables(text: str) -> str:
     return text
 
 
+def comparison_table() -> str:
+    """A table for each graph: every row by every protocol beside what was published, and how it was made."""
+    parts = []
+    for name, results in _comparison().items():
+        protocols = [p for p in ("strict", "paper", "public") if p in results[0]["protocols"]]
+        heads = [*protocols, "reported: the paper", "reported: random", "reported: public", *COMPARISON_COLUMNS[3:]]
+        lines = [f"| {name} | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+        lines += ["| " + " | ".join(comparison_cells(name, result, protocols)) + " |" for result in results]
+        dates = sorted({result["date"][:10] for result in results})
+        commits = sorted({result["commit"][:7] for result in results})
+        hardware = sorted({result["hardware"]["device"] for result in results})
+        seeds = results[0]["key"]["seeds"]
+        lines += [
+            "",
+            f"{seeds} seeds, {', '.join(hardware)}, {' and '.join(dates)}, commits {' and '.join(commits)}; "
+            f"`epagcl compare {name.lower()} --seeds {seeds} --protocols {','.join(protocols)}`.",
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
 def accuracy_table() -> str:
-    """Accuracy by graph, one line a protocol."""
-    paper = dict(zip(reported()["accuracy"]["columns"], reported()["accuracy"]["EPAGCL"], strict=True))
-    lines = [
-        "| graph | protocol | raw features | untrained encoder | EPAGCL | the paper's EPAGCL | epochs | measured |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for path in sorted((RESULTS / "accuracy").glob("*.json"), key=_size):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for protocol, rows in result["protocols"].items():
-            cells = [_percent(rows[row]["accuracy"]) for row in ("raw features", "untrained encoder", "EPAGCL")]
-            name = result["graph"]["name"]
-            cells.append("{:.1f} ± {:.1f}".format(*paper[name]) if protocol == "paper" and name in paper else "–")
-            runs = len(rows["EPAGCL"]["accuracy"]["runs"])
-            where = f"{runs} seeds, {result['hardware']['device']}, {result['date'][:10]}"
-            epochs = result["settings"]["epochs"]
-            lines.append(f"| {name} | {protocol} | {' | '.join(cells)} | {epochs} | {where} |")
+    """Every row on every graph by the strict protocol, and in brackets what the paper reports."""
+    graphs = _comparison()
+    table: dict[str, dict[str, str]] = {}
+    for name, results in graphs.items():
+        for result in results:
+            title = result["key"]["row"]
+            cell = _percent(result["protocols"]["strict"]["accuracy"])
+            if "paper" in (figures := published(name, title)):
+                cell += f" ({figures['paper'][0]:.1f})"
+            table.setdefault(title, {})[name] = cell
+    lines = ["| accuracy | " + " | ".join(graphs) + " |", "|---|" + "---|" * len(graphs)]
+    lines += [f"| {title} | " + " | ".join(cells.get(g, "–") for g in graphs) + " |" for title, cells in table.items()]
     return "\n".join(lines) + "\n"
+
+
+def _comparison() -> dict[str, list[dict]]:
+    """Graphs by size, each with its rows in the comparison's order."""
+    order = [row.key for row in rows()]
+    folders = sorted((folder for folder in (RESULTS / "methods").iterdir() if folder.is_dir()), key=_size)
+    result = {}
+    for folder in folders:
+        found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+        name = next(iter(found.values()))["graph"]["name"]
+        result[name] = [found[key] for key in order if key in found]
+    return result
 
 
 def gpu_table(result: dict) -> str:
@@ -177,8 +210,8 @@ def _result(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
-def _size(path: Path) -> int:
-    return json.loads(path.read_text(encoding="utf-8"))["graph"]["nodes"]
+def _size(folder: Path) -> int:
+    return json.loads(next(folder.glob("*.json")).read_text(encoding="utf-8"))["graph"]["nodes"]
 
 
 def _percent(score: dict) -> str:

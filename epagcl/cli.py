@@ -236,7 +236,7 @@ def compare(
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
     chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
-    settings = _shared_options(context, [row.method for row in chosen if row.method])
+    settings = _shared_options(context, [row.method for row in chosen[2:]])
     loaded = [_graph(graph, data) for graph in graphs]
     for name, graph_data, _ in loaded:
         if graph_data.y is None:

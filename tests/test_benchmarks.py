@@ -3,10 +3,8 @@ import json
 import pytest
 import torch
 
-from benchmarks.accuracy import accuracy
 from benchmarks.cpu import PeakMemory, epoch_times, physics_times, training_memory
 from benchmarks.plain import LOSSES, in_batches
-from epagcl import evaluation
 from epagcl.data import block_model
 from epagcl.losses import info_nce, info_nce_batched
 
@@ -58,13 +56,3 @@ def test_peak_memory_sees_an_allocation():
         torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))  # long enough to be sampled
         del block
     assert 0.2 < memory.added_gib < 0.5
-
-
-def test_accuracy_has_all_rows_and_says_how_it_was_made(monkeypatch):
-    monkeypatch.setattr(evaluation, "PAPER", evaluation.Rule((0.0,), 20, 1, False, True))
-    result = accuracy("demo", seeds=2, epochs=1, device="cpu")
-    assert result["command"] == "python -m benchmarks accuracy demo --seeds 2 --epochs 1"
-    for rows in result["protocols"].values():
-        assert list(rows) == ["raw features", "untrained encoder", "EPAGCL"]
-        assert all(len(scores["accuracy"]["runs"]) == 2 for scores in rows.values())
-    json.dumps(result)

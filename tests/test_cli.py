@@ -12,6 +12,7 @@ import torch
 import epagcl
 from epagcl import cli, terminal
 from epagcl.data import block_model, write_npz
+from epagcl.evaluation import Rule
 
 FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu"]
 
@@ -214,8 +215,10 @@ def test_datasets(run, tmp_path):
 def test_methods(run):
     code, out, _ = run("methods")
     assert code == 0
-    assert "epagcl" in out
-    assert "AAAI 2025" in out
+    for words in ("epagcl", "AAAI 2025", "cca-ssg", "labels; time E d", "Deep Graph Infomax", "needs"):
+        assert words in out
+    code, out, _ = run("methods", "--json")
+    assert {row["name"] for row in json.loads(out)} >= {"bgrl", "dgi", "gat", "gca", "gcn", "gmi", "greet", "mvgrl"}
     code, out, _ = run("methods", "epagcl", "--json")
     settings = {row["setting"]: row for row in json.loads(out)}
     assert settings["p_add"]["default"] == 0.05
@@ -353,7 +356,7 @@ def test_a_broken_loss_is_one_line(run, monkeypatch):
 
 
 def test_help_has_an_example_for_every_command(run):
-    for command in ("train", "embed", "epr", "datasets", "methods"):
+    for command in ("train", "embed", "compare", "epr", "datasets", "methods"):
         code, out, _ = run(command, "--help")
         assert code == 0
         assert "Example: epagcl" in out.replace("\n", " ")
@@ -363,3 +366,65 @@ def test_as_a_module():
     result = subprocess.run([sys.executable, "-m", "epagcl", "--help"], capture_output=True, text=True)
     assert result.returncode == 0
     assert "Usage:" in result.stdout
+
+
+def test_compare_prints_every_row_and_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("epagcl.evaluation.PAPER", Rule((0.0,), 20, 1, False, True))
+    command = ["compare", "demo", "--methods", "gcn,dgi,gca*", "--seeds", 2, "--epochs", 2, "--device", "cpu"]
+    command += ["--out", tmp_path]
+    code, out, err = run(*command)
+    assert code == 0, err
+    for words in ("raw features", "untrained encoder", "GCN", "DGI", "GCA*", "strict", "paper", "the paper", "2 seeds"):
+        assert words in out
+    assert len(list((tmp_path / "demo").glob("*.json"))) == 5
+    monkeypatch.setattr("epagcl.comparison._score", lambda *_: pytest.fail("trained again"))
+    code, out, _ = run(*command, "--json")
+    assert [row["key"]["row"] for row in json.loads(out)["demo"]] == [
+        "raw features",
+        "untrained encoder",
+        "GCN",
+        "DGI",
+        "GCA*",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--methods", "gcl"], "no method 'gcl'"),
+        (["demo", "--protocols", "loose"], "--protocols loose: choose of strict, paper, public"),
+        (["demo", "--methods", "dgi", "--temperature", "0.3"], "no option --temperature"),
+        (["demo", "--seeds", "0"], "--seeds must be at least 1"),
+        (["coar"], "did you mean Cora?"),
+    ],
+)
+def test_compare_says_what_is_wrong(run, arguments, message):
+    code, _, err = run("compare", *arguments)
+    assert code == 2
+    assert message in err
+
+
+def test_a_supervised_method_without_labels_is_one_line(run, tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n0,1\n1,2\n2,3\n")
+    np.save(tmp_path / "f.npy", np.eye(4, dtype=np.float32))
+    files = ["--edges", tmp_path / "e.csv", "--features", tmp_path / "f.npy"]
+    code, _, err = run("embed", *files, "--method", "gcn", "--device", "cpu", "--out", tmp_path / "z.npy")
+    assert code == 2
+    assert "gcn learns from labels, and the graph has none" in err
+
+
+@pytest.mark.parametrize(
+    "name", ["bgrl", "cca-ssg", "dgi", "epagcl", "gat", "gca", "gcn", "gmi", "grace", "greet", "mvgrl"]
+)
+def test_every_method_trains_from_the_command_line(run, tmp_path, name):
+    graph = tmp_path / "g.npz"
+    data = block_model(80, num_classes=3, num_features=30, topic_words=10, seed=3)
+    write_npz(data, graph)
+    folder = tmp_path / "run"
+    code, out, err = run("train", graph, "--method", name, "--epochs", 2, "--device", "cpu", "--out", folder, "--json")
+    assert code == 0, err
+    metrics = json.loads(out)
+    assert metrics["method"]["name"] == name
+    assert metrics["training"]["epochs"] == 2
+    assert 0 <= metrics["evaluation"]["accuracy"]["mean"] <= 1
+    assert epagcl.load_model(folder, device="cpu").embed(data).shape[0] == 80

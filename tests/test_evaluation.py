@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score
 from epagcl import evaluation
 from epagcl.data import Split, random_split
 from epagcl.errors import InputError
-from epagcl.evaluation import Evaluation, Rule, clustering, knn_accuracy, linear_evaluation
+from epagcl.evaluation import Evaluation, Rule, clustering, knn_accuracy, linear_evaluation, prediction_evaluation
 
 
 def blobs(n=600, d=8, classes=4, spread=1.0, seed=0):
@@ -204,3 +204,33 @@ def test_twenty_splits_of_coras_size_take_seconds():
     start = time.perf_counter()
     linear_evaluation(z, y, runs=20)
     assert time.perf_counter() - start < 30  # about 2 s on two cores
+
+
+def test_an_embedding_for_each_run_is_scored_on_the_split_of_that_run():
+    embeddings = [blobs(seed=seed)[0] for seed in range(3)]
+    y = blobs()[1]
+    together = linear_evaluation(embeddings, y, seed=4)
+    apart = [linear_evaluation(z, y, runs=1, seed=4 + k) for k, z in enumerate(embeddings)]
+    assert together.runs == pytest.approx([one.runs[0] for one in apart])
+    assert together.macro_f1 == pytest.approx([one.macro_f1[0] for one in apart])
+    assert together.split_seeds == [4, 5, 6]
+    assert [chosen["step"] for chosen in together.chosen] == [one.chosen[0]["step"] for one in apart]
+
+
+def test_embeddings_and_splits_must_match():
+    z, y = blobs()
+    splits = [random_split(y, seed=s) for s in range(2)]
+    with pytest.raises(InputError, match="3 embeddings for 2 splits"):
+        linear_evaluation([z] * 3, y, splits=splits)
+    with pytest.raises(InputError, match="embeddings of different widths"):
+        linear_evaluation([z, z[:, :4]], y)
+
+
+def test_predictions_are_scored_on_test_nodes_alone():
+    y = torch.tensor([3, 3, 7, 7, 9, 9, 3, 7, -1])
+    split = Split(torch.tensor([0, 2]), torch.tensor([1, 3]), torch.tensor([4, 5, 6, 7, 8]))
+    prediction = torch.tensor([9, 9, 9, 9, 9, 3, 3, 7, 7])  # wrong wherever it does not count
+    result = prediction_evaluation(prediction, y, split, "strict", 5)
+    assert result.runs == [0.75]
+    assert result.macro_f1[0] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)  # of 9, 3 and 7
+    assert result.split_seeds == [5]

@@ -1,0 +1,51 @@
+"""Accuracy of every method on the graph ``demo``, small and short, held against ``golden.json``.
+
+``python -m tests.methods.test_golden`` measures it anew.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import epagcl
+from epagcl.data import random_split
+
+GOLDEN = Path(__file__).parent / "golden.json"
+TOLERANCE = 0.015  # other CPUs add up in another order
+UNTRAINED = 0.558  # of a GCN of these widths with its initial weights
+SMALL = {"hidden": 64, "dim": 64, "projection": 64, "predictor": 64, "gate_hidden": 32}
+OWN = {  # what few epochs need
+    "bgrl": {"epochs": 60, "lr": 0.01},
+    "gmi": {"epochs": 25, "lr": 0.005},
+    "greet": {"epochs": 15, "lr": 0.01, "gate_lr": 0.01, "k": 0, "alpha": 0.1, "p_drop_1": 0.2},
+}
+
+
+def accuracy(name: str) -> float:
+    cls = epagcl.method(name)
+    known = {field.name for field in cls.setting_fields()}
+    widths = {} if cls.supervised else {key: value for key, value in SMALL.items() if key in known}
+    data = epagcl.load("demo")
+    model = cls(**widths, **{"epochs": 40, **OWN.get(name, {})}, device="cpu").fit(data)
+    if cls.supervised:
+        test = random_split(data.y, seed=0).test
+        return float((model.predict(data)[test] == data.y[test]).double().mean())
+    return epagcl.linear_evaluation(model.embed(data), data.y, runs=2).mean
+
+
+@pytest.mark.parametrize("name", json.loads(GOLDEN.read_text()) if GOLDEN.exists() else [])
+def test_accuracy_on_demo(name):
+    golden = json.loads(GOLDEN.read_text())[name]
+    assert accuracy(name) == pytest.approx(golden, abs=TOLERANCE)
+    assert golden > UNTRAINED + 0.1
+
+
+def test_every_method_has_a_golden_accuracy():
+    assert sorted(json.loads(GOLDEN.read_text())) == sorted(
+        name for name in epagcl.methods() if epagcl.method(name).__module__.startswith("epagcl.")
+    )
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps({name: round(accuracy(name), 4) for name in epagcl.methods()}, indent=2) + "\n")
