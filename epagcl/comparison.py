@@ -96,8 +96,10 @@ def compare(
     source = recipe_settings.pop("source", "defaults")
     cls = method(row.method) if row.method else None
     known = {f.name for f in cls.setting_fields()} if cls else set()
-    merged = {**recipe_settings, **(settings or {}), **row.settings}
-    merged = {key: value for key, value in merged.items() if key in known}
+    given = {key: value for key, value in (settings or {}).items() if key in known}
+    if any(value != recipe_settings.get(key) for key, value in given.items() if key not in ("device", "capture")):
+        source = "ours"
+    merged = {**recipe_settings, **given, **row.settings}
     models = [cls(**merged, seed=seed) for seed in range(seeds)] if cls else []
     device = (settings or {}).get("device", "auto")
     protocols = protocols_of(data, protocols)
