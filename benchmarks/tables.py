@@ -28,6 +28,7 @@ def with_tables(text: str) -> str:
     made = {
         "accuracy": accuracy_table(),
         "comparison": comparison_table(),
+        "evidence": evidence_table(),
         "methods": methods_table(_result("benchmarks/methods.json")),
         "gpu": gpu_table(gpu),
         "loss": loss_table(gpu),
@@ -54,14 +55,28 @@ def comparison_table() -> str:
         dates = sorted({result["date"][:10] for result in results})
         commits = sorted({result["commit"][:7] for result in results})
         hardware = sorted({result["hardware"]["device"] for result in results})
-        seeds = results[0]["key"]["seeds"]
         lines += [
             "",
-            f"{seeds} seeds, {', '.join(hardware)}, {' and '.join(dates)}, commits {' and '.join(commits)}; "
-            f"`epagcl compare {name.lower()} --seeds {seeds} --protocols {','.join(protocols)}`.",
+            f"{' and '.join(hardware)}, {' and '.join(dates)}, commits {', '.join(commits)}; "
+            f"`epagcl compare {name.lower()} --seeds 5 --protocols {','.join(protocols)}`.",
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
+
+
+def evidence_table() -> str:
+    """What other choices would have given: ``results/evidence/<row>--<graph>--<choice>.json`` beside the comparison."""
+    lines = ["| row | graph | choice | strict | with the recipe |", "|---|---|---|---|---|"]
+    for path in sorted((RESULTS / "evidence").glob("*.json")):
+        row, graph, choice = path.stem.split("--")
+        other, ours = (
+            json.loads(p.read_text(encoding="utf-8")) for p in (path, RESULTS / "methods" / graph / f"{row}.json")
+        )
+        cells = [_percent(result["protocols"]["strict"]["accuracy"]) for result in (other, ours)]
+        lines.append(
+            f"| {ours['key']['row']} | {ours['graph']['name']} | {choice.replace('-', ' ')} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def accuracy_table() -> str:
@@ -139,7 +154,12 @@ def methods_table(result: dict) -> str:
             words = f"{_time(row['ms'])} ({row['times_epagcl']:.1f}×), {row['gib']:.1f} GiB"
         cells.setdefault(row["method"], {})[row["graph"]] = words
     lines += [f"| {name} | " + " | ".join(found.get(g, "–") for g in graphs) + " |" for name, found in cells.items()]
-    lines += ["", f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}."]
+    commits = sorted({row.get("commit", result["commit"])[:7] for row in result["rows"]})
+    lines += [
+        "",
+        f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}, "
+        f"commits {' and '.join(commits)}.",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -32,7 +32,7 @@ class Epochs:
 
     def __init__(self, method: "Method", network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
         self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
-        self.prepared = method.prepare(graph)
+        self.prepared = method.prepare(graph) if method.epochs else None  # of no use without epochs
         self.best = Best(network, method.patience) if method.patience else None
         self.captured: torch.cuda.CUDAGraph | None = None
         self.reason = _why_not(method, graph)  # why epochs are not captured; empty if they are to be

@@ -128,6 +128,7 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     for kind in ("paper", "random", "public"):
         cells.append(" ± ".join(f"{value:.1f}" for value in figures[kind]) if kind in figures else "–")
     training = result["training"]
+    cells.append(str(result["key"]["seeds"]))
     if training is None or not any(training["epochs"]):
         return [*cells, "", "", ""]
     epochs = sum(training["epochs"]) / len(training["epochs"])
@@ -135,7 +136,7 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", {"paper": "published"}.get(result["source"], result["source"])]
 
 
-COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "epochs", "s a model", "settings")
+COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
 
 
 def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[str]) -> None:
@@ -144,9 +145,9 @@ def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[st
     shown = table("accuracy", *columns, COMPARISON_COLUMNS[-1])
     for result in results:
         shown.add_row(*comparison_cells(name, result, protocols))
-    seeds, hardware = results[0]["key"]["seeds"], results[-1]["hardware"]["device"]
+    hardware = ", ".join(sorted({result["hardware"]["device"] for result in results}))
     show(
-        f"{name}: test accuracy in %, {seeds} seeds, split k for seed k (strict, paper: random 10/10/80); measured on "
+        f"{name}: test accuracy in %, split k for seed k (strict, paper: random 10/10/80); measured on "
         f"{hardware}; then the paper's table and figures published elsewhere, by split",
         shown,
     )

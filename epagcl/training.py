@@ -57,10 +57,10 @@ def train(
         The history, one row per epoch.
     """
     optimiser = adam(method, network, graph.device)
-    epochs = Epochs(method, network, graph, optimiser) if method.epochs else None
+    epochs = Epochs(method, network, graph, optimiser)
     history: list[Row] = []
     if resume and checkpoint is not None and Path(checkpoint).exists():
-        history = _load_checkpoint(Path(checkpoint), method, graph, network, optimiser, epochs)
+        history = _load_checkpoint(Path(checkpoint), epochs)
     patience = _Patience(method.patience, history)
     every = _checkpoint_seconds()
     collapsed = False
@@ -106,7 +106,7 @@ def train(
             if graph.device.type == "cuda":
                 block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
             if checkpoint is not None and (interrupted() or time.perf_counter() - last_save > every):
-                _save_checkpoint(Path(checkpoint), method, graph, network, optimiser, epochs, history)
+                _save_checkpoint(Path(checkpoint), epochs, history)
                 last_save = time.perf_counter()
             if callback is not None:
                 for row in rows:
@@ -210,60 +210,47 @@ def write_history(history: list[Row], path: str | Path) -> None:
 # A checkpoint is one safetensors file: weights, the optimiser's moments, and in its metadata the settings and history.
 
 
-def _save_checkpoint(
-    path: Path,
-    method: "Method",
-    graph: Graph,
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    epochs: Epochs,
-    history: list[Row],
-) -> None:
-    tensors = {f"network.{key}": value for key, value in network.state_dict().items()}
-    for index, state in optimiser.state_dict()["state"].items():
+def _save_checkpoint(path: Path, epochs: Epochs, history: list[Row]) -> None:
+    tensors = {f"network.{key}": value for key, value in epochs.network.state_dict().items()}
+    for index, state in epochs.optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
     if epochs.best is not None:
         tensors |= {f"best.{key}": value for key, value in epochs.best.tensors().items()}
     tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     with atomic_path(path) as temporary:
-        identity, rows = json.dumps(_identity(method, graph)), json.dumps(history)
+        identity, rows = json.dumps(_identity(epochs)), json.dumps(history)
         save_file(tensors, temporary, {"settings": identity, "history": rows})
 
 
-def _load_checkpoint(
-    path: Path,
-    method: "Method",
-    graph: Graph,
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    epochs: Epochs,
-) -> list[Row]:
+def _load_checkpoint(path: Path, epochs: Epochs) -> list[Row]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
             tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise InputError(f"{path}: not a whole checkpoint ({error}); remove it, or start anew") from None
-    saved, now = json.loads(metadata["settings"]), _identity(method, graph)
+    saved, now = json.loads(metadata["settings"]), _identity(epochs)
     if changed := [key for key in now if saved.get(key) != now[key]]:
         key = changed[0]
         raise InputError(
             f"{path}: was made with {key}={saved.get(key)}, now {key}={now[key]}; "
             "resume with the same settings, or start anew"
         )
-    network.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
+    weights = {k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")}
+    epochs.network.load_state_dict(weights)
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
             _, index, name = key.split(".")
             state.setdefault(int(index), {})[name] = value
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    groups = epochs.optimiser.state_dict()["param_groups"]
+    epochs.optimiser.load_state_dict({"state": state, "param_groups": groups})
     if epochs.best is not None:
         for key, value in epochs.best.tensors().items():
             value.copy_(tensors[f"best.{key}"])
     return json.loads(metadata["history"])
 
 
-def _identity(method: "Method", graph: Graph) -> dict[str, object]:
+def _identity(epochs: Epochs) -> dict[str, object]:
     """What a checkpoint belongs to."""
-    return {**method.identity(), "graph": graph.fingerprint}
+    return {**epochs.method.identity(), "graph": epochs.graph.fingerprint}

@@ -374,7 +374,18 @@ def test_compare_prints_every_row_and_goes_on_where_it_stopped(run, tmp_path, mo
     command += ["--out", tmp_path]
     code, out, err = run(*command)
     assert code == 0, err
-    for words in ("raw features", "untrained encoder", "GCN", "DGI", "GCA*", "strict", "paper", "the paper", "2 seeds"):
+    for words in (
+        "raw features",
+        "untrained encoder",
+        "GCN",
+        "DGI",
+        "GCA*",
+        "strict",
+        "paper",
+        "the paper",
+        "seeds",
+        "ours",
+    ):
         assert words in out
     assert len(list((tmp_path / "demo").glob("*.json"))) == 5
     monkeypatch.setattr("epagcl.comparison._score", lambda *_: pytest.fail("trained again"))

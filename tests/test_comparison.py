@@ -54,7 +54,7 @@ def test_seed_k_is_scored_on_split_k(tmp_path, data):
     assert result["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected, abs=1e-6)
     assert result["protocols"]["strict"]["split_seeds"] == [0, 1, 2]
     assert result["training"]["epochs"] == [2, 2, 2]
-    assert result["source"] == "defaults"
+    assert result["source"] == "ours"  # settings were given
 
 
 def test_starred_rows_hide_no_feature(tmp_path, data):

@@ -1,12 +1,11 @@
 """GMI's edge term: inner products of embeddings as logits of the edges, over all ordered pairs of nodes."""
 
-from collections.abc import Iterator
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.losses.tiled import upper_tiles
 from epagcl.sparse import Pattern, row_products
 
 # As in the tiled InfoNCE: a tile and its operands stay in a CPU core's cache; a GPU wants tiles that fill it.
@@ -46,19 +45,6 @@ def _sampled_pairs(h: Tensor, others: Tensor) -> Tensor:
     return F.softplus(torch.linalg.vecdot(h, h)).sum() + weight * F.softplus(row_products(h, h, others)).sum()
 
 
-def _tiles(h: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
-    """s = h hᵀ tile by tile over the upper triangle: rows, columns, s, whose place the next tile takes."""
-    n, tile = h.shape[0], TILE.get(h.device.type, 2048)
-    buffer = h.new_empty(min(tile, n) ** 2)
-    for i in range(0, n, tile):
-        rows = slice(i, min(i + tile, n))
-        for j in range(i, n, tile):
-            columns = slice(j, min(j + tile, n))
-            shape = rows.stop - i, columns.stop - j
-            s = buffer[: shape[0] * shape[1]].view(shape)
-            yield rows, columns, torch.mm(h[rows], h[columns].T, out=s)
-
-
 class _AllPairs(torch.autograd.Function):
     """Σ_ij sp(s_ij); gradient dh_i = 2 Σ_j σ(s_ij) h_j, for s is symmetric.
 
@@ -71,7 +57,8 @@ class _AllPairs(torch.autograd.Function):
         h = h.contiguous()
         dh = torch.zeros_like(h) if ctx.needs_input_grad[0] else None
         sums = []
-        for rows, columns, s in _tiles(h):
+        for rows, columns, s in upper_tiles(h, TILE.get(h.device.type, 2048), fresh=False):
+            torch.mm(h[rows], h[columns].T, out=s)
             mirrored = columns.start > rows.start  # the tile below the diagonal is this one, transposed
             sums.append(F.softplus(s).sum() * (2 if mirrored else 1))
             if dh is not None:

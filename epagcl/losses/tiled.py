@@ -35,25 +35,33 @@ def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None 
     return torch.stack([_Tiled.apply(group, temperature, tile) for group in z.chunk(groups)]).mean()
 
 
-def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
-    """E_ij = e^{z_i·z_j/τ} (0 where i = j) tile by tile over the upper triangle: rows, columns, E.
+def upper_tiles(z: Tensor, tile: int, *, fresh: bool) -> Iterator[Tile]:
+    """The upper triangle of z zᵀ in square tiles: rows, columns, and room for the tile.
 
-    The caller may write to E; unless ``fresh``, the next tile takes its place.
+    Unless ``fresh``, every tile has the same room.
     """
     m = z.shape[0]
-    scaled = z * (LOG2_E / temperature)  # 2^(s·log₂e): exp2 is three times as fast as exp on a CPU
     buffer = z.new_empty(min(tile, m) ** 2)
     for i in range(0, m, tile):
         rows = slice(i, min(i + tile, m))
         for j in range(i, m, tile):
             columns = slice(j, min(j + tile, m))
             shape = rows.stop - i, columns.stop - j
-            e = z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
-            torch.mm(scaled[rows], z[columns].T, out=e)
-            e.exp2_()
-            if i == j:
-                e.fill_diagonal_(0)
-            yield rows, columns, e
+            yield rows, columns, z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
+
+
+def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
+    """E_ij = e^{z_i·z_j/τ} (0 where i = j) tile by tile over the upper triangle: rows, columns, E.
+
+    The caller may write to E; unless ``fresh``, the next tile takes its place.
+    """
+    scaled = z * (LOG2_E / temperature)  # 2^(s·log₂e): exp2 is three times as fast as exp on a CPU
+    for rows, columns, e in upper_tiles(z, tile, fresh=fresh):
+        torch.mm(scaled[rows], z[columns].T, out=e)
+        e.exp2_()
+        if rows == columns:
+            e.fill_diagonal_(0)
+        yield rows, columns, e
 
 
 class _Tiled(torch.autograd.Function):
