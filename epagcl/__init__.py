@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from epagcl.evaluation import linear_evaluation
     from epagcl.losses import info_nce
     from epagcl.methods import load_model, method
+    from epagcl.methods.bgrl import BGRL
+    from epagcl.methods.cca_ssg import CCASSG
+    from epagcl.methods.dgi import DGI
     from epagcl.methods.epagcl import EPAGCL
+    from epagcl.methods.gat import SupervisedGAT
+    from epagcl.methods.gca import GCA
+    from epagcl.methods.gcn import SupervisedGCN
+    from epagcl.methods.gmi import GMI
+    from epagcl.methods.grace import GRACE
+    from epagcl.methods.greet import GREET
+    from epagcl.methods.mvgrl import MVGRL
     from epagcl.views import edge_probabilities
 
 __version__ = "0.1.0"
@@ -18,6 +28,16 @@ __version__ = "0.1.0"
 # Public names and their rooms. They are imported when first used: `epagcl --help` need not wait for torch.
 _ROOMS = {
     "EPAGCL": "methods.epagcl",
+    "BGRL": "methods.bgrl",
+    "CCASSG": "methods.cca_ssg",
+    "DGI": "methods.dgi",
+    "GCA": "methods.gca",
+    "GMI": "methods.gmi",
+    "GRACE": "methods.grace",
+    "GREET": "methods.greet",
+    "MVGRL": "methods.mvgrl",
+    "SupervisedGAT": "methods.gat",
+    "SupervisedGCN": "methods.gcn",
     "edge_probabilities": "views",
     "epr_change": "epr",
     "epr_change_predicted": "epr",
@@ -36,7 +56,17 @@ _ROOMS = {
 }
 
 __all__ = [
+    "BGRL",
+    "CCASSG",
+    "DGI",
     "EPAGCL",
+    "GCA",
+    "GMI",
+    "GRACE",
+    "GREET",
+    "MVGRL",
+    "SupervisedGAT",
+    "SupervisedGCN",
     "data",
     "edge_probabilities",
     "epr_change",

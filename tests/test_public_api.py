@@ -22,6 +22,13 @@ def test_methods_is_a_function_and_a_package():
     assert epagcl.methods() == epagcl.methods.names()
 
 
+def test_every_method_is_a_public_class():
+    for name in epagcl.methods():
+        cls = epagcl.method(name)
+        if cls.__module__.startswith("epagcl."):
+            assert getattr(epagcl, cls.__name__) is cls
+
+
 def test_importing_the_package_or_asking_for_help_does_not_import_torch():
     code = "import sys, epagcl, epagcl.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
