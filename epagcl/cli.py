@@ -225,7 +225,7 @@ def compare(
     from functools import partial
 
     from epagcl.comparison import compare as compare_row
-    from epagcl.comparison import rows
+    from epagcl.comparison import protocols_of, rows
     from epagcl.evaluation import PROTOCOLS
     from epagcl.runs import Plan, unfit_labels
 
@@ -238,17 +238,23 @@ def compare(
     chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
     settings = _shared_options(context, [row.method for row in chosen[2:]])
     loaded = [_graph(graph, data) for graph in graphs]
-    for name, graph_data, _ in loaded:
+    if len({name.lower() for name, _, _ in loaded}) < len(loaded):
+        raise InputError("two graphs of one name; their results would mix: rename one, or compare them apart")
+    for name, graph_data, source in loaded:
         if graph_data.y is None:
             raise InputError(f"{name}: no labels to compare by")
+        if not protocols_of(graph_data, wanted):
+            raise InputError(f"{name}: no published split; give --protocols strict or paper")
         if reason := unfit_labels(graph_data, Plan("strict")):
             raise InputError(f"{name}: {reason}")
+        for row in chosen:
+            row.models(None if source else name, 1, settings)  # a wrong setting is said before anything is trained
     results: dict[str, list[dict[str, Any]]] = {}
     with _interruptible("what is finished is kept; the same command goes on"):
-        for name, graph_data, _ in loaded:
+        for name, graph_data, source in loaded:
             for row in chosen:
                 log.info("%s: %s", name, row.title)
-                options = {"seeds": seeds, "protocols": wanted, "settings": settings}
+                options = {"seeds": seeds, "protocols": wanted, "settings": settings, "named": not source}
                 bar = partial(progress_line, console)
                 result = compare_row(graph_data, name, row, out, progress=bar, **options)
                 results.setdefault(name, []).append(result)

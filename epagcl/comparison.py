@@ -12,12 +12,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl import __version__
+from epagcl.data.check import check
+from epagcl.data.graph import Graph
 from epagcl.data.splits import Split
 from epagcl.errors import InputError
 from epagcl.evaluation import linear_evaluation, prediction_evaluation
 from epagcl.hardware import resolve_device
 from epagcl.methods import method, names
 from epagcl.methods.base import Method
+from epagcl.randomness import hash64
 from epagcl.recipes import recipe
 from epagcl.runs import describe, merge, peak_memory_gib, provenance, published_splits, split_of, write_json
 from epagcl.training import Callback
@@ -28,6 +31,9 @@ STARRED = ("gca", "epagcl")
 #: As the paper's Table 2 has them, supervised ones first; users' own methods follow.
 ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "greet", "cca-ssg", "epagcl*", "epagcl"]
 RAW, UNTRAINED = "raw features", "untrained encoder"
+
+#: Settings that do not tell results apart: the seeds are counted, and where a model is trained changes nothing.
+UNSTORED = ("device", "capture", "seed")
 
 Progress = Callable[[Method], AbstractContextManager[Callback]]
 
@@ -44,6 +50,19 @@ class Row:
     def key(self) -> str:
         """For file names."""
         return self.title.lower().replace("*", "-star").replace(" ", "-")
+
+    def models(self, graph: str | None, seeds: int, settings: dict[str, Any]) -> tuple[list[Method], str | None]:
+        """A model for each seed, by the recipe of a named graph or by defaults, and where the settings are from."""
+        if self.method is None:
+            return [], None
+        cls = method(self.method)
+        chosen = {} if graph is None else recipe(graph, self.title.lower()) or recipe(graph, self.method)
+        source = chosen.pop("source", "defaults")
+        known = {field.name for field in cls.setting_fields()}
+        given = {key: value for key, value in settings.items() if key in known}
+        if any(value != chosen.get(key) for key, value in given.items() if key not in ("device", "capture")):
+            source = "ours"
+        return [cls(**{**chosen, **given, **self.settings}, seed=seed) for seed in range(seeds)], source
 
 
 def rows(wanted: Sequence[str] = ()) -> list[Row]:
@@ -76,9 +95,10 @@ def compare(
     seeds: int = 5,
     protocols: Sequence[str] = ("strict", "paper"),
     settings: dict[str, Any] | None = None,
+    named: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train and score one row on one graph; a result in the folder that was made with the same settings is read.
+    """Train and score one row on one graph; a result in the folder that was made the same way is read.
 
     Seed k's model is scored on split k, at its last epoch; a supervised method is trained on that split.
 
@@ -90,31 +110,25 @@ def compare(
         seeds: models, from seed 0.
         protocols: strict, paper, public.
         settings: in place of the recipe's, such as ``epochs`` and ``device``.
+        named: whether it is the named graph; a user's own file that is called alike has no recipe.
         progress: gives a method's training a context whose value is called with each epoch's history row.
     """
-    recipe_settings = recipe(name, row.title.lower()) or recipe(name, row.method) if row.method else {}
-    source = recipe_settings.pop("source", "defaults")
-    cls = method(row.method) if row.method else None
-    known = {f.name for f in cls.setting_fields()} if cls else set()
-    given = {key: value for key, value in (settings or {}).items() if key in known}
-    if any(value != recipe_settings.get(key) for key, value in given.items() if key not in ("device", "capture")):
-        source = "ours"
-    merged = {**recipe_settings, **given, **row.settings}
-    models = [cls(**merged, seed=seed) for seed in range(seeds)] if cls else []
-    device = (settings or {}).get("device", "auto")
+    models, source = row.models(name if named else None, seeds, settings or {})
     protocols = protocols_of(data, protocols)
-    stored = {"device", "capture", "seed"}
     key = {
         "version": __version__,
         "row": row.title,
-        "settings": {k: v for k, v in (models[0].settings() if models else {}).items() if k not in stored},
+        "graph": _fingerprint(data),
+        "settings": {k: v for k, v in (models[0].settings() if models else {}).items() if k not in UNSTORED},
         "seeds": seeds,
     }
     path = folder / name.lower() / f"{row.key}.json"
-    if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["key"] == key and set(protocols) <= set(found["protocols"]):
+    found = _read(path)
+    if found.get("key") == key:
+        if set(protocols) <= set(found["protocols"]):
             return found
+        protocols = [*found["protocols"], *(p for p in protocols if p not in found["protocols"])]
+    device = (settings or {}).get("device", "auto")
     where = resolve_device(device)
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
@@ -123,13 +137,27 @@ def compare(
         **provenance(device),
         "key": key,
         "graph": describe(data, name),
-        "source": source if row.method else None,
+        "source": source,
         "training": training,
         "protocols": scores,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(result, path)
     return result
+
+
+def _fingerprint(data: Data) -> str:
+    """Of the graph and its labels."""
+    labels = int(hash64(data.y.cpu().long().flatten() * 2**32 + torch.arange(data.num_nodes)).sum()) % 2**64
+    return f"{Graph.from_data(check(data, quiet=True)).fingerprint}-{labels:016x}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A result file; nothing if there is none, or none that can be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _score(
