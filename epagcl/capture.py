@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("epagcl")
 
 WARM_UP = 3  # epochs before the capture: libraries start, kernels are compiled, tiles are chosen
+NEVER = 2**62  # epochs of patience
 SMALL = 32_768  # nodes up to which launches take longer than what they launch
 
 
@@ -33,7 +34,8 @@ class Epochs:
     def __init__(self, method: "Method", network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
         self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
         self.prepared = method.prepare(graph) if method.epochs else None  # of no use without epochs
-        self.best = Best(network, method.patience) if method.patience else None
+        # A method that validates keeps its best weights also where it never stops early.
+        self.best = Best(network, method.patience or NEVER) if method.patience or method.validates else None
         self.captured: torch.cuda.CUDAGraph | None = None
         self.reason = _why_not(method, graph)  # why epochs are not captured; empty if they are to be
         self._done = 0

@@ -120,8 +120,12 @@ def train(
     models = [_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)
     plan: Plan | None = Plan(protocol, runs, references)
+    if models[0].supervised:
+        if graph_data.y is None:
+            raise InputError(f"{name}: {method} learns from labels, and the graph has none; give --labels")
+        log.info("%s is trained for one split: --seeds 5 for the spread over several", models[0].title)
     if reason := unfit_labels(graph_data, plan):
-        if protocol == "public":
+        if protocol == "public" or models[0].supervised:
             raise InputError(reason)
         log.warning("%s: not evaluated (%s)", name, reason)
         plan = None
@@ -180,6 +184,8 @@ def embed(
         trained = load_model(model, settings.get("device", "auto"))
     else:
         trained = _method(method, settings)
+        if trained.supervised:
+            raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
         resolve_device(trained.device)
         if save is not None:
             claim(save)
@@ -235,8 +241,10 @@ def compare(
         raise InputError(f"--protocols {protocols}: choose of {', '.join(PROTOCOLS)}")
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
+    if any(flag == "--seed" for flag, _ in context.meta["settings"]):
+        raise InputError("no option --seed; models have the seeds 0, 1, ... up to --seeds")
     chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
-    settings = _shared_options(context, [row.method for row in chosen[2:]])
+    settings = _options(context, *(row.method for row in chosen[2:]))
     loaded = [_graph(graph, data) for graph in graphs]
     if len({name.lower() for name, _, _ in loaded}) < len(loaded):
         raise InputError("two graphs of one name; their results would mix: rename one, or compare them apart")
@@ -431,14 +439,13 @@ def _settings(context: typer.Context, graph: str | None, method: str, config: Pa
     return settings
 
 
-def _options(context: typer.Context, method: str) -> dict[str, Any]:
-    """The settings that :class:`WithSettings` laid aside, as values."""
+def _options(context: typer.Context, *methods: str) -> dict[str, Any]:
+    """The settings that :class:`WithSettings` laid aside, as values; each must be one of some method's."""
     import difflib
 
     from epagcl.methods import method as method_class
 
-    cls = method_class(method)
-    types = {field.name: field.type for field in cls.setting_fields()}
+    types = {field.name: field.type for method in methods for field in method_class(method).setting_fields()}
     values: dict[str, Any] = {}
     for flag, text in context.meta["settings"]:
         key = flag[2:].replace("-", "_")
@@ -446,27 +453,11 @@ def _options(context: typer.Context, method: str) -> dict[str, Any]:
             known = [f"--{name.replace('_', '-')}" for name in types]
             known += [option for parameter in context.command.params for option in parameter.opts]
             close = difflib.get_close_matches(flag, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {cls.name}` lists the settings"
+            hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {methods[0]}` lists the settings"
             raise InputError(f"no option {flag}; {hint}")
         if text is None:
             raise InputError(f"{flag} needs a value")
         values[key] = _parse(flag, text, types[key])
-    return values
-
-
-def _shared_options(context: typer.Context, methods: list[str]) -> dict[str, Any]:
-    """Settings for several methods: each must be one of some method's, and goes to those that have it."""
-    from epagcl.methods import method as method_class
-
-    values: dict[str, Any] = {}
-    fields = {field.name: field.type for name in methods for field in method_class(name).setting_fields()}
-    for flag, text in context.meta["settings"]:
-        key = flag[2:].replace("-", "_")
-        if key not in fields or key == "seed":
-            raise InputError(f"no option {flag}; `epagcl methods NAME` lists the settings of a method")
-        if text is None:
-            raise InputError(f"{flag} needs a value")
-        values[key] = _parse(flag, text, fields[key])
     return values
 
 

@@ -12,6 +12,7 @@ from epagcl.errors import InputError
 from epagcl.sparse import SparseMatrix, multiply
 
 TOLERANCE = 1e-5  # of the norm of Y
+MOST_HEAT = 100  # time of the heat kernel; e^-t leaves float64 above 745, and takes about t products
 
 Diffusion = Callable[[Tensor], Tensor]
 Polynomial = Callable[[SparseMatrix, Tensor], Tensor]
@@ -49,8 +50,8 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
 
     Its power series, ended where the rest weighs less than the tolerance. A node without edges keeps its own heat.
     """
-    if t <= 0:
-        raise InputError(f"t={t}: must be positive")
+    if not 0 < t <= MOST_HEAT:
+        raise InputError(f"t={t}: must be above 0 and at most {MOST_HEAT}")
     weights = [math.exp(-t)]
     while sum(weights) < 1 - tolerance:
         weights.append(weights[-1] * t / len(weights))

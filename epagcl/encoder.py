@@ -151,10 +151,8 @@ class GATLayer(nn.Module):
         """``h`` is XW, ``[N, heads·dim]``; ``pattern`` that of A + I; ``drop`` is applied to the attention."""
         h = h.view(-1, self.heads, self.dim).transpose(0, 1).contiguous()
         left, right = ((h * a[:, None]).sum(2).flatten() for a in (self.a1, self.a2))
-        h, one = h.flatten(0, 1), torch.ones_like(left)
-        # left_i + right_j as products of rows of width 2, whose gradient is a sum in order.
-        score = pattern.products(torch.stack([left, one], 1), torch.stack([one, right], 1)).view(self.heads, -1)
-        score = F.leaky_relu(score, 0.2)
+        h = h.flatten(0, 1)
+        score = F.leaky_relu(pattern.sums(left, right).view(self.heads, -1), 0.2)
         top = score.new_full((self.heads, pattern.shape[0]), -torch.inf)
         top = top.scatter_reduce(1, pattern.row.expand_as(score), score.detach(), "amax")
         weight = (score - top[:, pattern.row]).exp()

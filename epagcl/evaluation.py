@@ -181,7 +181,7 @@ def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol:
     test = _labelled(split, truth).test
     predicted = torch.searchsorted(classes, prediction.cpu()[test].contiguous()).clamp(max=len(classes) - 1)
     accuracy, macro_f1 = _scores(predicted, truth[test], len(classes))
-    words, seeds = ("published, 1", []) if protocol == "public" else ("random 10/10/80", [seed])
+    words, seeds = ("published", []) if protocol == "public" else ("random 10/10/80", [seed])
     return Evaluation(protocol, words, seeds, [accuracy], [macro_f1], [])
 
 

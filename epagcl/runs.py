@@ -130,7 +130,7 @@ def run(
         else:
             metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
         if plan.references:
-            metrics["references"] = references(data, method, plan)
+            metrics["references"] = references(data, method, plan, list(split.values()) or None)
     metrics["total_seconds"] = time.monotonic() - start
 
     run_figures(folder, method.history_, z, data.y, title=f"{type(method).title} on {name}")
@@ -176,11 +176,19 @@ def run_seeds(
 
 
 def evaluate(
-    z: Tensor, data: Data, plan: Plan, *, seed: int, device: str = "auto", companions: bool = True
+    z: Tensor,
+    data: Data,
+    plan: Plan,
+    *,
+    seed: int,
+    device: str = "auto",
+    companions: bool = True,
+    splits: Sequence[Split] | None = None,
 ) -> dict[str, Any]:
     """Scores of an embedding by the plan's protocol; with companions: k-nearest neighbours and clustering."""
     z, y = z.to(resolve_device(device)), data.y
-    splits = published_splits(data) if plan.protocol == "public" else None
+    if splits is None and plan.protocol == "public":
+        splits = published_splits(data)
     scores = linear_evaluation(z, y, plan.protocol, plan.runs, seed, splits).to_dict()
     if companions:
         scores["knn_accuracy"] = spread(knn_accuracy(z, y, plan.runs, seed, splits))
@@ -188,17 +196,17 @@ def evaluate(
     return scores
 
 
-def references(data: Data, method: Method, plan: Plan) -> dict[str, Any]:
+def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] | None = None) -> dict[str, Any]:
     """What every accuracy is to be held against: the raw features, and the method's encoder before training.
 
-    A supervised method has no encoder apart from its classifier; it is held against EPAGCL's.
+    A supervised method has no encoder apart from its classifier; it is held against EPAGCL's, on its own split.
     """
     from epagcl.methods.epagcl import EPAGCL
 
     same = {} if method.supervised else method.get_params()
     kind = EPAGCL if method.supervised else type(method)
     untrained = kind(**{**same, "seed": method.seed, "device": method.device, "epochs": 0}).fit_embed(data)
-    options = {"seed": method.seed, "device": method.device, "companions": False}
+    options = {"seed": method.seed, "device": method.device, "companions": False, "splits": splits}
     return {
         "raw features": evaluate(data.x, data, plan, **options),
         "untrained encoder": evaluate(untrained, data, plan, **options),

@@ -1,4 +1,4 @@
-"""Sparse matrices that do not learn: node features and normalised adjacencies, and their product with dense ones."""
+"""Sparse matrices and their products with dense ones: constant ones, and patterns whose values may learn."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -228,6 +228,18 @@ class Pattern:
     def multiply(self, value: Tensor, dense: Tensor) -> Tensor:
         """``matrix(value) @ dense``, differentiable in both."""
         return _WeightedProduct.apply(self, value, dense)
+
+    @cached_property
+    def loop(self) -> Tensor:
+        """Which entries stand on the diagonal."""
+        return self.row == self.col
+
+    def sums(self, a: Tensor, b: Tensor) -> Tensor:
+        """a_i + b_j for each entry (i, j), of numbers ``[rows]`` and ``[columns]`` or V blocks of these.
+
+        As products of rows of width 2, whose gradient is a sum in order.
+        """
+        return self.products(torch.stack([a, torch.ones_like(a)], 1), torch.stack([torch.ones_like(b), b], 1))
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
         """a_i · b_j for each entry (i, j), ``[entries]``; of V blocks of rows ``[V, entries]``. Differentiable."""

@@ -407,6 +407,10 @@ def test_compare_prints_every_row_and_goes_on_where_it_stopped(run, tmp_path, mo
         (["demo", "--methods", "dgi", "--temperature", "0.3"], "no option --temperature"),
         (["demo", "--seeds", "0"], "--seeds must be at least 1"),
         (["coar"], "did you mean Cora?"),
+        (["demo", "--seed", "3"], "no option --seed"),
+        (["demo", "--methods", "dgi,bgrl", "--norm", "foo"], "norm='foo': choose one of batch, layer"),
+        (["demo", "demo"], "two graphs of one name"),
+        (["demo", "--protocols", "public"], "demo: no published split"),
     ],
 )
 def test_compare_says_what_is_wrong(run, arguments, message):
@@ -421,7 +425,11 @@ def test_a_supervised_method_without_labels_is_one_line(run, tmp_path):
     files = ["--edges", tmp_path / "e.csv", "--features", tmp_path / "f.npy"]
     code, _, err = run("embed", *files, "--method", "gcn", "--device", "cpu", "--out", tmp_path / "z.npy")
     assert code == 2
-    assert "gcn learns from labels, and the graph has none" in err
+    assert "gcn learns from labels: train it with `epagcl train`" in err
+    code, _, err = run("train", *files, "--method", "gcn", "--device", "cpu", "--out", tmp_path / "run")
+    assert code == 2
+    assert "gcn learns from labels, and the graph has none; give --labels" in err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -117,3 +117,38 @@ def test_several_public_splits_are_one_for_each_seed(tmp_path, data):
     splits = epagcl.data.geom_splits(graph)[:2]
     expected = linear_evaluation([graph.x] * 2, graph.y, "public", splits=splits)
     assert result["protocols"]["public"]["accuracy"]["runs"] == pytest.approx(expected.runs)
+
+
+def test_another_graph_of_the_same_name_is_not_taken_for_it(tmp_path, data):
+    raw = rows(["dgi"])[0]
+    first = compare(data, "g", raw, tmp_path, seeds=1, protocols=["strict"])
+    for change in ("x", "y"):
+        other = data.clone()
+        other[change] = data.x.to_dense().flip(0) if change == "x" else data.y.flip(0)
+        again = compare(other, "g", raw, tmp_path, seeds=1, protocols=["strict"])
+        assert again["key"]["graph"] != first["key"]["graph"]
+        expected = linear_evaluation([other.x], other.y).runs
+        assert again["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected)
+
+
+def test_an_own_graph_that_is_called_like_a_named_one_has_no_recipe(data):
+    models, source = row("grace").models(None, 1, {})
+    assert source == "defaults"
+    assert models[0].dim == 256
+    models, source = row("grace").models("Cora", 1, {})
+    assert source == "paper"
+    assert models[0].dim == 128
+
+
+def test_protocols_that_are_there_are_kept_when_another_is_added(tmp_path, data):
+    for protocol in ("strict", "public"):
+        result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=[protocol])
+    assert list(result["protocols"]) == ["strict", "public"]
+
+
+def test_a_broken_result_file_is_as_none(tmp_path, data):
+    (tmp_path / "g").mkdir()
+    for text in ("{}", "{"):
+        (tmp_path / "g" / "raw-features.json").write_text(text)
+        result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=["strict"])
+        assert result["key"]["row"] == "raw features"

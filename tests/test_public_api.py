@@ -29,6 +29,21 @@ def test_every_method_is_a_public_class():
             assert getattr(epagcl, cls.__name__) is cls
 
 
+def test_a_method_that_is_defined_again_is_the_new_one():
+    from epagcl.methods import method_settings
+
+    def define(words):
+        @method_settings
+        class Again(epagcl.DGI):
+            name = "again"
+            title = words
+
+        return Again
+
+    first, second = define("first"), define("second")
+    assert epagcl.method("again") is second is not first
+
+
 def test_importing_the_package_or_asking_for_help_does_not_import_torch():
     code = "import sys, epagcl, epagcl.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

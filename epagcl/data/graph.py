@@ -69,11 +69,6 @@ class Graph:
         return self.adjacency.pattern
 
     @cached_property
-    def pair(self) -> Tensor:
-        """For each entry of Ã the number of its pair; of loops, one past the last."""
-        return entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)[2]
-
-    @cached_property
     def adjacency(self) -> SparseMatrix:
         """Â of the graph as it is."""
         row, col, _ = entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
 from epagcl.encoder import GCN, SLOPES, ProjectionHead
-from epagcl.errors import InputError
 from epagcl.losses import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
@@ -53,8 +52,7 @@ class Contrast(Method):
         """Probabilities, temperature and widths."""
         super().validate()
         self.check_probabilities("p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2")
-        if self.temperature < MIN_TEMPERATURE:
-            raise InputError(f"temperature={self.temperature}: must be at least {MIN_TEMPERATURE}")
+        self.check_at_least(MIN_TEMPERATURE, "temperature")
         self.check_at_least(1, "hidden", "dim", "projection")
         self.check_at_least(0, "batch_size")
 

@@ -27,8 +27,8 @@ class GCA(GRACE):
 
     and p_j likewise with p_f, φ the centrality of a node. Edges are scored by the mean of their ends, as the paper has
     it for undirected graphs; the code takes the target alone. PageRank is the paper's, with a constant teleport; the
-    code's is a lazy walk whose limit is the degree. Features with negative or non-binary values count by magnitude, as
-    the code does for WikiCS. Columns without entries, and graphs whose centralities are all equal, change nothing.
+    code's is a lazy walk whose limit is the degree. Signed features count by magnitude, as the code does
+    for WikiCS. Columns without entries, and graphs whose centralities are all equal, change nothing.
 
     ``p_mask_1 = p_mask_2 = 0`` is the paper's GCA*.
     """

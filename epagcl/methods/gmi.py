@@ -115,7 +115,7 @@ def neighbour_mean(graph: Graph) -> SparseMatrix:
     """Ā = D⁻¹A, on the places of A + I; the row of a node without neighbours is 0."""
     pattern = graph.pattern
     neighbours = (pattern.rowptr.diff() - 1).clamp(min=1)
-    return pattern.matrix((pattern.row != pattern.col).float() / neighbours[pattern.row])
+    return pattern.matrix((~pattern.loop).float() / neighbours[pattern.row])
 
 
 def score_loss(a: Tensor, b: Tensor, bias: Tensor, others: Tensor) -> Tensor:

@@ -39,9 +39,7 @@ class Gate(nn.Module):
         from_features, from_codes = self.embed.weight.T.split([graph.num_features, CODES])
         g = (graph.x @ from_features + codes @ from_codes + self.embed.bias).relu()
         c = (g @ self.score.weight.view(2, -1).sum(0) + self.score.bias) / 2
-        one = torch.ones_like(c)
-        # c_u + c_v as products of rows of width 2, whose gradient is a sum in order.
-        return graph.pattern.products(torch.stack([c, one], 1), torch.stack([one, c], 1))
+        return graph.pattern.sums(c, c)
 
 
 class Channels(nn.Module):
@@ -80,11 +78,10 @@ def filters(pattern: Pattern, w: Tensor, alpha: float) -> Tensor:
 
     Both at the entries of A + I, ``[2, entries]``, as W is: what ``w`` has at loops is not read. Differentiable in it.
     """
-    loop = pattern.row == pattern.col
-    weight = torch.where(loop, 1.0, torch.stack([w, 1 - w]))
+    weight = torch.where(pattern.loop, 1.0, torch.stack([w, 1 - w]))
     r = pattern.multiply(weight, weight.new_ones(pattern.shape[1], 1)).rsqrt()  # row sums ≥ 1: the loop is there
     low, high = weight * pattern.products(r, r)
-    return torch.stack([low, torch.where(loop, 1.0, -alpha * high)])
+    return torch.stack([low, torch.where(pattern.loop, 1.0, -alpha * high)])
 
 
 def spread(pattern: Pattern, values: Tensor, h: Tensor) -> Tensor:
@@ -242,7 +239,7 @@ class GREET(Method):
         similar = (w - 0.5).relu() * (self.margin_hom - edge + random).relu()
         dissimilar = (0.5 - w).relu() * (self.margin_het - random + edge).relu()
         # Entries that are loops are no edges; the others are each edge in both directions.
-        total = torch.where(pattern.row == pattern.col, 0.0, similar + dissimilar).sum()
+        total = torch.where(pattern.loop, 0.0, similar + dissimilar).sum()
         return total / (2 * (edge.numel() - n))
 
     def noisy_weights(self, gate: Gate, graph: Graph, prepared: Prepared, epoch: int | Tensor, turn: int) -> Tensor:
@@ -268,7 +265,7 @@ def structural_codes(graph: Graph, probes: int = 0, seed: int = 0) -> Tensor:
     """
     n, pattern = graph.num_nodes, graph.pattern
     r = (pattern.rowptr.diff() - 1).clamp(min=1).to(torch.float32).rsqrt()  # without the loop; isolated nodes have none
-    walk = pattern.matrix(torch.where(pattern.row == pattern.col, 0.0, r[pattern.row] * r[pattern.col.long()]))
+    walk = pattern.matrix(torch.where(pattern.loop, 0.0, r[pattern.row] * r[pattern.col.long()]))
     codes = torch.zeros(n, CODES, device=graph.device)
     nodes = torch.arange(n, device=graph.device)[:, None]
     for columns in torch.arange(probes or n, device=graph.device).split(max(1, BLOCK // n)):

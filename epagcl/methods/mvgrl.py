@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
-from epagcl.diffusion import Diffusion, heat, ppr
+from epagcl.diffusion import MOST_HEAT, Diffusion, heat, ppr
 from epagcl.encoder import GCN
+from epagcl.errors import InputError
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, permutation
@@ -63,9 +64,13 @@ class MVGRL(Method):
     patience: int = setting(20, "stop after this many epochs without a lower loss; 0: never")
 
     def validate(self) -> None:
-        """The width; what is wrong with the diffusion it says itself."""
+        """The width and the diffusion."""
         super().validate()
         self.check_at_least(1, "dim")
+        if not 0 < self.alpha < 1 or not 0 < self.t <= MOST_HEAT:
+            raise InputError(
+                f"alpha={self.alpha}, t={self.t}: alpha must lie between 0 and 1, t above 0 and at most {MOST_HEAT}"
+            )
 
     def build(self, num_features: int) -> Network:
         """Two GCNs F → dim, and the discriminator."""

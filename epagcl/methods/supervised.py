@@ -31,7 +31,7 @@ class Supervised(Method):
     """A classifier trained on labels: the yardstick beside embeddings that have seen none.
 
     Loss: mean cross-entropy over the training nodes. The epoch with the lowest cross-entropy on the validation nodes is
-    kept. ``embed`` gives the class scores (logits), ``predict`` the classes.
+    kept, whether or not training stops early. ``embed`` gives the class scores (logits), ``predict`` the classes.
     """
 
     supervised = True
@@ -56,9 +56,10 @@ class Supervised(Method):
             split: which nodes to learn from and to stop on; else the random 10/10/80 split of the method's seed.
             options: as for :meth:`Method.fit`.
         """
-        if data.y is None:
+        labels = check(data, quiet=True).y
+        if labels is None:
             raise InputError(f"{self.name} learns from labels, and the graph has none; give data.y (--labels)")
-        labels = check(data, quiet=True).y.cpu()
+        labels = labels.cpu()
         split = split or random_split(labels, seed=self.seed)
         nodes = [part[labels[part] >= 0] for part in (split.train, split.val)]
         if min(part.numel() for part in nodes) == 0:

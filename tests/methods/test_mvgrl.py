@@ -127,8 +127,8 @@ def test_training_lowers_the_loss(small_graph):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"alpha": 1.0}, "alpha=1.0: must lie between 0 and 1"),
-        ({"diffusion": "heat", "t": 0.0}, "t=0.0: must be positive"),
+        ({"alpha": 1.0}, "alpha=1.0, t=5.0: alpha must lie between 0 and 1"),
+        ({"diffusion": "heat", "t": 0.0}, "t above 0 and at most 100"),
     ],
 )
 def test_a_diffusion_that_is_none_is_refused(small_graph, settings, message):
