@@ -51,15 +51,16 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells graphs apart: sizes, a hash of the pairs, a random projection of the features' column sums."""
+        """Tells graphs apart: sizes, a hash of the pairs, a random projection of the features by row and column."""
         pairs = int(hash64(self.pairs[0] * self.num_nodes + self.pairs[1]).sum()) % 2**64
         # Sums of absolute values in float64: the same digits on every device and in any order.
         x = self.x.to("cpu") if self.device.type == "mps" else self.x
+        weight = uniform(torch.arange(self.num_nodes, device=x.device), 1).double()
         if isinstance(x, SparseMatrix):
             columns = torch.zeros(self.num_features, dtype=torch.float64, device=x.device)
-            columns.index_add_(0, x.col.long(), x.value.abs().double())
+            columns.index_add_(0, x.col.long(), x.value.abs().double() * weight[x.row])
         else:
-            columns = x.abs().sum(0, dtype=torch.float64)
+            columns = weight @ x.abs().double()
         features = float(columns.cpu() @ uniform(torch.arange(self.num_features), 0).double())
         return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{features:.3e}"
 
