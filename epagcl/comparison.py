@@ -80,6 +80,16 @@ def rows(wanted: Sequence[str] = ()) -> list[Row]:
     return result
 
 
+def settings_source(name: str, result: dict[str, Any]) -> str:
+    """Where a result's settings are from: "published" if they are still those of a published recipe, else "ours"."""
+    if result["source"] != "paper":
+        return result["source"]
+    key = result["key"]
+    now = recipe(name, key["row"].lower()) or recipe(name, key["settings"]["name"])
+    now |= UNMASKED if key["row"].endswith("*") else {}
+    return "published" if all(key["settings"][k] == v for k, v in now.items() if k != "source") else "ours"
+
+
 def protocols_of(data: Data, wanted: Sequence[str]) -> list[str]:
     """Those of the protocols that the graph has splits for."""
     has_public = "train_mask" in data or "geom_train_mask" in data

@@ -117,6 +117,7 @@ def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
 
 def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) -> list[str]:
     """A row of the comparison: measured by each protocol, then what was published, then how it was made."""
+    from epagcl.comparison import settings_source
     from epagcl.paper import published
 
     title = result["key"]["row"]
@@ -133,7 +134,7 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
         return [*cells, "", "", ""]
     epochs = sum(training["epochs"]) / len(training["epochs"])
     seconds = sum(training["seconds"]) / len(training["seconds"])
-    return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", {"paper": "published"}.get(result["source"], result["source"])]
+    return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", settings_source(name, result)]
 
 
 COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")

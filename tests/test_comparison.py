@@ -5,7 +5,7 @@ import torch
 
 import epagcl
 from epagcl import comparison, evaluation
-from epagcl.comparison import ORDER, Row, compare, rows
+from epagcl.comparison import ORDER, Row, compare, rows, settings_source
 from epagcl.data import block_model
 from epagcl.errors import InputError
 from epagcl.evaluation import Rule, linear_evaluation
@@ -152,3 +152,16 @@ def test_a_broken_result_file_is_as_none(tmp_path, data):
         (tmp_path / "g" / "raw-features.json").write_text(text)
         result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=["strict"])
         assert result["key"]["row"] == "raw features"
+
+
+def test_settings_are_published_as_long_as_the_recipe_is_theirs():
+    result = {
+        "source": "paper",
+        "key": {"row": "GRACE", "settings": row("grace").models("Cora", 1, {})[0][0].settings()},
+    }
+    assert settings_source("Cora", result) == "published"
+    result["key"]["settings"]["temperature"] = 0.5
+    assert settings_source("Cora", result) == "ours"
+    assert settings_source("Cora", {"source": "defaults"}) == "defaults"
+    starred = row("epagcl*").models("Cora", 1, {})[0][0].settings()
+    assert settings_source("Cora", {"source": "paper", "key": {"row": "EPAGCL*", "settings": starred}}) == "published"

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from epagcl import EPAGCL
+from epagcl import EPAGCL, SupervisedGCN, linear_evaluation
 from epagcl.config import read_config
 from epagcl.data import block_model, geom_splits, random_split
 from epagcl.errors import InputError
@@ -158,3 +158,24 @@ def test_published_splits_prefers_what_the_graph_has(data):
     assert len(published_splits(graph)) == len(geom_splits(graph)) == 2
     with pytest.raises(InputError, match="no public split"):
         published_splits(data)
+
+
+def test_a_supervised_method_and_its_references_are_scored_on_one_split(tmp_path, data):
+    metrics = run(data, SupervisedGCN(epochs=5, seed=3, device="cpu"), tmp_path / "run", plan=Plan(references=True))
+    split = random_split(data.y, seed=3)
+    prediction = SupervisedGCN(epochs=5, seed=3, device="cpu").fit(data, split=split).predict(data)
+    expected = (prediction[split.test] == data.y[split.test]).double().mean().item()
+    assert metrics["evaluation"]["accuracy"]["runs"] == pytest.approx([expected])
+    assert metrics["evaluation"]["split_seeds"] == [3]
+    raw = metrics["references"]["raw features"]["accuracy"]["runs"]
+    assert raw == pytest.approx(linear_evaluation(data.x, data.y, runs=1, seed=3).runs)
+    assert (
+        (tmp_path / "run" / "history.csv").read_text().startswith("epoch,loss,seconds,effective_rank,validation_loss")
+    )
+
+
+def test_several_seeds_of_a_supervised_method_have_a_split_each(tmp_path, data):
+    methods = [SupervisedGCN(epochs=2, seed=seed, device="cpu") for seed in range(2)]
+    metrics = run_seeds(data, methods, tmp_path, plan=Plan())
+    assert metrics["evaluation"]["split_seeds"] == [0, 1]
+    assert len(metrics["evaluation"]["accuracy"]["runs"]) == 2
