@@ -5,8 +5,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,6 @@ class Epochs:
 
     def __init__(self, method: "Method", network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
         self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
-        self.prepared = method.prepare(graph) if method.epochs else None  # of no use without epochs
         # A method that validates keeps its best weights also where it never stops early.
         self.best = Best(network, method.patience or NEVER) if method.patience or method.validates else None
         self.captured: torch.cuda.CUDAGraph | None = None
@@ -42,6 +41,11 @@ class Epochs:
         if graph.device.type == "cuda":
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
             self._stream = _stream(graph.device)
+
+    @cached_property
+    def prepared(self) -> Any:
+        """What the method computes once, before the first epoch."""
+        return self.method.prepare(self.graph)
 
     def run(self, start: int, stop: int) -> list[tuple[float, ...]]:
         """Epochs ``start`` to ``stop - 1``: of each the loss and, where there is one, the validation loss.

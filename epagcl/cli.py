@@ -1,11 +1,8 @@
 """The command line: subcommands, each a thin call into the library. Heavy imports wait until a command needs them."""
 
-import contextlib
 import json
 import logging
-import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +11,19 @@ import typer.core
 
 from epagcl import __version__
 from epagcl.errors import InputError, MissingExtra, TrainingError
+from epagcl.options import (
+    WithSettings,
+    graph_of,
+    interruptible,
+    make_method,
+    options_of,
+    resume_line,
+    settings_of,
+)
 from epagcl.terminal import console_for, progress_line, show, show_comparison, show_epr, show_metrics, table
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
-    from epagcl.methods.base import Method
+    pass
 
 # Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
 UsageError = typer.BadParameter.__bases__[0]
@@ -57,29 +61,6 @@ def _root(
         print(context.get_help())
 
 
-class WithSettings(typer.core.TyperCommand):
-    """A command that takes every setting of a method as an option, whichever the method is: ``--p-add 0.1``.
-
-    What it does not know it lays aside in the context, each with its value; :func:`_options` reads them later.
-    """
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        """Take out the settings, then parse the rest."""
-        known = {
-            "--help",
-            *(option for parameter in self.params for option in parameter.opts + parameter.secondary_opts),
-        }
-        rest, settings = [], ctx.meta.setdefault("settings", [])
-        words = iter(args)
-        for word in words:
-            flag, equals, value = word.partition("=")
-            if not word.startswith("--") or flag in known:
-                rest.append(word)
-            else:
-                settings.append((flag, value if equals else next(words, None)))
-        return super().parse_args(ctx, rest)
-
-
 @app.command(cls=WithSettings, epilog=SETTINGS_HELP)
 def train(
     context: typer.Context,
@@ -114,10 +95,10 @@ def train(
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
         raise InputError("--seeds and --runs must be at least 1")
-    _options(context, method)  # a mistyped option ends here, not after a download
-    name, graph_data, source = _graph(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
-    settings = _settings(context, None if source else name, method, config)
-    models = [_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
+    options_of(context, method)  # a mistyped option ends here, not after a download
+    name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    settings = settings_of(context, None if source else name, method, config)
+    models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)
     plan: Plan | None = Plan(protocol, runs, references)
     if models[0].supervised:
@@ -132,7 +113,7 @@ def train(
     folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
     shared = {"name": name, "source": source}
-    with _interruptible(_resume_line()):
+    with interruptible(resume_line()):
         if seeds == 1:
             with progress_line(console, models[0]) as callback:
                 metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
@@ -173,24 +154,24 @@ def embed(
 
     console = console_for(quiet)
     check_output(out)
-    _options(context, method)
+    options_of(context, method)
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")
-    name, graph_data, source = _graph(graph, data, edges=edges, features=features, nodes=nodes)
-    settings = _settings(context, None if source or model else name, method, config)
+    name, graph_data, source = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
+    settings = settings_of(context, None if source or model else name, method, config)
     if model is not None:
         if any(flag != "--device" for flag, _ in context.meta["settings"]):
             raise InputError("--model is trained already; leave out its settings (only --device can be given)")
         trained = load_model(model, settings.get("device", "auto"))
     else:
-        trained = _method(method, settings)
+        trained = make_method(method, settings)
         if trained.supervised:
             raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
         resolve_device(trained.device)
         if save is not None:
             claim(save)
         nothing = "nothing was written (`epagcl train` keeps checkpoints)"
-        with _interruptible(nothing), progress_line(console, trained) as callback:
+        with interruptible(nothing), progress_line(console, trained) as callback:
             trained.fit(graph_data, callback=callback)
         if save is not None:
             trained.save(save)
@@ -244,8 +225,8 @@ def compare(
     if any(flag == "--seed" for flag, _ in context.meta["settings"]):
         raise InputError("no option --seed; models have the seeds 0, 1, ... up to --seeds")
     chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
-    settings = _options(context, *(row.method for row in chosen[2:]))
-    loaded = [_graph(graph, data) for graph in graphs]
+    settings = options_of(context, *(row.method for row in chosen[2:]))
+    loaded = [graph_of(graph, data) for graph in graphs]
     if len({name.lower() for name, _, _ in loaded}) < len(loaded):
         raise InputError("two graphs of one name; their results would mix: rename one, or compare them apart")
     for name, graph_data, source in loaded:
@@ -258,7 +239,7 @@ def compare(
         for row in chosen:
             row.models(None if source else name, 1, settings)  # a wrong setting is said before anything is trained
     results: dict[str, list[dict[str, Any]]] = {}
-    with _interruptible("what is finished is kept; the same command goes on"):
+    with interruptible("what is finished is kept; the same command goes on"):
         for name, graph_data, source in loaded:
             for row in chosen:
                 log.info("%s: %s", name, row.title)
@@ -290,7 +271,7 @@ def epr(
 
     from epagcl.epr import epr_summary
 
-    name, graph_data, _ = _graph(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
+    name, graph_data, _ = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
     if graph_data.y is None:
         raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
     ids = graph_data.get("node_ids")
@@ -388,109 +369,3 @@ def main() -> None:
 def _fail(message: str, code: int) -> int:
     print(f"epagcl: {message}", file=sys.stderr)
     return code
-
-
-# ---- From the command line to the library
-
-
-def _graph(
-    name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None
-) -> "tuple[str, Data, dict[str, Any]]":
-    """The graph, what to call it, and where it came from."""
-    from epagcl.data import load, read_graph
-
-    given = {key: value for key, value in files.items() if value is not None}
-    if name is None and not given:
-        raise InputError(
-            "no graph given; name one (`epagcl datasets` lists them), or give a file, or --edges and --features"
-        )
-    if name is None:
-        source = {key: str(value) for key, value in given.items()}
-        return given.get("edges", Path("graph")).stem, read_graph(**given, need_features=need_features), source
-    if Path(name).suffix in (".npz", ".pt") or Path(name).is_file():
-        return Path(name).stem, read_graph(name, **given, need_features=need_features), {"file": name}
-    if given:
-        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in given)}")
-    data = load(name, root, features=need_features)
-    return data.name, data, {}
-
-
-def _settings(context: typer.Context, graph: str | None, method: str, config: Path | None) -> dict[str, Any]:
-    """The settings by rising rank: the named graph's recipe, the configuration file, the command line."""
-    from epagcl.config import read_config
-    from epagcl.methods import method as method_class
-    from epagcl.recipes import recipe
-
-    cls = method_class(method)
-    settings = recipe(graph, cls.name) if graph is not None else {}
-    origin = settings.pop("source", None)
-    if config is not None:
-        file = read_config(config)
-        if not isinstance(file.get("method"), dict):
-            raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
-        if file["method"].get("name", cls.name) != cls.name:
-            raise InputError(f"{config}: is for {file['method']['name']}; give --method {file['method']['name']}")
-        settings |= file["method"]
-    settings |= _options(context, method)
-    settings.pop("name", None)
-    _method(method, settings)  # what is wrong with them is said before anything else
-    if origin is not None:
-        log.info("recipe for %s: %s settings", graph, {"paper": "published", "ours": "our"}[origin])
-    return settings
-
-
-def _options(context: typer.Context, *methods: str) -> dict[str, Any]:
-    """The settings that :class:`WithSettings` laid aside, as values; each must be one of some method's."""
-    import difflib
-
-    from epagcl.methods import method as method_class
-
-    types = {field.name: field.type for method in methods for field in method_class(method).setting_fields()}
-    values: dict[str, Any] = {}
-    for flag, text in context.meta["settings"]:
-        key = flag[2:].replace("-", "_")
-        if key not in types:
-            known = [f"--{name.replace('_', '-')}" for name in types]
-            known += [option for parameter in context.command.params for option in parameter.opts]
-            close = difflib.get_close_matches(flag, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {methods[0]}` lists the settings"
-            raise InputError(f"no option {flag}; {hint}")
-        if text is None:
-            raise InputError(f"{flag} needs a value")
-        values[key] = _parse(flag, text, types[key])
-    return values
-
-
-def _parse(flag: str, text: str, kind: type) -> Any:
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        return kind(text)
-    except (ValueError, KeyError):
-        raise InputError(f"{flag} {text}: must be {'true or false' if kind is bool else kind.__name__}") from None
-
-
-def _method(name: str, settings: dict[str, Any]) -> "Method":
-    from epagcl.methods import method
-
-    cls = method(name)
-    unknown = set(settings) - {field.name for field in cls.setting_fields()}
-    if unknown:
-        raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
-    return cls(**settings)
-
-
-@contextlib.contextmanager
-def _interruptible(what_now: str) -> Iterator[None]:
-    """Ctrl-C ends in a line that says what is left and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(f"stopped; {what_now}", file=sys.stderr)
-        raise
-
-
-def _resume_line() -> str:
-    """The command that continues this run."""
-    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-    return f"to continue: epagcl {shlex.join(words)} --resume"

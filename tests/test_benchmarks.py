@@ -3,9 +3,11 @@ import json
 import pytest
 import torch
 
+from benchmarks import tables
 from benchmarks.cpu import PeakMemory, epoch_times, physics_times, training_memory
 from benchmarks.plain import LOSSES, in_batches
 from epagcl.data import block_model
+from epagcl.errors import InputError
 from epagcl.losses import info_nce, info_nce_batched
 
 
@@ -56,3 +58,24 @@ def test_peak_memory_sees_an_allocation():
         torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))  # long enough to be sampled
         del block
     assert 0.2 < memory.added_gib < 0.5
+
+
+def test_the_methods_benchmark_needs_a_gpu(monkeypatch):
+    from benchmarks.methods import methods
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InputError, match="no CUDA device here"):
+        methods()
+
+
+def test_tables_of_methods_show_time_ratio_and_what_did_not_fit():
+    rows = [
+        {"method": "EPAGCL", "graph": "Cora", "ms": 0.5, "gib": 0.1, "times_epagcl": 1.0},
+        {"method": "GMI", "graph": "Cora", "ms": 1.5, "gib": 0.25, "times_epagcl": 3.0},
+        {"method": "GMI", "graph": "big", "ms": None, "gib": None, "times_epagcl": None},
+    ]
+    made = {"hardware": {"device": "GPU"}, "versions": {"torch": "2"}, "date": "2026-01-01T", "commit": "abc"}
+    result = {"rows": rows, **made}
+    table = tables.methods_table(result)
+    assert "| GMI | 1.50 ms (3.0×), 0.2 GiB | out of memory |" in table
+    assert "| EPAGCL | 0.50 ms (1.0×), 0.1 GiB | – |" in table

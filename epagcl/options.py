@@ -1,0 +1,148 @@
+"""From the words of the command line to the library: graphs, settings and methods."""
+
+import contextlib
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+import typer.core
+
+from epagcl.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from epagcl.methods.base import Method
+
+log = logging.getLogger("epagcl")
+
+
+class WithSettings(typer.core.TyperCommand):
+    """A command that takes every setting of a method as an option, whichever the method is: ``--p-add 0.1``.
+
+    What it does not know it lays aside in the context, each with its value; :func:`options_of` reads them later.
+    """
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """Take out the settings, then parse the rest."""
+        known = {
+            "--help",
+            *(option for parameter in self.params for option in parameter.opts + parameter.secondary_opts),
+        }
+        rest, settings = [], ctx.meta.setdefault("settings", [])
+        words = iter(args)
+        for word in words:
+            flag, equals, value = word.partition("=")
+            if not word.startswith("--") or flag in known:
+                rest.append(word)
+            else:
+                settings.append((flag, value if equals else next(words, None)))
+        return super().parse_args(ctx, rest)
+
+
+def graph_of(
+    name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None
+) -> "tuple[str, Data, dict[str, Any]]":
+    """The graph, what to call it, and where it came from."""
+    from epagcl.data import load, read_graph
+
+    given = {key: value for key, value in files.items() if value is not None}
+    if name is None and not given:
+        raise InputError(
+            "no graph given; name one (`epagcl datasets` lists them), or give a file, or --edges and --features"
+        )
+    if name is None:
+        source = {key: str(value) for key, value in given.items()}
+        return given.get("edges", Path("graph")).stem, read_graph(**given, need_features=need_features), source
+    if Path(name).suffix in (".npz", ".pt") or Path(name).is_file():
+        return Path(name).stem, read_graph(name, **given, need_features=need_features), {"file": name}
+    if given:
+        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in given)}")
+    data = load(name, root, features=need_features)
+    return data.name, data, {}
+
+
+def settings_of(context: typer.Context, graph: str | None, method: str, config: Path | None) -> dict[str, Any]:
+    """The settings by rising rank: the named graph's recipe, the configuration file, the command line."""
+    from epagcl.config import read_config
+    from epagcl.methods import method as method_class
+    from epagcl.recipes import recipe
+
+    cls = method_class(method)
+    settings = recipe(graph, cls.name) if graph is not None else {}
+    origin = settings.pop("source", None)
+    if config is not None:
+        file = read_config(config)
+        if not isinstance(file.get("method"), dict):
+            raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
+        if file["method"].get("name", cls.name) != cls.name:
+            raise InputError(f"{config}: is for {file['method']['name']}; give --method {file['method']['name']}")
+        settings |= file["method"]
+    settings |= options_of(context, method)
+    settings.pop("name", None)
+    make_method(method, settings)  # what is wrong with them is said before anything else
+    if origin is not None:
+        log.info("recipe for %s: %s settings", graph, {"paper": "published", "ours": "our"}[origin])
+    return settings
+
+
+def options_of(context: typer.Context, *methods: str) -> dict[str, Any]:
+    """The settings that :class:`WithSettings` laid aside, as values; each must be one of some method's."""
+    import difflib
+
+    from epagcl.methods import method as method_class
+
+    types = {field.name: field.type for method in methods for field in method_class(method).setting_fields()}
+    values: dict[str, Any] = {}
+    for flag, text in context.meta["settings"]:
+        key = flag[2:].replace("-", "_")
+        if key not in types:
+            known = [f"--{name.replace('_', '-')}" for name in types]
+            known += [option for parameter in context.command.params for option in parameter.opts]
+            close = difflib.get_close_matches(flag, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {methods[0]}` lists the settings"
+            raise InputError(f"no option {flag}; {hint}")
+        if text is None:
+            raise InputError(f"{flag} needs a value")
+        values[key] = _parse(flag, text, types[key])
+    return values
+
+
+def _parse(flag: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return kind(text)
+    except (ValueError, KeyError):
+        raise InputError(f"{flag} {text}: must be {'true or false' if kind is bool else kind.__name__}") from None
+
+
+def make_method(name: str, settings: dict[str, Any]) -> "Method":
+    """A method with these settings; a setting that it does not have is named."""
+    from epagcl.methods import method
+
+    cls = method(name)
+    unknown = set(settings) - {field.name for field in cls.setting_fields()}
+    if unknown:
+        raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
+    return cls(**settings)
+
+
+@contextlib.contextmanager
+def interruptible(what_now: str) -> Iterator[None]:
+    """Ctrl-C ends in a line that says what is left and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"stopped; {what_now}", file=sys.stderr)
+        raise
+
+
+def resume_line() -> str:
+    """The command that continues this run."""
+    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+    return f"to continue: epagcl {shlex.join(words)} --resume"
