@@ -19,7 +19,7 @@ PUBLISHED = {
     "gca": {"WikiCS", "Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics"},
     "bgrl": {"Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics", "ogbn-arxiv"},
     "dgi": {"Cora", "CiteSeer", "PubMed"},
-    "gmi": {"Cora", "PubMed"},
+    "gmi": {"Cora", "CiteSeer", "PubMed"},
     "mvgrl": {"Cora", "CiteSeer", "PubMed"},
     "cca-ssg": {"Cora", "CiteSeer", "PubMed", "Amazon-Computers", "Amazon-Photo", "Coauthor-Physics"},
 }

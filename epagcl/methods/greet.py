@@ -126,7 +126,7 @@ class GREET(Method):
         (w_e - \tfrac{1}{2})_+ (\delta_{hom} - c_e + c'_e)_+ + (\tfrac{1}{2} - w_e)_+ (\delta_{het} - c'_e + c_e)_+
 
     Noise ε and dropout fall on the two directions of an edge apart, as in the code, so that L and H are not symmetric:
-    with a shared fate each of two hops leads back where it came from, and Cora loses 8 points (row sums on both sides).
+    with a shared fate each of two hops leads back where it came from, and Cora loses ten points.
     The embedding is made without noise, ε = ½ and w = σ(θ); the code draws it there too.
     The last epoch's weights are taken; the code takes those of the best accuracy on validation labels.
     """
