@@ -77,8 +77,9 @@ def train(
             ended = time.perf_counter() - start
             rows: list[Row] = []
             for epoch, (loss, *validation) in enumerate(values, first + 1):
-                if not all(map(math.isfinite, (loss, *validation))):
-                    raise TrainingError(f"the loss is {(loss, *validation)[-1]} at epoch {epoch}; {_advice(method)}")
+                for value in (loss, *validation):
+                    if not math.isfinite(value):
+                        raise TrainingError(f"the loss is {value} at epoch {epoch}; {_advice(method)}")
                 seconds = begun + (ended - begun) * (epoch - first) / (stop - first)
                 rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
                 rows[-1] |= dict(zip(["validation_loss"], validation, strict=False))
