@@ -120,7 +120,8 @@ def compare(
         seeds: models, from seed 0.
         protocols: strict, paper, public.
         settings: in place of the recipe's, such as ``epochs`` and ``device``.
-        named: whether it is the named graph; a user's own file that is called alike has no recipe.
+        named: whether it is the named graph; a user's own file that is called alike has no recipe
+            and no published figures.
         progress: gives a method's training a context whose value is called with each epoch's history row.
     """
     models, source = row.models(name if named else None, seeds, settings or {})
@@ -147,6 +148,7 @@ def compare(
         **provenance(device),
         "key": key,
         "graph": describe(data, name),
+        "named": named,
         "source": source,
         "training": training,
         "protocols": scores,

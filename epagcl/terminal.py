@@ -121,7 +121,7 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     from epagcl.paper import published
 
     title = result["key"]["row"]
-    figures = published(name, "untrained" if title == "untrained encoder" else title)
+    figures = published(name, "untrained" if title == "untrained encoder" else title) if result["named"] else {}
     cells = [title]
     for protocol in protocols:
         accuracy = result["protocols"].get(protocol, {}).get("accuracy")

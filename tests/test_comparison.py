@@ -9,6 +9,7 @@ from epagcl.comparison import ORDER, Row, compare, rows, settings_source
 from epagcl.data import block_model
 from epagcl.errors import InputError
 from epagcl.evaluation import Rule, linear_evaluation
+from epagcl.terminal import comparison_cells
 
 SMALL = {"hidden": 8, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 
@@ -138,6 +139,13 @@ def test_an_own_graph_that_is_called_like_a_named_one_has_no_recipe(data):
     models, source = row("grace").models("Cora", 1, {})
     assert source == "paper"
     assert models[0].dim == 128
+
+
+def test_an_own_graph_that_is_called_like_a_named_one_has_no_published_figures(tmp_path, data):
+    for named, figure in ((False, "–"), (True, "85.3 ± 0.3")):
+        options = {"seeds": 1, "protocols": ["strict"], "settings": SMALL, "named": named}
+        result = compare(data, "Cora", row("grace"), tmp_path / str(named), **options)
+        assert comparison_cells("Cora", result, ["strict"])[2] == figure
 
 
 def test_protocols_that_are_there_are_kept_when_another_is_added(tmp_path, data):
