@@ -16,7 +16,7 @@ import torch
 
 from benchmarks import tables
 from epagcl.errors import InputError, MissingExtra
-from epagcl.runs import write_json
+from epagcl.files import write_json
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 import typer.core
@@ -20,10 +20,8 @@ from epagcl.options import (
     resume_line,
     settings_of,
 )
-from epagcl.terminal import console_for, progress_line, show, show_comparison, show_epr, show_metrics, table
-
-if TYPE_CHECKING:
-    pass
+from epagcl.paper.commands import app as paper
+from epagcl.terminal import Work, console_for, progress_line, show, show_comparison, show_epr, show_metrics, table
 
 # Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
 UsageError = typer.BadParameter.__bases__[0]
@@ -36,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(paper, name="paper")
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
@@ -209,14 +208,11 @@ def compare(
 
     Example: epagcl compare cora citeseer --methods epagcl,grace,gca --seeds 5
     """
-    from functools import partial
-
-    from epagcl.comparison import compare as compare_row
-    from epagcl.comparison import protocols_of, rows
+    from epagcl.comparison import cells, collect, fill, protocols_of, rows
     from epagcl.evaluation import PROTOCOLS
     from epagcl.runs import Plan, unfit_labels
+    from epagcl.store import Store
 
-    console = console_for(quiet)
     wanted = [protocol.strip() for protocol in protocols.split(",") if protocol.strip()]
     if not wanted or set(wanted) - set(PROTOCOLS):
         raise InputError(f"--protocols {protocols}: choose of {', '.join(PROTOCOLS)}")
@@ -229,28 +225,24 @@ def compare(
     loaded = [graph_of(graph, data) for graph in graphs]
     if len({name.lower() for name, _, _ in loaded}) < len(loaded):
         raise InputError("two graphs of one name; their results would mix: rename one, or compare them apart")
-    for name, graph_data, source in loaded:
+    for name, graph_data, _ in loaded:
         if graph_data.y is None:
             raise InputError(f"{name}: no labels to compare by")
         if not protocols_of(graph_data, wanted):
             raise InputError(f"{name}: no published split; give --protocols strict or paper")
         if reason := unfit_labels(graph_data, Plan("strict")):
             raise InputError(f"{name}: {reason}")
-        for row in chosen:
-            row.models(None if source else name, 1, settings)  # a wrong setting is said before anything is trained
-    results: dict[str, list[dict[str, Any]]] = {}
-    with interruptible("what is finished is kept; the same command goes on"):
-        for name, graph_data, source in loaded:
-            for row in chosen:
-                log.info("%s: %s", name, row.title)
-                options = {"seeds": seeds, "protocols": wanted, "settings": settings, "named": not source}
-                bar = partial(progress_line, console)
-                result = compare_row(graph_data, name, row, out, progress=bar, **options)
-                results.setdefault(name, []).append(result)
-            if not (quiet or as_json):
-                show_comparison(name, results[name], wanted)
+    options = {"seeds": seeds, "protocols": wanted, "settings": settings}
+    made = {name: cells(graph_data, name, chosen, named=not source, **options) for name, graph_data, source in loaded}
+    store, work = Store(out), Work(console_for(quiet))
+    with interruptible("what is finished is kept; the same command goes on"), work:
+        fill([cell for row in made.values() for cell in row], store, work)
+    results = {name: [collect(cell, store) for cell in row] for name, row in made.items()}
     if as_json:
         print(json.dumps(results, indent=2))
+    elif not quiet:
+        for name, found in results.items():
+            show_comparison(name, found, wanted)
 
 
 @app.command()

@@ -1,29 +1,27 @@
 """Methods side by side: the same graph, splits, seeds and classifier, so that rows differ in the method alone."""
 
-import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl import __version__
 from epagcl.data.check import check
 from epagcl.data.graph import Graph
-from epagcl.data.splits import Split
 from epagcl.errors import InputError
-from epagcl.evaluation import linear_evaluation, prediction_evaluation
+from epagcl.evaluation import Evaluation, linear_evaluation, prediction_evaluation, spread
 from epagcl.hardware import resolve_device
 from epagcl.methods import method, names
 from epagcl.methods.base import Method
 from epagcl.randomness import hash64
 from epagcl.recipes import recipe
-from epagcl.runs import describe, merge, peak_memory_gib, provenance, published_splits, split_of, write_json
-from epagcl.training import Callback
+from epagcl.runs import describe, peak_memory_gib, provenance, published_splits, split_of
+from epagcl.store import Key, Record, Store, code_version
+from epagcl.terminal import Work
 
 #: The paper's starred rows: no feature masks.
 UNMASKED = {"p_mask_1": 0.0, "p_mask_2": 0.0}
@@ -35,16 +33,23 @@ RAW, UNTRAINED = "raw features", "untrained encoder"
 #: Settings that do not tell results apart: the seeds are counted, and where a model is trained changes nothing.
 UNSTORED = ("device", "capture", "seed")
 
-Progress = Callable[[Method], AbstractContextManager[Callback]]
+Result = dict[str, Any]
+
+#: Epochs × nodes that a GPU trains in some seconds: so many seeds are trained before they are scored together.
+BATCH = 2e7
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the comparison: a method, and settings that hold on every graph; without a method, a reference."""
+    """A row of the comparison: a method, and settings that hold on every graph; without a method, a reference.
+
+    ``kind`` is the method's class where it is none of those with a name.
+    """
 
     title: str
     method: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    kind: type[Method] | None = None
 
     @property
     def key(self) -> str:
@@ -55,7 +60,7 @@ class Row:
         """A model for each seed, by the recipe of a named graph or by defaults, and where the settings are from."""
         if self.method is None:
             return [], None
-        cls = method(self.method)
+        cls = self.kind or method(self.method)
         chosen = {} if graph is None else recipe(graph, self.title.lower()) or recipe(graph, self.method)
         source = chosen.pop("source", "defaults")
         known = {field.name for field in cls.setting_fields()}
@@ -80,14 +85,14 @@ def rows(wanted: Sequence[str] = ()) -> list[Row]:
     return result
 
 
-def settings_source(name: str, result: dict[str, Any]) -> str:
+def settings_source(result: Result) -> str:
     """Where a result's settings are from: "published" if they are still those of a published recipe, else "ours"."""
     if result["source"] != "paper":
         return result["source"]
-    key = result["key"]
-    now = recipe(name, key["row"].lower()) or recipe(name, key["settings"]["name"])
-    now |= UNMASKED if key["row"].endswith("*") else {}
-    return "published" if all(key["settings"][k] == v for k, v in now.items() if k != "source") else "ours"
+    row, settings, name = result["row"], result["settings"], result["graph"]["name"]
+    now = recipe(name, row.lower()) or recipe(name, settings["name"])
+    now |= UNMASKED if row.endswith("*") else {}
+    return "published" if all(settings[k] == v for k, v in now.items() if k != "source") else "ours"
 
 
 def protocols_of(data: Data, wanted: Sequence[str]) -> list[str]:
@@ -96,66 +101,179 @@ def protocols_of(data: Data, wanted: Sequence[str]) -> list[str]:
     return [protocol for protocol in wanted if protocol != "public" or has_public]
 
 
-def compare(
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A row on a graph: models of the seeds 0, 1, ..., each scored by the protocols on the split of its seed.
+
+    Attributes:
+        data: the graph, with labels.
+        about: its description, and its fingerprint.
+        row: what to train.
+        seeds: how many.
+        protocols: of strict, paper, public.
+        settings: in place of the recipe's, such as ``epochs`` and ``device``.
+        named: whether it is the named graph; a user's own file that is called alike has no recipe and no published
+            figures.
+    """
+
+    data: Data
+    about: dict[str, Any]
+    row: Row
+    seeds: int
+    protocols: list[str]
+    settings: dict[str, Any]
+    named: bool = True
+
+    @property
+    def name(self) -> str:
+        """What the graph is called."""
+        return self.about["name"]
+
+    @cached_property
+    def models(self) -> list[Method]:
+        """A model for each seed; none for a reference that is not trained."""
+        return self._made[0]
+
+    @cached_property
+    def source(self) -> str | None:
+        """Where the settings are from."""
+        return self._made[1]
+
+    @cached_property
+    def _made(self) -> tuple[list[Method], str | None]:
+        return self.row.models(self.name if self.named else None, self.seeds, self.settings)
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """The settings that tell results apart."""
+        settings = self.models[0].settings() if self.models else {}
+        return {key: value for key, value in settings.items() if key not in UNSTORED}
+
+    def key(self, seed: int) -> Key:
+        """Under which a run is kept: all that its result depends on."""
+        kinds = [type(self.models[0])] if self.models else []
+        return {
+            "what": self.row.method or "raw-features",
+            "class": kinds[0].__qualname__ if kinds else None,
+            "graph": {"name": self.name, "fingerprint": self.about["fingerprint"]},
+            "settings": self.resolved,
+            "seed": seed,
+            "code": code_version(*kinds),
+        }
+
+    def missing(self, store: Store) -> list[int]:
+        """Seeds that the store does not hold by all protocols."""
+        wanted = set(self.protocols)
+        records = ((seed, store.read(self.key(seed))) for seed in range(self.seeds))
+        return [seed for seed, record in records if record is None or not wanted <= set(record["protocols"])]
+
+    @property
+    def cost(self) -> float:
+        """Of one seed, roughly: epochs × size of the graph."""
+        epochs = self.models[0].epochs if self.models else 0
+        return (epochs + 10) * (self.about["nodes"] + self.about["edges"])
+
+    @property
+    def at_once(self) -> int:
+        """Seeds to train before their scores are computed together: on a GPU one batch costs little more than one."""
+        if not self.models or self.models[0].epochs == 0:
+            return self.seeds
+        if resolve_device(self.models[0].device).type != "cuda":
+            return 1
+        return max(1, int(BATCH / (self.models[0].epochs * self.about["nodes"])))
+
+
+def cells(
     data: Data,
     name: str,
-    row: Row,
-    folder: Path,
+    wanted: Iterable[Row],
     *,
     seeds: int = 5,
     protocols: Sequence[str] = ("strict", "paper"),
     settings: dict[str, Any] | None = None,
     named: bool = True,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Train and score one row on one graph; a result in the folder that was made the same way is read.
+) -> list[Cell]:
+    """These rows on one graph; the arguments are :class:`Cell`'s. What is wrong with a setting is said here."""
+    about = {**describe(data, name), "fingerprint": _fingerprint(data)}
+    made = [Cell(data, about, row, seeds, protocols_of(data, protocols), settings or {}, named) for row in wanted]
+    for cell in made:
+        assert len(cell.models) in (0, seeds)
+    return made
 
-    Seed k's model is scored on split k, at its last epoch; a supervised method is trained on that split.
 
-    Args:
-        data: the graph, with labels.
-        name: what it is called; recipes are found by it.
-        row: what to train.
-        folder: where ``<graph>/<row>.json`` is kept.
-        seeds: models, from seed 0.
-        protocols: strict, paper, public.
-        settings: in place of the recipe's, such as ``epochs`` and ``device``.
-        named: whether it is the named graph; a user's own file that is called alike has no recipe
-            and no published figures.
-        progress: gives a method's training a context whose value is called with each epoch's history row.
+def fill(wanted: Sequence[Cell], store: Store, work: Work | None = None) -> None:
+    """Train and score what the store lacks of these cells.
+
+    Each seed is kept as soon as it is scored, so that an interrupted table goes on where it stopped; other processes
+    may fill the same store, and what one of them is at is passed over until it is done.
     """
-    models, source = row.models(name if named else None, seeds, settings or {})
-    protocols = protocols_of(data, protocols)
-    key = {
-        "version": __version__,
-        "row": row.title,
-        "graph": _fingerprint(data),
-        "settings": {k: v for k, v in (models[0].settings() if models else {}).items() if k not in UNSTORED},
-        "seeds": seeds,
+    work = work or Work()
+    left = [(cell, cell.missing(store)) for cell in wanted]
+    work.plan([cell.cost for cell, seeds in left for _ in seeds])
+    while left:
+        busy = [(cell, seeds) for cell, seeds in left if not _fill(cell, seeds, store, work)]
+        if len(busy) == len(left):
+            time.sleep(0.5)  # others are at all that is left
+        left = busy
+
+
+def _fill(cell: Cell, left: list[int], store: Store, work: Work) -> bool:
+    """Compute what no other process is computing; whether the cell is complete. ``left`` loses what is done."""
+    while left:
+        still = cell.missing(store)
+        work.drop([cell.cost for seed in left if seed not in still])
+        left[:] = still
+        with store.claim([cell.key(seed) for seed in left], most=cell.at_once) as mine:
+            unmade = set(cell.missing(store))  # it may have been written between the look and the claim
+            seeds = [seed for seed in (key["seed"] for key in mine) if seed in unmade]
+            if not mine:
+                return not left
+            if seeds:
+                start = time.monotonic()
+                for seed, record in zip(seeds, _score(cell, seeds, store, work), strict=True):
+                    store.write(cell.key(seed), record)
+                left[:] = [seed for seed in left if seed not in seeds]
+                work.finish([cell.cost] * len(seeds), time.monotonic() - start)
+    return True
+
+
+def collect(cell: Cell, store: Store) -> Result | None:
+    """What the store holds of a cell, its seeds side by side; None if it holds none."""
+    records = {seed: store.read(cell.key(seed)) for seed in range(cell.seeds)}
+    found: dict[int, Record] = {seed: record for seed, record in records.items() if record is not None}
+    protocols = {
+        p: _merged(found, p) for p in cell.protocols if any(p in record["protocols"] for record in found.values())
     }
-    path = folder / name.lower() / f"{row.key}.json"
-    found = _read(path)
-    if found.get("key") == key:
-        if set(protocols) <= set(found["protocols"]):
-            return found
-        protocols = [*found["protocols"], *(p for p in protocols if p not in found["protocols"])]
-    device = (settings or {}).get("device", "auto")
-    where = resolve_device(device)
-    if where.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(where)
-    scores, training = _score(data, models, protocols, seeds, where, progress)
-    result = {
-        **provenance(device),
-        "key": key,
-        "graph": describe(data, name),
-        "named": named,
-        "source": source,
-        "training": training,
-        "protocols": scores,
+    if not protocols:
+        return None
+    trained = [record["training"] for record in found.values() if record["training"] is not None]
+    return {
+        "row": cell.row.title,
+        "graph": cell.about,
+        "named": cell.named,
+        "source": cell.source,
+        "settings": cell.resolved,
+        "seeds": list(found),
+        "code": cell.key(0)["code"],
+        "hardware": sorted({record["hardware"]["device"] for record in found.values()}),
+        "dates": sorted({record["date"][:10] for record in found.values()}),
+        "commits": sorted({record["commit"] or "unknown" for record in found.values()}),
+        "training": {key: [one[key] for one in trained] for key in trained[0]} if trained else None,
+        "protocols": protocols,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(result, path)
-    return result
+
+
+def _merged(records: dict[int, Record], protocol: str) -> dict[str, Any]:
+    scores = {
+        seed: record["protocols"][protocol] for seed, record in records.items() if protocol in record["protocols"]
+    }
+    return {
+        "protocol": protocol,
+        "split": next(iter(scores.values()))["split"],
+        "seeds": list(scores),
+        "accuracy": spread([score["accuracy"] for score in scores.values()]),
+        "macro_f1": spread([score["macro_f1"] for score in scores.values()]),
+    }
 
 
 def _fingerprint(data: Data) -> str:
@@ -164,61 +282,67 @@ def _fingerprint(data: Data) -> str:
     return f"{Graph.from_data(check(data, quiet=True)).fingerprint}-{labels:016x}"
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A result file; nothing if there is none, or none that can be read."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def _score(
-    data: Data,
-    models: Sequence[Method],
-    protocols: Sequence[str],
-    seeds: int,
-    where: torch.device,
-    progress: Progress | None,
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Scores by protocol, and what training took."""
+def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> list[Record]:
+    """A record for each of these seeds: its scores by protocol, and what training took."""
+    # A seed that was scored by other protocols before keeps those scores: the same training gives the same model.
+    before = [store.read(cell.key(seed)) or {} for seed in seeds]
+    known = [set(record.get("protocols", ())) for record in before]
+    protocols = list(dict.fromkeys([*cell.protocols, *(p for found in known for p in found)]))
+    where = resolve_device(cell.settings.get("device", "auto"))
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+    models = [cell.models[seed] for seed in seeds] if cell.models else []
+    scores: dict[str, list[dict[str, Any]]]
     if not models:
-        return {p: _linear([data.x.to(where)] * seeds, data, p) for p in protocols}, None
-    if models[0].supervised:
+        work.say(f"{cell.row.title} of {cell.name}")
+        scores = {p: _linear([cell.data.x.to(where)] * len(seeds), cell.data, p, seeds) for p in protocols}
+    elif models[0].supervised:
         # Strict and the paper's protocol have the same splits: one training serves both.
-        kinds = {"public" if p == "public" else "random" for p in protocols}
-        by_kind = {
-            kind: merge([_supervised(model, data, kind, progress).to_dict() for model in models]) for kind in kinds
-        }
-        scores = {p: by_kind["public" if p == "public" else "random"] | {"protocol": p} for p in protocols}
+        kinds = {p: "public" if p == "public" else "random" for p in protocols}
+        by_kind = {kind: [_supervised(model, cell, kind, work) for model in models] for kind in set(kinds.values())}
+        scores = {p: by_kind[kinds[p]] for p in protocols}
     else:
-        embeddings = [_fit(model, data, progress).embed(data).to(where) for model in models]
-        scores = {p: _linear(embeddings, data, p) for p in protocols}
-    histories = [model.history_ for model in models]
-    training = {
-        "epochs": [len(history) for history in histories],
-        "seconds": [history[-1]["seconds"] if history else 0.0 for history in histories],
-        "effective_rank": [history[-1]["effective_rank"] if history else None for history in histories],
-        "peak_memory_gib": peak_memory_gib(str(where)),
-    }
-    return scores, training
+        embeddings = [_fit(model, cell, work).embed(cell.data).to(where) for model in models]
+        scores = {p: _linear(embeddings, cell.data, p, seeds) for p in protocols}
+    memory = peak_memory_gib(str(where))
+    made = {**provenance(str(where)), "graph": cell.about}
+    return [
+        {
+            **made,
+            "training": _training(models[place], memory) if models else None,
+            "protocols": {protocol: found[place] for protocol, found in scores.items()},
+        }
+        for place in range(len(seeds))
+    ]
 
 
-def _fit(model: Method, data: Data, progress: Progress | None, **options: Any) -> Method:
-    if progress is None:
-        return model.fit(data, **options)
-    with progress(model) as callback:
-        return model.fit(data, callback=callback, **options)
+def _training(model: Method, memory: float | None) -> dict[str, Any]:
+    last = model.history_[-1] if model.history_ else {"seconds": 0.0, "effective_rank": None}
+    rest = {"seconds": last["seconds"], "effective_rank": last["effective_rank"], "peak_memory_gib": memory}
+    return {"epochs": len(model.history_), **rest}
 
 
-def _supervised(model: Method, data: Data, kind: str, progress: Progress | None) -> Any:
-    split = split_of(data, kind, model.seed)
-    _fit(model, data, progress, split=split)
-    return prediction_evaluation(model.predict(data), data.y, split, kind, model.seed)
+def _fit(model: Method, cell: Cell, work: Work, **options: Any) -> Method:
+    with work.training(model, cell.name) as callback:
+        return model.fit(cell.data, callback=callback, **options)
 
 
-def _linear(embeddings: list[Tensor], data: Data, protocol: str) -> dict[str, Any]:
-    splits: list[Split] | None = None
-    if protocol == "public":
-        published = published_splits(data)
-        splits = [published[k % len(published)] for k in range(len(embeddings))]
-    return linear_evaluation(embeddings, data.y, protocol, splits=splits).to_dict()
+def _supervised(model: Method, cell: Cell, kind: str, work: Work) -> dict[str, Any]:
+    split = split_of(cell.data, kind, model.seed)
+    _fit(model, cell, work, split=split)
+    return _by_run(prediction_evaluation(model.predict(cell.data), cell.data.y, split, kind, model.seed))[0]
+
+
+def _linear(embeddings: list[Tensor], data: Data, protocol: str, seeds: list[int]) -> list[dict[str, Any]]:
+    splits = [split_of(data, "public", seed) for seed in seeds] if protocol == "public" else None
+    scores = linear_evaluation(embeddings, data.y, protocol, seed=seeds, splits=splits)
+    published = f"published, {len(published_splits(data))}" if splits else scores.split
+    return [score | {"split": published} for score in _by_run(scores)]
+
+
+def _by_run(scores: Evaluation) -> list[dict[str, Any]]:
+    chosen = scores.chosen or [{}] * len(scores.runs)
+    return [
+        {"accuracy": accuracy, "macro_f1": macro_f1, "split": scores.split, **choice}
+        for accuracy, macro_f1, choice in zip(scores.runs, scores.macro_f1, chosen, strict=True)
+    ]

@@ -97,7 +97,7 @@ def linear_evaluation(
     y: Tensor,
     protocol: str = "strict",
     runs: int = 5,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     splits: Sequence[Split] | None = None,
 ) -> Evaluation:
     """Accuracy of a linear classifier on an embedding.
@@ -115,7 +115,7 @@ def linear_evaluation(
         y: class of each node; −1 = none, and the node is left out.
         protocol: which of the above.
         runs: number of splits.
-        seed: seed of the first split; run r has seed + r.
+        seed: seed of the first split; run r has seed + r. Or a list, the seed of each run.
         splits: splits to use in place of random ones.
     """
     if protocol not in PROTOCOLS:
@@ -126,20 +126,26 @@ def linear_evaluation(
     for one in embeddings:
         if one.dim() == 2 and one.shape[0] != y.shape[0]:
             raise InputError(f"{one.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
-    runs = len(embeddings) if several else runs
+    one_seed = not isinstance(seed, Sequence)
+    runs = len(embeddings) if several else runs if one_seed else len(seed)
+    starts = list(range(seed, seed + runs)) if one_seed else list(seed)
     words, seeds = "as given", []
     if splits is None:
         if protocol == "public":
             raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
         if runs < 1:
             raise InputError(f"runs={runs}: at least 1")
-        words, seeds = "random 10/10/80", list(range(seed, seed + runs))
+        words, seeds = "random 10/10/80", starts
         splits = [random_split(y, seed=seed) for seed in seeds]
     elif len(splits) == 0:
         raise InputError("splits is empty; give at least one")
-    elif several and len(splits) != runs:
+    elif one_seed:
+        starts = list(range(seed, seed + len(splits)))
+    if several and len(splits) != runs:
         raise InputError(f"{runs} embeddings for {len(splits)} splits; give one embedding, or one for each split")
-    elif protocol == "public":
+    if len(starts) != len(splits):
+        raise InputError(f"{len(starts)} seeds for {len(splits)} runs; give one seed, or one for each run")
+    if protocol == "public":
         words = f"published, {len(set(map(id, splits)))}"
     rule = PAPER if protocol == "paper" else STRICT
     embeddings = [_scaled(one, rule) for one in embeddings]
@@ -150,13 +156,13 @@ def linear_evaluation(
     for group in _groups([_labelled(split, y) for split in splits], embeddings[0].shape[1]):
         first = len(results)
         parts = embeddings[first : first + len(group)] if several else embeddings * len(group)
-        results += _evaluate_group(parts, y, group, len(classes), rule, seed + first)
+        results += _evaluate_group(parts, y, group, len(classes), rule, starts[first : first + len(group)])
     accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
     return Evaluation(protocol, words, seeds, accuracy, macro_f1, chosen)
 
 
 def _evaluate_group(
-    embeddings: Sequence[Tensor], y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seed: int
+    embeddings: Sequence[Tensor], y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seeds: list[int]
 ) -> list[tuple[float, float, dict[str, float]]]:
     """Fit and choose on the training and validation nodes of all runs together, then score each on its test nodes."""
 
@@ -166,7 +172,7 @@ def _evaluate_group(
         return z, torch.stack([y[node] for node in nodes])
 
     # What chooses receives training and validation nodes alone: it cannot depend on a test label.
-    weight, bias, chosen = _fit(*rows("train"), *rows("val"), num_classes, rule, seed)
+    weight, bias, chosen = _fit(*rows("train"), *rows("val"), num_classes, rule, seeds)
     results = []
     for run, (z, split) in enumerate(zip(embeddings, splits, strict=True)):
         test = split.test.to(y.device)
@@ -192,7 +198,7 @@ def _labelled(split: Split, y: Tensor) -> Split:
 
 
 def _fit(
-    z: Tensor, y: Tensor, z_val: Tensor, y_val: Tensor, num_classes: int, rule: Rule, seed: int
+    z: Tensor, y: Tensor, z_val: Tensor, y_val: Tensor, num_classes: int, rule: Rule, seeds: list[int]
 ) -> tuple[Tensor, Tensor, list[dict[str, float]]]:
     """Softmax regressions for R runs × L penalties at once; of each run, the (penalty, step) best on validation.
 
@@ -204,7 +210,7 @@ def _fit(
         z_val: validation rows ``[R, n', d]``, and ``y_val`` their classes.
         num_classes: C.
         rule: the protocol's.
-        seed: of random initial weights of the first run; run r has seed + r.
+        seeds: of the random initial weights of each run.
 
     Returns:
         weights ``[R, d, C]``, biases ``[R, C]`` and what was chosen.
@@ -215,7 +221,7 @@ def _fit(
     weight, bias = z.new_zeros(runs, d, columns), z.new_zeros(runs, 1, columns)
     if rule.random_start:
         for run in range(runs):
-            weight[run], bias[run] = (_linear_start(p[run], d, seed + run, k) for k, p in enumerate((weight, bias)))
+            weight[run], bias[run] = (_linear_start(p[run], d, seeds[run], k) for k, p in enumerate((weight, bias)))
     target = F.one_hot(y, num_classes).to(z.dtype)[:, :, None]
 
     def by_penalty(t: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from epagcl.data.writers import write_embeddings
 from epagcl.epr import error_passing_rate
 from epagcl.errors import InputError
 from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, prediction_evaluation, spread
-from epagcl.files import atomic_path
+from epagcl.files import write_json
 from epagcl.hardware import resolve_device
 from epagcl.methods.base import Method
 from epagcl.training import Callback, write_history
@@ -326,12 +326,6 @@ def peak_memory_gib(device: str) -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**30 if platform.system() == "Darwin" else 2**20)
-
-
-def write_json(value: dict[str, Any], path: Path) -> None:
-    """JSON that people read too."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def claim(folder: Path, *, resume: bool = False, overwrite: bool = False, seeds: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,97 @@ def progress_line(console: "Console", method: "Method") -> "Iterator[Callable[[R
         yield update
 
 
+class Work:
+    """Progress of many runs: how many are done, what is being trained, and how long the rest will take.
+
+    Runs differ in cost, so the time left goes by their expected cost, not by their number. Use it as a context; without
+    a console it is silent.
+    """
+
+    def __init__(self, console: "Console | None" = None):
+        self.console = console
+        self.runs = self.done = 0
+        self.left = self.spent = self.seconds = 0.0
+        self._spoken = time.monotonic()
+
+    def __enter__(self) -> "Work":
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        if self.console is not None:
+            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+            disable = not self.console.is_terminal
+            self._bars = Progress(
+                TextColumn("{task.description}"), *columns, console=self.console, disable=disable, transient=True
+            )
+            self._bars.start()
+            self._all = self._bars.add_task("runs", total=None, note="")
+            self._one = self._bars.add_task("", total=None, note="", visible=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console is not None:
+            self._bars.stop()
+
+    def plan(self, costs: "list[float]") -> None:
+        """Runs that are to come, by their expected cost in any unit."""
+        self.runs += len(costs)
+        self.left += sum(costs)
+        self._show()
+
+    def drop(self, costs: "list[float]") -> None:
+        """Runs that another process has finished."""
+        self.done += len(costs)
+        self.left = max(0.0, self.left - sum(costs))
+        self._show()
+
+    def finish(self, costs: "list[float]", seconds: float) -> None:
+        """Runs that were computed here."""
+        self.spent += sum(costs)
+        self.seconds += seconds
+        self.drop(costs)
+        self._speak()
+
+    def say(self, words: str) -> None:
+        """What is being done now."""
+        if self.console is not None and not self.console.is_terminal:
+            log.info("%s", words)
+        self._set_one(words, None)
+
+    @contextlib.contextmanager
+    def training(self, method: "Method", graph: str) -> "Iterator[Callable[[Row], None]]":
+        """The callback of one training."""
+        self._set_one(f"{type(method).title} on {graph}, seed {method.seed}", method.epochs)
+
+        def update(row: "Row") -> None:
+            if self.console is not None:
+                self._bars.update(self._one, completed=row["epoch"], note=f"loss {row['loss']:.4f}")
+                self._speak(f"{type(method).title} on {graph}, seed {method.seed}, epoch {row['epoch']}")
+
+        yield update
+
+    def time_left(self) -> str:
+        """In words; empty while nothing is known."""
+        if not self.spent or not self.left:
+            return ""
+        minutes = self.left * self.seconds / self.spent / 60
+        return f"about {minutes:.0f} min left" if minutes >= 1 else "less than a minute left"
+
+    def _set_one(self, words: str, total: int | None) -> None:
+        if self.console is not None:
+            self._bars.update(self._one, description=words, total=total, completed=0, note="", visible=True)
+
+    def _show(self) -> None:
+        if self.console is not None:
+            self._bars.update(self._all, total=self.runs, completed=self.done, note=self.time_left())
+
+    def _speak(self, what: str = "") -> None:
+        """A line now and then where there is no terminal."""
+        if self.console is None or self.console.is_terminal or time.monotonic() - self._spoken < LOG_SECONDS:
+            return
+        self._spoken = time.monotonic()
+        log.info("%s", ", ".join(part for part in (f"{self.done} of {self.runs} runs", what, self.time_left()) if part))
+
+
 def table(*columns: str) -> "Table":
     """A plain table; a column whose name begins with > is right-aligned."""
     from rich import box
@@ -120,7 +212,7 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     from epagcl.comparison import settings_source
     from epagcl.paper import published
 
-    title = result["key"]["row"]
+    title = result["row"]
     figures = published(name, "untrained" if title == "untrained encoder" else title) if result["named"] else {}
     cells = [title]
     for protocol in protocols:
@@ -129,12 +221,12 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     for kind in ("paper", "random", "public"):
         cells.append(" ± ".join(f"{value:.1f}" for value in figures[kind]) if kind in figures else "–")
     training = result["training"]
-    cells.append(str(result["key"]["seeds"]))
+    cells.append(str(len(result["seeds"])))
     if training is None or not any(training["epochs"]):
         return [*cells, "", "", ""]
     epochs = sum(training["epochs"]) / len(training["epochs"])
     seconds = sum(training["seconds"]) / len(training["seconds"])
-    return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", settings_source(name, result)]
+    return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", settings_source(result)]
 
 
 COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
@@ -146,7 +238,7 @@ def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[st
     shown = table("accuracy", *columns, COMPARISON_COLUMNS[-1])
     for result in results:
         shown.add_row(*comparison_cells(name, result, protocols))
-    hardware = ", ".join(sorted({result["hardware"]["device"] for result in results}))
+    hardware = ", ".join(sorted({device for result in results for device in result["hardware"]}))
     show(
         f"{name}: test accuracy in %, split k for seed k (strict, paper: random 10/10/80); measured on "
         f"{hardware}; then the paper's table and figures published elsewhere, by split",

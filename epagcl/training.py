@@ -32,6 +32,8 @@ log = logging.getLogger("epagcl")
 #: One epoch of the history: epoch, loss, seconds (of training so far), effective_rank (None in most epochs).
 Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
+#: (every, function): after each ``every``-th epoch the function is given the number of epochs done and the embedding.
+Look = tuple[int, Callable[[int, Tensor], None]]
 
 CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
 FIRST_HEALTH = 25  # epoch of the first measurement of the effective rank; each is a forward pass, and some ms
@@ -47,11 +49,13 @@ def train(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     callback: Callback | None = None,
+    look: Look | None = None,
 ) -> list[Row]:
     """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
 
     With ``checkpoint``, the state goes to that file every few seconds, and ``resume`` continues from it: views depend
-    on (seed, epoch) alone, so on a CPU the result is bit-identical to a run that was never stopped.
+    on (seed, epoch) alone, so on a CPU the result is bit-identical to a run that was never stopped. ``look`` changes no
+    bit of it either; with patience it sees the weights of its epoch, not the best so far.
 
     Returns:
         The history, one row per epoch.
@@ -72,6 +76,8 @@ def train(
             # A block of epochs runs without waiting for the device; it ends where the embedding is looked at.
             first = len(history)
             stop = min(first + block, _next_health(first), method.epochs)
+            if look is not None:
+                stop = min(stop, first - first % look[0] + look[0])
             begun = time.perf_counter() - start
             values = epochs.run(first, stop)
             ended = time.perf_counter() - start
@@ -87,6 +93,8 @@ def train(
                 if patience.out:
                     break
 
+            if look is not None and rows[-1]["epoch"] == stop and stop % look[0] == 0:
+                look[1](stop, _embedding(method, network, graph))
             last = patience.out or stop == method.epochs
             if last and epochs.best is not None:
                 epochs.best.restore()
@@ -192,10 +200,14 @@ def _interrupts(deferred: bool) -> Iterator[Callable[[], bool]]:
 
 
 @torch.no_grad()
+def _embedding(method: "Method", network: nn.Module, graph: Graph) -> Tensor:
+    """The embedding as it is now."""
+    return method.represent(network.eval(), graph)
+
+
 def _effective_rank(method: "Method", network: nn.Module, graph: Graph) -> float:
     """Effective rank of the embedding as it is now."""
-    network.eval()
-    z = method.represent(network, graph)
+    z = _embedding(method, network, graph)
     return effective_rank(z) if torch.isfinite(z).all() else math.nan
 
 

@@ -387,10 +387,10 @@ def test_compare_prints_every_row_and_goes_on_where_it_stopped(run, tmp_path, mo
         "ours",
     ):
         assert words in out
-    assert len(list((tmp_path / "demo").glob("*.json"))) == 5
+    assert len(list((tmp_path / "demo").rglob("*.json"))) == 5 * 2
     monkeypatch.setattr("epagcl.comparison._score", lambda *_: pytest.fail("trained again"))
     code, out, _ = run(*command, "--json")
-    assert [row["key"]["row"] for row in json.loads(out)["demo"]] == [
+    assert [row["row"] for row in json.loads(out)["demo"]] == [
         "raw features",
         "untrained encoder",
         "GCN",

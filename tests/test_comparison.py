@@ -1,15 +1,17 @@
 import json
+import multiprocessing
 
 import pytest
 import torch
 
 import epagcl
 from epagcl import comparison, evaluation
-from epagcl.comparison import ORDER, Row, compare, rows, settings_source
+from epagcl.comparison import ORDER, Row, cells, collect, fill, rows, settings_source
 from epagcl.data import block_model
 from epagcl.errors import InputError
 from epagcl.evaluation import Rule, linear_evaluation
-from epagcl.terminal import comparison_cells
+from epagcl.store import Store
+from epagcl.terminal import Work, comparison_cells
 
 SMALL = {"hidden": 8, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 
@@ -30,6 +32,12 @@ def data():
 
 def row(name):
     return rows([name])[-1]
+
+
+def compare(data, name, row, folder, **options):
+    store, (cell,) = Store(folder), cells(data, name, [row], **options)
+    fill([cell], store)
+    return collect(cell, store)
 
 
 def test_all_rows_are_the_references_and_every_method_in_the_papers_order():
@@ -53,15 +61,16 @@ def test_seed_k_is_scored_on_split_k(tmp_path, data):
         for seed in range(3)
     ]
     assert result["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected, abs=1e-6)
-    assert result["protocols"]["strict"]["split_seeds"] == [0, 1, 2]
+    assert result["protocols"]["strict"]["seeds"] == result["seeds"] == [0, 1, 2]
+    assert result["protocols"]["strict"]["split"] == "random 10/10/80"
     assert result["training"]["epochs"] == [2, 2, 2]
     assert result["source"] == "ours"  # settings were given
 
 
 def test_starred_rows_hide_no_feature(tmp_path, data):
     result = compare(data, "g", row("epagcl*"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
-    assert result["key"]["settings"]["p_mask_1"] == result["key"]["settings"]["p_mask_2"] == 0
-    assert (tmp_path / "g" / "epagcl-star.json").is_file()
+    assert result["settings"]["p_mask_1"] == result["settings"]["p_mask_2"] == 0
+    assert result["row"] == "EPAGCL*"
 
 
 def test_references_are_the_features_and_the_encoder_before_training(tmp_path, data):
@@ -80,7 +89,7 @@ def test_a_supervised_method_learns_from_the_split_it_is_scored_on(tmp_path, dat
     result = compare(data, "g", row("gcn"), tmp_path, seeds=2, protocols=protocols, settings=settings)
     scores = result["protocols"]
     assert scores["strict"]["accuracy"] == scores["paper"]["accuracy"] != scores["public"]["accuracy"]
-    assert scores["strict"]["split_seeds"] == [0, 1]
+    assert scores["strict"]["seeds"] == [0, 1]
     for seed in range(2):
         split = epagcl.data.random_split(data.y, seed=seed)
         model = epagcl.method("gcn")(**settings, seed=seed).fit(data, split=split)
@@ -88,19 +97,91 @@ def test_a_supervised_method_learns_from_the_split_it_is_scored_on(tmp_path, dat
         assert scores["strict"]["accuracy"]["runs"][seed] == pytest.approx(accuracy.item())
 
 
-def test_what_is_there_is_read_unless_it_was_made_otherwise(tmp_path, data, monkeypatch):
-    first = compare(data, "g", row("dgi"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
-    assert json.loads((tmp_path / "g" / "dgi.json").read_text()) == json.loads(json.dumps(first))
+def test_each_run_is_computed_once(tmp_path, data, monkeypatch):
     trained = []
-    monkeypatch.setattr(comparison, "_fit", lambda model, *_: trained.append(model))
-    again = compare(data, "g", row("dgi"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
-    assert again["date"] == first["date"]
-    assert not trained
-    for change in ({"seeds": 2}, {"settings": {**SMALL, "epochs": 3}}, {"protocols": ["strict", "public"]}):
-        options = {"seeds": 1, "protocols": ["strict"], "settings": SMALL, **change}
-        with pytest.raises(AttributeError):  # the stand-in has no embedding: it was asked to train
-            compare(data, "g", row("dgi"), tmp_path, **options)
-    assert trained
+    fit = comparison._fit
+    monkeypatch.setattr(comparison, "_fit", lambda model, *rest: trained.append(model.seed) or fit(model, *rest))
+    first = compare(data, "g", row("dgi"), tmp_path, seeds=2, protocols=["strict"], settings=SMALL)
+    assert trained == [0, 1]
+    assert compare(data, "g", row("dgi"), tmp_path, seeds=2, protocols=["strict"], settings=SMALL) == first
+    assert trained == [0, 1]
+    more = compare(data, "g", row("dgi"), tmp_path, seeds=3, protocols=["strict"], settings=SMALL)
+    assert trained == [0, 1, 2]  # the seed that is new
+    assert more["protocols"]["strict"]["accuracy"]["runs"][:2] == first["protocols"]["strict"]["accuracy"]["runs"]
+    for change in ({"settings": {**SMALL, "epochs": 3}}, {"protocols": ["strict", "public"]}):
+        trained.clear()
+        compare(data, "g", row("dgi"), tmp_path, **{"seeds": 1, "protocols": ["strict"], "settings": SMALL, **change})
+        assert trained == [0]
+
+
+def test_rows_of_the_same_settings_share_their_runs(tmp_path, data, monkeypatch):
+    compare(data, "g", row("epagcl*"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
+    monkeypatch.setattr(comparison, "_score", lambda *_: pytest.fail("trained again"))
+    same = Row("EPAGCL without masks", "epagcl", {"p_mask_1": 0.0, "p_mask_2": 0.0})
+    result = compare(data, "g", same, tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
+    assert result["row"] == "EPAGCL without masks"
+
+
+def test_a_change_of_code_is_another_run(tmp_path, data, monkeypatch):
+    (cell,) = cells(data, "g", [row("dgi")], seeds=1, protocols=["strict"], settings=SMALL)
+    store = Store(tmp_path)
+    fill([cell], store)
+    assert cell.missing(store) == []
+    monkeypatch.setattr(comparison, "code_version", lambda *_: "changed")
+    assert cell.missing(store) == [0]
+    assert collect(cell, store) is None
+
+
+def test_an_interrupted_table_keeps_what_is_finished(tmp_path, data, monkeypatch):
+    store, made = Store(tmp_path), cells(data, "g", rows(["dgi"]), seeds=3, protocols=["strict"], settings=SMALL)
+    fit = comparison._fit
+
+    def interrupted(model, *rest):
+        if model.name == "dgi" and model.seed == 2:
+            raise KeyboardInterrupt
+        return fit(model, *rest)
+
+    monkeypatch.setattr(comparison, "_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fill(made, store)
+    assert [cell.missing(store) for cell in made] == [[], [], [2]]
+    assert collect(made[2], store)["seeds"] == [0, 1]  # a table of what is there
+    monkeypatch.setattr(comparison, "_fit", fit)
+    fill(made, store)
+    assert [cell.missing(store) for cell in made] == [[], [], []]
+
+
+def _fill_all(folder, graph):
+    torch.set_num_threads(1)
+    fill(cells(graph, "g", rows(["dgi", "grace"]), seeds=3, protocols=["strict"], settings=SMALL), Store(folder))
+
+
+def test_processes_that_fill_one_store_together_do_each_run_once(tmp_path, data):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill_all, args=(tmp_path, data)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    made = cells(data, "g", rows(["dgi", "grace"]), seeds=3, protocols=["strict"], settings=SMALL)
+    assert [cell.missing(Store(tmp_path)) for cell in made] == [[]] * 4
+    assert len(list(tmp_path.rglob("*.json"))) == 4 * 3
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_progress_counts_runs_and_estimates_the_time_left(tmp_path, data):
+    work = Work()
+    made = cells(data, "g", rows(["dgi"]), seeds=2, protocols=["strict"], settings=SMALL)
+    fill(made, Store(tmp_path), work)
+    assert (work.runs, work.done, work.left) == (6, 6, 0)
+    work = Work()
+    assert work.time_left() == ""
+    work.plan([1.0, 1.0, 8.0])
+    work.finish([1.0], 30.0)
+    assert work.time_left() == "about 4 min left"
+    work.drop([8.0])
+    assert work.time_left() == "less than a minute left"
 
 
 def test_a_graph_without_public_splits_has_no_public_figure(tmp_path):
@@ -127,7 +208,7 @@ def test_another_graph_of_the_same_name_is_not_taken_for_it(tmp_path, data):
         other = data.clone()
         other[change] = data.x.to_dense().flip(0) if change == "x" else data.y.flip(0)
         again = compare(other, "g", raw, tmp_path, seeds=1, protocols=["strict"])
-        assert again["key"]["graph"] != first["key"]["graph"]
+        assert again["graph"]["fingerprint"] != first["graph"]["fingerprint"]
         expected = linear_evaluation([other.x], other.y).runs
         assert again["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected)
 
@@ -149,27 +230,27 @@ def test_an_own_graph_that_is_called_like_a_named_one_has_no_published_figures(t
 
 
 def test_protocols_that_are_there_are_kept_when_another_is_added(tmp_path, data):
-    for protocol in ("strict", "public"):
-        result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=[protocol])
-    assert list(result["protocols"]) == ["strict", "public"]
-
-
-def test_a_broken_result_file_is_as_none(tmp_path, data):
-    (tmp_path / "g").mkdir()
-    for text in ("{}", "{"):
-        (tmp_path / "g" / "raw-features.json").write_text(text)
-        result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=["strict"])
-        assert result["key"]["row"] == "raw features"
+    for protocols in (["strict"], ["public"]):
+        result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=protocols)
+        assert list(result["protocols"]) == protocols
+    (cell,) = cells(data, "g", [rows(["dgi"])[0]], seeds=1, protocols=["strict", "public"])
+    assert cell.missing(Store(tmp_path)) == []
 
 
 def test_settings_are_published_as_long_as_the_recipe_is_theirs():
-    result = {
-        "source": "paper",
-        "key": {"row": "GRACE", "settings": row("grace").models("Cora", 1, {})[0][0].settings()},
-    }
-    assert settings_source("Cora", result) == "published"
-    result["key"]["settings"]["temperature"] = 0.5
-    assert settings_source("Cora", result) == "ours"
-    assert settings_source("Cora", {"source": "defaults"}) == "defaults"
-    starred = row("epagcl*").models("Cora", 1, {})[0][0].settings()
-    assert settings_source("Cora", {"source": "paper", "key": {"row": "EPAGCL*", "settings": starred}}) == "published"
+    def result(name, **change):
+        models, source = row(name).models("Cora", 1, {})
+        settings = models[0].settings() | change
+        return {"source": source, "row": row(name).title, "graph": {"name": "Cora"}, "settings": settings}
+
+    assert settings_source(result("grace")) == "published"
+    assert settings_source(result("grace", temperature=0.5)) == "ours"
+    assert settings_source(result("epagcl*")) == "published"
+    assert settings_source({"source": "defaults"}) == "defaults"
+
+
+def test_results_are_plain_json(tmp_path, data):
+    result = compare(data, "g", row("dgi"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
+    assert json.loads(json.dumps(result)) == result
+    assert result["hardware"] == ["cpu"]
+    assert result["training"]["epochs"] == [2]

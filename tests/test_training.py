@@ -295,3 +295,48 @@ def test_decoupled_decay_shrinks_weights_whatever_their_gradient():
 def test_negative_patience_is_refused():
     with pytest.raises(InputError, match="patience=-1"):
         EPAGCL(patience=-1)
+
+
+def looked(model, data, every):
+    """A trained model, and what was seen on the way."""
+    seen = {}
+    model.fit(data, look=(every, lambda epoch, z: seen.update({epoch: z})))
+    return model, seen
+
+
+@pytest.mark.parametrize("epochs", [9, 10, 3])
+def test_looks_see_what_a_shorter_training_gives_and_change_nothing(small_graph, epochs):
+    model, seen = looked(EPAGCL(epochs=epochs, **SMALL), small_graph, every=4)
+    assert list(seen) == list(range(4, epochs + 1, 4))
+    for epoch, z in seen.items():
+        assert not z.requires_grad
+        assert torch.equal(z, EPAGCL(epochs=epoch, **SMALL).fit_embed(small_graph))
+    plain = EPAGCL(epochs=epochs, **SMALL).fit(small_graph)
+    assert same_weights(model, plain)
+    for key in ("epoch", "loss", "effective_rank"):
+        assert [row[key] for row in model.history_] == [row[key] for row in plain.history_]
+
+
+@pytest.mark.parametrize(("cls", "settings"), [(DGI, STOPS), (GCN, LEARNS)], ids=["loss", "validation"])
+def test_looks_before_patience_runs_out(easy_graph, cls, settings):
+    plain = cls(**settings).fit(easy_graph)
+    epochs = len(plain.history_)
+    for every in (7, epochs):  # the last look is at the last epoch too
+        model, seen = looked(cls(**settings), easy_graph, every)
+        assert list(seen) == list(range(every, epochs + 1, every))
+        assert same_weights(model, plain)
+    # The weights of the epoch itself, not those that training ends with.
+    assert not torch.equal(seen[epochs], model.embed(easy_graph))
+    if not cls.validates:  # where it does, the best are taken even so
+        assert torch.equal(seen[epochs], cls(**{**settings, "epochs": epochs, "patience": 0}).fit_embed(easy_graph))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("capture", ["on", "off"])
+def test_blocks_of_epochs_on_a_gpu_end_where_there_is_a_look(small_graph, capture):
+    settings = {**SMALL, "device": "cuda", "capture": capture}
+    model, seen = looked(EPAGCL(epochs=60, **settings), small_graph, every=7)
+    assert list(seen) == list(range(7, 61, 7))
+    for epoch, z in seen.items():
+        assert torch.equal(z.cpu(), EPAGCL(epochs=epoch, **settings).fit_embed(small_graph))
+    assert same_weights(model, EPAGCL(epochs=60, **settings).fit(small_graph))

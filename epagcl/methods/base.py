@@ -24,7 +24,7 @@ from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
 from epagcl.losses import PRECISIONS
-from epagcl.training import Callback, Row, train
+from epagcl.training import Callback, Look, Row, train
 
 
 def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
@@ -165,6 +165,7 @@ class Method(BaseEstimator, ABC):
         checkpoint: str | Path | None = None,
         resume: bool = False,
         callback: Callback | None = None,
+        look: Look | None = None,
     ) -> Self:
         """Train on a graph. Labels, if it has any, are not read.
 
@@ -174,6 +175,8 @@ class Method(BaseEstimator, ABC):
             checkpoint: file to keep the state of training in, written every few seconds; it is the caller's to remove.
             resume: continue from ``checkpoint`` if it is there.
             callback: called with each epoch's history row; on a GPU some epochs at a time, after the last of them.
+            look: (every, function): after each ``every``-th epoch the function is called with the number of epochs done
+                and the embedding as it is then; training is the same with and without.
         """
         self.validate()
         device = resolve_device(self.device)
@@ -181,7 +184,7 @@ class Method(BaseEstimator, ABC):
         self.num_features_ = graph.num_features
         self.network_ = self._initial_network().to(device)
         self.history_: list[Row] = train(
-            self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback
+            self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback, look=look
         )
         return self
 

@@ -1,0 +1,75 @@
+"""One page of all results, made from the artefacts' JSON files alone."""
+
+import json
+import os
+from pathlib import Path
+
+from epagcl.errors import InputError
+from epagcl.files import atomic_path
+from epagcl.paper import ARTEFACTS, artefact
+from epagcl.paper.artefact import Artefact, Result
+from epagcl.paper.tables import markdown
+
+FIGURES = Path("figures") / "paper"
+HEAD = """# The paper, measured anew
+
+Every table and figure of the paper's experiments, computed by this library beside what the paper reports. The page is
+made by `epagcl paper page` from the files under `results/paper`, words included; nothing on it is written by hand. Each
+section names the command that fills it again. *strict*: everything is chosen on validation nodes, and test nodes are read
+once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [What in the paper holds](paper.md) has the theory.
+"""
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """The results that are there, in the order of the artefacts."""
+    paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+    if not found:
+        raise InputError(f"{folder}: no results ({', '.join(path.name for path in paths.values())}); make some first")
+    return found
+
+
+def page_text(results: dict[str, Result]) -> str:
+    """The page as Markdown."""
+    parts = [HEAD, *(_section(artefact(name), result) for name, result in results.items())]
+    if missing := [name for name in ARTEFACTS if name not in results]:
+        parts.append("## Not measured\n\n" + ", ".join(f"`epagcl paper {name}`" for name in missing) + "\n")
+    return "\n".join(parts)
+
+
+def _section(made: Artefact, result: Result) -> str:
+    source, summary = ARTEFACTS[made.name][1:]
+    lines = [f"## {made.title}", "", f"{source}: {summary}.", ""]
+    for words in made.reading(result):
+        lines += [f"- {words}"]
+    for slug in made.figures(result):
+        stem = FIGURES / made.stem(slug)
+        lines += ["", f"[![{made.title}{f', {slug}' if slug else ''}]({stem.as_posix()}.png)]({stem.as_posix()}.svg)"]
+    for table in made.tables(result):
+        lines += ["", markdown(table).rstrip("\n")]
+    commit = (result["commit"] or "unknown")[:7]
+    hardware = ", ".join(hardware_of(result))
+    lines += ["", f"`{result['command']}`; {hardware}, {result['date'][:10]}, commit {commit}.", ""]
+    return "\n".join(lines)
+
+
+def hardware_of(result: Result) -> list[str]:
+    """Where the runs of a result were made; of one without runs, where it was computed."""
+    found = {device for cell in result.get("cells", []) for device in cell.get("hardware", [])}
+    return sorted(found) or result.get("measured_on") or [result["hardware"]["device"]]
+
+
+def write_page(results: Path, docs: Path) -> Path:
+    """``results.md`` and its figures."""
+    found = read_results(results)
+    path = docs / "results.md"
+    docs.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page_text(found), encoding="utf-8")
+    wanted = set()
+    for name, result in found.items():
+        wanted |= {os.fspath(file) for file in artefact(name).draw(result, docs / FIGURES)}
+    for old in (docs / FIGURES).glob("*.*"):
+        if os.fspath(old) not in wanted:
+            old.unlink()
+    return path
