@@ -169,9 +169,9 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """Of one seed, roughly: epochs × size of the graph."""
+        """Of one seed, roughly: epochs × size of the graph, with what small graphs and short trainings cost anyway."""
         epochs = self.models[0].epochs if self.models else 0
-        return (epochs + 10) * (self.about["nodes"] + self.about["edges"])
+        return (epochs + 50) * (self.about["nodes"] + self.about["edges"] + 5000)
 
     @property
     def at_once(self) -> int:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from inspect import getsourcefile
+from inspect import getsource, getsourcefile
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,23 @@ ROOMS = (
 )
 
 
-def code_version(*needs: type | str | Path) -> str:
-    """Twelve hexadecimal digits of the code that a result depends on: the shared rooms, and these classes or files.
+def code_version(*needs: type | Callable | str) -> str:
+    """Twelve hexadecimal digits of the code that a result depends on: the shared rooms, and these.
 
-    Of a class also the files of the classes it builds on count, so that a change to one method leaves the results of
-    the others as they are.
+    Of a class count its file and those of the classes it builds on, so that a change to one method leaves the results
+    of the others as they are; of a function its own lines; a text is the path of a file.
     """
-    files = set(_shared_files())
+    files, texts = set(_shared_files()), set()
     for need in needs:
-        kinds = need.__mro__ if isinstance(need, type) else ()
-        files |= {getsourcefile(kind) for kind in kinds if kind.__module__.split(".")[0] not in _LIBRARIES}
-        if not isinstance(need, type):
-            files.add(str(need))
+        if isinstance(need, type):
+            kinds = (kind for kind in need.__mro__ if kind.__module__.split(".")[0] not in _LIBRARIES)
+            files |= {getsourcefile(kind) for kind in kinds}
+        elif isinstance(need, str):
+            files.add(need)
+        else:
+            texts.add(hashlib.sha256(getsource(need).encode()).hexdigest())
     total = hashlib.sha256()
-    for digest in sorted({_digest(file) for file in files if file}):
+    for digest in sorted({_digest(file) for file in files if file} | texts):
         total.update(digest.encode())
     return total.hexdigest()[:12]
 

@@ -278,17 +278,16 @@ def _beside_gca(graph: str, here: dict[str, dict]) -> str:
     if not all("gib" in here.get(title, {}) for title in ("EPAGCL", "GCA")):
         return ""
     ours, gca = here["EPAGCL"], here["GCA"]
-    names = ("flops", "seconds_per_epoch", "gib")
-    ratios = [ours[name] / gca[name] if ours[name] and gca[name] else 1.0 for name in names]
-    words = (
-        "at most {:g} times as much, as the paper says" if max(ratios) <= COMPARABLE else "more than {:g} times as much"
-    )
+    names = {"flops": "FLOPs", "seconds_per_epoch": "time", "gib": "memory"}
+    ratios = {words: ours[name] / gca[name] for name, words in names.items() if ours[name] and gca[name]}
+    much = f"{COMPARABLE:g} times as much"
+    verdict = f"at most {much}, as the paper says" if max(ratios.values()) <= COMPARABLE else f"more than {much}"
     widths = [tuple(cell["settings"][name] for name in ("hidden", "dim")) for cell in (ours, gca)]
     why = "" if widths[0] == widths[1] else f" (the recipes' widths differ: {_by(widths[0])} against {_by(widths[1])})"
+    shown = ", ".join(f"{ratio:.2f} times the {words}" for words, ratio in ratios.items())
     return (
-        f"{graph}: EPAGCL's epoch has {ratios[0]:.2f} times GCA's FLOPs, {ratios[1]:.2f} times its time and "
-        f"{ratios[2]:.2f} times its memory, and its pre-processing takes {ours['seconds_before']:.3g} s against "
-        f"{gca['seconds_before']:.3g} s: EPAGCL costs {words.format(COMPARABLE)}{why}."
+        f"{graph}: EPAGCL's epoch has {shown} of GCA's, and its pre-processing takes {ours['seconds_before']:.3g} s "
+        f"against {gca['seconds_before']:.3g} s: EPAGCL costs {verdict}{why}."
     )
 
 
@@ -300,7 +299,7 @@ def _memory(cells: dict[tuple[str, str], dict]) -> str:
     refuted, confirmed, new = [], [], []
     for (graph, title), cell in cells.items():
         theirs, ours = reported_cell(graph, title).get("gib") == "OOM", bool(cell.get("out_of_memory"))
-        if ours or (theirs and "gib" in cell):
+        if ours or (theirs and cell.get("gib") is not None):
             (confirmed if theirs and ours else refuted if theirs else new).append((graph, title, cell))
     words = [
         f"{title} runs on {graph}, where the paper ran out of memory: {cell['gib']:.1f} GiB, "

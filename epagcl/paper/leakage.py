@@ -82,7 +82,7 @@ def _kept(request: Request, graph: dict[str, str], data: "Data", title: str, mod
         "method": title,
         "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED},
         "seed": model.seed,
-        "code": code_version(type(model), __file__),
+        "code": code_version(type(model), every, observe, score),
     }
     record, start = request.store.read(key), time.perf_counter()
     if request.train and record is not None:
@@ -172,8 +172,8 @@ def tables(result: Result) -> list[Table]:
     counts = sorted({len(row["runs"]) for row in result["rows"]})
     devices = sorted({run["device"] for row in result["rows"] for run in row["runs"]})
     note = (
-        f"Test accuracy in percent, mean ± standard deviation of {' to '.join(map(str, counts)) or 'no'} runs, and in "
-        "brackets points over the strict figure; random 10/10/80 splits. All rules score the same trained models, "
+        f"Test accuracy in percent, mean ± standard deviation of {_count(*counts)}, and in brackets "
+        "points over the strict figure; random 10/10/80 splits. All rules score the same trained models, "
         f"measured here on {', '.join(devices)}, looked at every {EVERY} epochs (of fewer than {SHORT}: {LOOKS} times) "
         "and at the end. The last column is the paper's."
     )
@@ -209,7 +209,7 @@ def _panels(
             place = list(colours).index(row["method"]) - (len(colours) - 1) / 2
             draw(axes, row, colours[row["method"]], 0.7 * place / len(colours))
         lost = sum(fallen(run) for row in shown for run in row["runs"]) if rules else 0
-        axes.set_title(graph + (f"\nwithout {lost} run{'s' * (lost > 1)} that collapsed" if lost else ""), fontsize=9)
+        axes.set_title(graph + (f"\nwithout {_count(lost)} that collapsed" if lost else ""), fontsize=9)
         axes.grid(lw=0.3, axis="x" if rules else "both")
         axes.tick_params(labelsize=8)
     for axes in panels[len(graphs) :]:
@@ -229,7 +229,8 @@ def _draw_rules(axes: "Axes", row: dict[str, Any], colour: str, shift: float) ->
     axes.errorbar(means, places, xerr=deviations, fmt="o", markersize=4, elinewidth=0.9, color=colour)
     if row["reported"]:
         axes.plot(row["reported"][0], len(RULES) + shift, "x", color=colour, markersize=6)
-    axes.set_yticks(range(len(RULES) + 1), [*(fill(name, 26) for name in RULES.values()), "reported by the paper"])
+    names = [fill(name.replace("same split", "same\N{NO-BREAK SPACE}split"), 30) for name in RULES.values()]
+    axes.set_yticks(range(len(RULES) + 1), [*names, "reported by the paper"])
     axes.set_ylim(len(RULES) + 0.5, -0.5)
     axes.set_xlabel("test accuracy, %", fontsize=9)
 
@@ -266,8 +267,8 @@ def reading(result: Result) -> list[str]:
             for row, run in hidden
         ).replace("*", r"\*")
         words.append(
-            f"**The maximum over looks hides {len(hidden)} of {len(runs)} runs that lose {COLLAPSE:g} points or more** "
-            f"by their last epoch: {told}."
+            f"**The maximum over looks hides a fall of {COLLAPSE:g} points or more by the last epoch in "
+            f"{len(hidden)} of {_count(len(runs))}**: {told}."
         )
     else:
         words.append(f"No run loses {COLLAPSE:g} points or more between its best look and its last epoch.")
@@ -284,9 +285,10 @@ def _gains(reports: list[dict[str, float]]) -> str:
         return fmean(report[rule] - report[over] for report in reports)
 
     total = gain("authors")
+    adds = "adds" if total >= 0.05 else "adds nothing:"
     return (
-        f"**The rule of the authors' script adds {'' if total > 0 else 'nothing: '}{_signed(total)} points** to the "
-        f"strict figure, on average over {len(reports)} runs that did not collapse: {_signed(gain('paper'))} by the "
+        f"**The rule of the authors' script {adds} {_signed(total)} points** to the "
+        f"strict figure, on average over {_count(len(reports))} that did not collapse: {_signed(gain('paper'))} by the "
         f"paper's classifier at the last epoch, {_signed(gain('maximum', 'paper'))} by taking the epoch that is best "
         f"on test nodes, {_signed(gain('authors', 'maximum'))} by drawing a new split at each look. Choosing the epoch "
         f"on validation nodes instead changes the last epoch's figure by {_signed(gain('validation', 'paper'))}."
@@ -305,6 +307,10 @@ def _gap(row: dict[str, Any], rules: dict[str, dict[str, Any]]) -> str:
     if gain <= 0:
         return start + f"the rule is worth nothing of the gap of {gap:.1f} points."
     return start + f"the rule is worth {gain:.1f} of the {gap:.1f} points between them ({100 * gain / gap:.0f}%)."
+
+
+def _count(*runs: int) -> str:
+    return f"{' to '.join(map(str, runs)) or 'no'} {'run' if runs == (1,) else 'runs'}"
 
 
 def _signed(points: float) -> str:

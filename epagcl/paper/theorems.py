@@ -43,16 +43,17 @@ PAIRS_OF_RANDOM_GRAPH = 1000
 def random_graph(degree: np.ndarray, y: np.ndarray, stay: float, rng: np.random.Generator) -> Tensor:
     """A random graph of given degrees, ``[2, E]``: half-edges are paired at random until none is left.
 
-    A share ``stay`` of the half-edges looks for a partner in its own class first. Pairs that would be loops or double
-    edges are taken apart and tried again; where that leads nowhere, all begins anew.
+    A share ``stay`` of the half-edges looks for a partner in its own class at first. Pairs that would be loops or
+    double edges are taken apart and tried again; where that leads nowhere, all begins anew.
     """
     n = degree.size
     while True:
         stubs, keys = np.repeat(np.arange(n), degree), np.empty(0, dtype=np.int64)
-        for _ in range(100):
+        for turn in range(100):
             if stubs.size == 0:
                 return torch.from_numpy(np.stack([keys // n, keys % n]))
-            rank = np.where(rng.random(stubs.size) < stay, y[stubs], y.max() + 1) + rng.random(stubs.size)
+            home = rng.random(stubs.size) < stay * (turn == 0)
+            rank = np.where(home, y[stubs], y.max() + 1) + rng.random(stubs.size)
             i, j = np.sort(stubs[np.argsort(rank)].reshape(-1, 2), axis=1).T
             key = i * n + j
             first = np.zeros(key.size, dtype=bool)
@@ -114,7 +115,10 @@ def random_graphs() -> Record:
 
 def _total(found: list[Record]) -> Record:
     return {
-        form: {where: np.sum([f[form][where] for f in found], axis=0).tolist() for where in ("within", "between")}
+        form: {
+            where: [sum(column) for column in zip(*(f[form][where] for f in found), strict=True)]
+            for where in ("within", "between")
+        }
         for form in ("d", "d1")
     }
 

@@ -55,7 +55,7 @@ def _kept(request: Request, name: str, data: "Data", row: Row) -> Record | None:
         "method": row.title,
         "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED} if model else {},
         "seed": model.seed if model else None,
-        "code": code_version(*([type(model)] if model else []), __file__),
+        "code": code_version(*([type(model)] if model else []), observe, describe, embed_in_plane),
     }
     record, start = request.store.read(key), time.perf_counter()
     if request.train and record is not None:

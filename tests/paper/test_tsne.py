@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
 
 import epagcl
 from epagcl.paper import tsne
@@ -16,8 +17,8 @@ NODES = 150
 
 @pytest.fixture(autouse=True, scope="module")
 def few_nodes():
-    """t-SNE of a whole graph takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
+    """t-SNE of a whole graph takes seconds; and tests run side by side, where threads would fight over the cores."""
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
         patch.setattr(tsne, "LARGE", 1000)
         patch.setattr(tsne, "SAMPLE", NODES)
         yield
