@@ -97,6 +97,17 @@ class Store:
             return None
         return record if isinstance(record, dict) and record.get("key") == key else None
 
+    def similar(self, key: Key, free: str) -> list[Record]:
+        """All records whose key differs from this one at most in one entry, such as the hardware."""
+        wanted = {name: value for name, value in key.items() if name != free}
+        found = []
+        for path in sorted(self.path(key).parent.glob("*.json")):
+            with contextlib.suppress(OSError, ValueError):
+                record = json.loads(path.read_text(encoding="utf-8"))
+                if {name: value for name, value in record["key"].items() if name != free} == wanted:
+                    found.append(record)
+        return found
+
     def write(self, key: Key, record: Record) -> Record:
         """Keep a record under its key."""
         path = self.path(key)

@@ -49,29 +49,36 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         [title, *(column[place] for column in columns), best[place], f"{told[title]:.1f}" if title in told else ""]
         for place, title in enumerate(titles)
     ]
-    runs = sorted({len(c["protocols"][protocol]["seeds"]) for c in result["cells"] if protocol in c["protocols"]})
+    usual = ", ".join(f"{graph} {runs}" for graph in graphs if (runs := _usual_runs(result, protocol, graph)))
+    absent = "".join(f" {graph}: {reason} here." for graph, reason in result["absent"].items())
     note = (
-        f"Protocol {protocol}, {SPLITS[protocol]} splits, {_span(runs)} runs (seed k trains model k and is scored on "
-        "split k), mean ± standard deviation in percent; in brackets what the paper reports. Bold and underlined: best and "
-        "runner-up of the self-supervised methods; rank: their mean rank over the graphs measured here, and by the "
-        "paper's figures on the same graphs."
+        f"Protocol {protocol}, {SPLITS[protocol]} splits, mean ± standard deviation in percent; in brackets what the "
+        f"paper reports. Runs: {usual or 'none'}, where a cell has no other number; seed k trains model k and is scored "
+        "on split k. Bold and underlined: best and runner-up of the self-supervised methods; rank: their mean rank over "
+        f"the graphs measured here, and by the paper's figures on the same graphs.{absent}"
     )
-    return Table(
-        slug, f"Test accuracy, {protocol} protocol", ["method", *graphs, "rank", "reported rank"], table_rows, note
-    )
+    columns = ["method", *graphs, "rank", "reported rank"]
+    return Table(slug, f"Test accuracy, {protocol} protocol", columns, table_rows, note)
+
+
+def _usual_runs(result: Result, protocol: str, graph: str) -> int:
+    """The number of runs that most cells of a graph have."""
+    counts = [len(cell["protocols"][protocol]["seeds"]) for cell in _on(result, graph) if protocol in cell["protocols"]]
+    return max(counts, key=counts.count, default=0)
 
 
 def marked_column(
     result: Result, protocol: str, graph: str, titles: list[str], ranked: list[str]
 ) -> list[TableCell | str]:
-    """A graph's cells: ``83.1 ± 1.2 (86.1)``."""
-    if graph in result["absent"]:
-        told = _reported_scores(graph)
-        return [f"{result['absent'][graph]}{f' ({told[title]:.1f})' if title in told else ''}" for title in titles]
+    """A graph's cells: ``83.1 ± 1.2 (86.1)``, with the number of runs where it is not the usual one."""
     found = {c["row"]: c["protocols"][protocol]["accuracy"] for c in _on(result, graph) if protocol in c["protocols"]}
+    usual = _usual_runs(result, protocol, graph)
     texts = []
     for title in titles:
-        text = f"{100 * found[title]['mean']:.1f} ± {100 * found[title]['std']:.1f}" if title in found else "–"
+        text = "absent" if graph in result["absent"] else "–"
+        if title in found:
+            mean, std, runs = (found[title][key] for key in ("mean", "std", "runs"))
+            text = f"{100 * mean:.1f} ± {100 * std:.1f}" + (f" [{len(runs)} runs]" if len(runs) != usual else "")
         told = reported_cell(graph, title)
         texts.append(f"{text} ({told})" if told else text)
     return marked([found[t]["mean"] if t in found and t in ranked else None for t in titles], texts)
@@ -269,10 +276,6 @@ def _on(result: Result, graph: str) -> list[dict]:
     return [cell for cell in result["cells"] if cell["graph"]["name"] == graph]
 
 
-def _span(runs: list[int]) -> str:
-    return f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else str(runs[0]) if runs else "no"
-
-
 def _plain(title: str) -> str:
     return title.replace("*", r"\*")
 
@@ -280,8 +283,6 @@ def _plain(title: str) -> str:
 ARTEFACT = Artefact(
     name="accuracy",
     title="Accuracy of every method",
-    source="Table 2",
-    summary="every method on every graph, ranks, references, provenance of each cell",
     datasets=DATASETS,
     measure=measure,
     cells=cells_of,

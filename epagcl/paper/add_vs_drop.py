@@ -100,7 +100,8 @@ def _table(result: Result, protocol: str, slug: str) -> Table:
     note = (
         f"Protocol {protocol}, random 10/10/80 splits, {'/'.join(map(str, sorted(counts)))} runs, mean ± standard "
         "deviation in percent; rate r: both views lose, or both gain, r·|E| edges on average, chosen alike among all. "
-        "Differences on the same seeds with 95% bootstrap intervals. The paper shows only a chart, so no figure of its own stands here."
+        "Differences on the same seeds with 95% bootstrap intervals. The paper shows only a chart, so no figure of its "
+        "own stands here."
     )
     columns = ["graph", "views", *(f"{rate:g}" for rate in result["rates"])]
     return Table(slug, f"Adding against dropping, {protocol} protocol", columns, lines, note)
@@ -190,8 +191,6 @@ def _rates(found: list[float]) -> str:
 ARTEFACT = Artefact(
     name="add-vs-drop",
     title="Adding against dropping edges",
-    source="Figure 1",
-    summary="adding against dropping edges as the only augmentation",
     datasets=("wikics", "citeseer", "cora", "amazon-photo"),
     methods=("epagcl",),
     runs=10,

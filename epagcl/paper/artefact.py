@@ -112,8 +112,6 @@ class Artefact:
 
     name: str
     title: str
-    source: str  # where in the paper
-    summary: str
     datasets: tuple[str, ...]
     measure: Callable[[Request], Result]
     tables: Callable[[Result], list[Table]]

@@ -186,7 +186,8 @@ def finish(name: str, request: "Request", out: Path, *, shown: bool) -> dict[str
 
     made = artefact(name)
     with interruptible(KEPT), request.work:
-        result = made.make(request, f"epagcl {shlex.join(sys.argv[1:])}")
+        words = (word for word in sys.argv[1:] if word != "--stored")  # what fills it, not what reads it
+        result = made.make(request, f"epagcl {' '.join(shlex.quote(word) for word in words)}")
     written = made.write(result, out)
     if shown:
         show(f"{made.title} ({ARTEFACTS[name][1]})")

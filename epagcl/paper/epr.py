@@ -243,8 +243,6 @@ def listed(items: list[str]) -> str:
 ARTEFACT = Artefact(
     name="epr",
     title="Error passing rates",
-    source="Appendix F",
-    summary="EPR of the named graphs per node, per edge, with d + 1 and over more hops, beside the reported values",
     datasets=tuple(entry.name for entry in CATALOGUE.values() if entry.name != "demo"),
     measure=measure,
     tables=tables,

@@ -36,8 +36,6 @@ def reading(result: Result) -> list[str]:
 ARTEFACT = Artefact(
     name="heterophily",
     title="Heterophilous graphs",
-    source="Appendix G",
-    summary="graphs whose neighbours are mostly of other classes",
     datasets=("texas", "cornell", "wisconsin", "chameleon", "squirrel", "actor"),
     protocols=("paper", "strict", "public"),
     runs=10,

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
@@ -15,8 +16,8 @@ HEAD = """# The paper, measured anew
 
 Every table and figure of the paper's experiments, computed by this library beside what the paper reports. The page is
 made by `epagcl paper page` from the files under `results/paper`, words included; nothing on it is written by hand. Each
-section names the command that fills it again. *strict*: everything is chosen on validation nodes, and test nodes are read
-once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [What in the paper holds](paper.md) has the theory.
+section names the command that fills it again. *strict*: everything is chosen on validation nodes, and test nodes are
+read once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [The theory](paper.md) has a page of its own.
 """
 
 
@@ -47,16 +48,32 @@ def _section(made: Artefact, result: Result) -> str:
         lines += ["", f"[![{made.title}{f', {slug}' if slug else ''}]({stem.as_posix()}.png)]({stem.as_posix()}.svg)"]
     for table in made.tables(result):
         lines += ["", markdown(table).rstrip("\n")]
-    commit = (result["commit"] or "unknown")[:7]
-    hardware = ", ".join(hardware_of(result))
-    lines += ["", f"`{result['command']}`; {hardware}, {result['date'][:10]}, commit {commit}.", ""]
+    hardware = " and ".join(hardware_of(result))
+    lines += [
+        "",
+        f"`{result['command']}`; {hardware}, {result['date'][:10]}, commit {(result['commit'] or '?')[:7]}.",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def hardware_of(result: Result) -> list[str]:
     """Where the runs of a result were made; of one without runs, where it was computed."""
-    found = {device for cell in result.get("cells", []) for device in cell.get("hardware", [])}
-    return sorted(found) or result.get("measured_on") or [result["hardware"]["device"]]
+    found: set[str] = set()
+
+    def walk(part: Any) -> None:
+        if isinstance(part, list):
+            for one in part:
+                walk(one)
+        elif isinstance(part, dict):
+            where = part.get("hardware", part.get("device"))
+            if isinstance(where, str | list):
+                found.update([where] if isinstance(where, str) else where)
+            for one in part.values():
+                walk(one)
+
+    walk([result.get(key) for key in ("cells", "rows", "graphs")])
+    return sorted(found) or [result["hardware"]["device"]]
 
 
 def write_page(results: Path, docs: Path) -> Path:

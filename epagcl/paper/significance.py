@@ -353,8 +353,6 @@ def _on_independence() -> str:
 ARTEFACT = Artefact(
     name="significance",
     title="Is the improvement significant?",
-    source="Appendix E",
-    summary="Wilcoxon signed-rank tests of EPAGCL against each method on paired runs, corrected for their number.",
     datasets=("cora", "citeseer", "pubmed", "wikics"),
     methods=("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "epagcl"),
     runs=20,

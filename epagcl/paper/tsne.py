@@ -268,8 +268,6 @@ def _change(before: dict[str, Any], after: dict[str, Any], key: str, form: str) 
 ARTEFACT = Artefact(
     name="tsne",
     title="Maps of the embeddings",
-    source="Fig. 3",
-    summary="t-SNE of raw features and embeddings, with silhouettes and nearest-neighbour agreement",
     datasets=("cora", "citeseer"),
     measure=measure,
     tables=tables,

@@ -149,7 +149,7 @@ def made_up(**changed) -> dict:
     cells = []
     for graph in graphs:
         for title in ("MVGRL", "GCA", "GREET", "EPAGCL"):
-            cell = {"graph": graph, "method": title, "settings": {"hidden": 512, "dim": 256}, "device": "cuda"}
+            cell = {"graph": graph, "method": title, "settings": {"hidden": 512, "dim": 256}}
             cell |= {"seconds_before": 0.5, "seconds_per_epoch": 0.1, "gib": 1.0, "flops": 1e10, "hardware": "H"}
             if (graph, title) in changed.get("out_of_memory", ()):
                 cell = {k: v for k, v in cell.items() if k not in QUANTITIES} | {"out_of_memory": True, "flops": 1e10}
