@@ -156,7 +156,8 @@ def reading(result: Result) -> list[str]:
     words.append(f"**“Add to Both Views is far better than Random Add”**: {compare(BOTH, BASE)} points.")
     words.append(
         f"Adding edges to what is dropped (EPAGCL over {DROP_ONLY}): {compare(OURS, DROP_ONLY)} points. Eq. 7's "
-        f"direction of dropping over the text's: {compare(OURS, TEXT)} with adding, {compare(DROP_ONLY, TEXT_DROP)} without."
+        f"direction of dropping over the text's: {compare(OURS, TEXT)} with adding, "
+        f"{compare(DROP_ONLY, TEXT_DROP)} without."
     )
     words.append(f"The ceiling: views that know the labels have {compare(ORACLE, OURS)} points over EPAGCL.")
     return words

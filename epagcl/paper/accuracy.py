@@ -4,7 +4,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from epagcl.comparison import RAW, UNTRAINED, Cell, rows, settings_source
-from epagcl.paper import drawing, reported
+from epagcl.paper import drawing, published, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.tables import Cell as TableCell
 from epagcl.paper.tables import Table, marked
@@ -44,21 +44,25 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
     best = marked(
         [ranks.get(t) for t in titles], [f"{ranks[t]:.1f}" if t in ranks else "" for t in titles], smallest=True
     )
-    told = mean_ranks({graph: _reported_scores(graph) for graph in graphs if graph not in result["absent"]}, ranked)
+    known = {graph: _reported_scores(graph) for graph in graphs if graph not in result["absent"]}
+    told = mean_ranks(known if protocol != "public" else {}, ranked)
+    last = [f"{told[title]:.1f}" if title in told else "" for title in titles]
     table_rows = [
-        [title, *(column[place] for column in columns), best[place], f"{told[title]:.1f}" if title in told else ""]
+        [title, *(column[place] for column in columns), best[place], *last[place : place + bool(told)]]
         for place, title in enumerate(titles)
     ]
     usual = ", ".join(f"{graph} {runs}" for graph in graphs if (runs := _usual_runs(result, protocol, graph)))
     absent = "".join(f" {graph}: {reason} here." for graph, reason in result["absent"].items())
+    theirs = "what others have published for such splits" if protocol == "public" else "what the paper reports"
+    also = ", and by the paper's figures on the same graphs" if told else ""
     note = (
-        f"Protocol {protocol}, {SPLITS[protocol]} splits, mean ± standard deviation in percent; in brackets what the "
-        f"paper reports. Runs: {usual or 'none'}, where a cell has no other number; seed k trains model k and is scored "
-        "on split k. Bold and underlined: best and runner-up of the self-supervised methods; rank: their mean rank over "
-        f"the graphs measured here, and by the paper's figures on the same graphs.{absent}"
+        f"Protocol {protocol}, {SPLITS[protocol]} splits, mean ± standard deviation in percent; in brackets {theirs}. "
+        f"Runs: {usual or 'none'}, where a cell has no other number; seed k trains model k and is scored on split k. "
+        "Bold and underlined: best and runner-up of the self-supervised methods; rank: their mean rank over the graphs "
+        f"measured here{also}.{absent}"
     )
-    columns = ["method", *graphs, "rank", "reported rank"]
-    return Table(slug, f"Test accuracy, {protocol} protocol", columns, table_rows, note)
+    heads = ["method", *graphs, "rank", *(["reported rank"] if told else [])]
+    return Table(slug, f"Test accuracy, {protocol} protocol", heads, table_rows, note)
 
 
 def _usual_runs(result: Result, protocol: str, graph: str) -> int:
@@ -78,8 +82,9 @@ def marked_column(
         text = "absent" if graph in result["absent"] else "–"
         if title in found:
             mean, std, runs = (found[title][key] for key in ("mean", "std", "runs"))
-            text = f"{100 * mean:.1f} ± {100 * std:.1f}" + (f" [{len(runs)} runs]" if len(runs) != usual else "")
-        told = reported_cell(graph, title)
+            other = "" if len(runs) == usual else f" [{len(runs)} run{'s' if len(runs) > 1 else ''}]"
+            text = f"{100 * mean:.1f} ± {100 * std:.1f}{other}"
+        told = reported_cell(graph, title, protocol)
         texts.append(f"{text} ({told})" if told else text)
     return marked([found[t]["mean"] if t in found and t in ranked else None for t in titles], texts)
 
@@ -251,8 +256,11 @@ def titles_of(result: Result) -> list[str]:
     return [*known, *sorted(found - set(known))]
 
 
-def reported_cell(graph: str, title: str) -> str:
-    """What the paper has in a cell: a figure, OOM, or nothing."""
+def reported_cell(graph: str, title: str, protocol: str = "paper") -> str:
+    """What the paper has in a cell: a figure, OOM, or nothing; for published splits, what others have published."""
+    if protocol == "public":
+        figure = published(graph, title).get("public")
+        return f"{figure[0]:.1f}" if figure else ""
     for table in (reported()["accuracy"], reported()["heterophily"]):
         told = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
         if told is not None:
@@ -262,8 +270,8 @@ def reported_cell(graph: str, title: str) -> str:
 
 def _reported_scores(graph: str) -> dict[str, float]:
     titles = [row.title for row in rows()]
-    cells_of = {title: reported_cell(graph, title) for title in titles}
-    return {title: float(text) for title, text in cells_of.items() if text not in ("", "OOM")}
+    told = {title: reported_cell(graph, title) for title in titles}
+    return {title: float(text) for title, text in told.items() if text not in ("", "OOM")}
 
 
 def scores(result: Result, protocol: str, graph: str) -> dict[str, float]:

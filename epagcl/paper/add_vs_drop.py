@@ -140,7 +140,7 @@ def _curves(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
         axes.plot(shown, [fmean(found[rate]) for rate in shown], "o-", ms=4, color=colour, label=f"only {kind}")
     if (floor := scores(result, protocol, graph).get(UNTRAINED)) is not None:
         axes.axhline(floor, ls="--", lw=1, color=drawing.GREY, label=UNTRAINED)
-    axes.set(xlabel="rate: edges changed in each view, share of |E|", ylabel="test accuracy, %", title=graph)
+    axes.set(xlabel="edges changed, share of |E|", ylabel="test accuracy, %", title=graph)
     axes.grid(lw=0.3)
 
 

@@ -186,7 +186,8 @@ def _note(result: Result) -> str:
         True: "resident memory that training added",
     }
     words = [
-        f"Measured here on {_hardware(result)} with the recipes' settings; in brackets the paper (A100, 40 GB).",
+        f"Measured here on {_hardware(result)} with the recipes' settings (–: not measured); in brackets the paper "
+        "(A100, 40 GB).",
         "Pre-processing: what the method prepares once, with what its first epoch makes for all; neither reading files "
         "nor compilation.",
         "FLOPs: multiplications and additions of all products of matrices, dense and sparse, forward and backward, as "

@@ -29,7 +29,9 @@ def reading(result: Result) -> list[str]:
                 f"**EPAGCL over the raw features**, {name}: below them on {below} of {len(raw)} graphs ({told} points)."
             )
         first = {graph: max(found, key=found.get) for graph, found in scores.items() if found}
-        words.append(f"First, {name}: " + ", ".join(f"{title} on {graph}" for graph, title in first.items()) + ".")
+        words.append(
+            f"Highest accuracy, {name}: " + ", ".join(f"{title} on {graph}" for graph, title in first.items()) + "."
+        )
     return words
 
 

@@ -17,7 +17,7 @@ HEAD = """# The paper, measured anew
 Every table and figure of the paper's experiments, computed by this library beside what the paper reports. The page is
 made by `epagcl paper page` from the files under `results/paper`, words included; nothing on it is written by hand. Each
 section names the command that fills it again. *strict*: everything is chosen on validation nodes, and test nodes are
-read once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [The theory](paper.md) has a page of its own.
+read once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [What the paper claims](paper.md) in short.
 """
 
 
