@@ -1,11 +1,13 @@
 """The README's tables, made from the files under ``results``."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import scaling_figure
-from epagcl.comparison import rows
-from epagcl.paper import published
+from epagcl.comparison import Row
+from epagcl.paper import accuracy
+from epagcl.paper.tables import markdown
 from epagcl.terminal import COMPARISON_COLUMNS, comparison_cells
 
 ROOT = Path(__file__).parent.parent
@@ -52,13 +54,14 @@ def comparison_table() -> str:
         heads = [*protocols, "reported: the paper", "reported: random", "reported: public", *COMPARISON_COLUMNS[3:]]
         lines = [f"| {name} | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         lines += ["| " + " | ".join(comparison_cells(name, result, protocols)) + " |" for result in results]
-        dates = sorted({result["date"][:10] for result in results})
-        commits = sorted({result["commit"][:7] for result in results})
-        hardware = sorted({result["hardware"]["device"] for result in results})
+        dates, commits, hardware = (
+            sorted({one for result in results for one in result[key]}) for key in ("dates", "commits", "hardware")
+        )
         lines += [
             "",
-            f"{' and '.join(hardware)}, {' and '.join(dates)}, commits {', '.join(commits)}; "
-            f"`epagcl compare {name.lower()} --seeds 5 --protocols {','.join(protocols)}`.",
+            f"{' and '.join(hardware)}, {' and '.join(dates)}, commits {', '.join(commit[:7] for commit in commits)}; "
+            f"`epagcl compare {name.lower()} --seeds {max(len(result['seeds']) for result in results)} "
+            f"--protocols {','.join(protocols)}`.",
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
@@ -66,44 +69,32 @@ def comparison_table() -> str:
 
 def evidence_table() -> str:
     """What other choices would have given: ``results/evidence/<row>--<graph>--<choice>.json`` beside the comparison."""
+    compared = _comparison().items()
+    ours = {(Row(cell["row"]).key, name.lower()): cell for name, cells in compared for cell in cells}
     lines = ["| row | graph | choice | strict | with the recipe |", "|---|---|---|---|---|"]
     for path in sorted((RESULTS / "evidence").glob("*.json")):
         row, graph, choice = path.stem.split("--")
-        other, ours = (
-            json.loads(p.read_text(encoding="utf-8")) for p in (path, RESULTS / "methods" / graph / f"{row}.json")
-        )
-        cells = [_percent(result["protocols"]["strict"]["accuracy"]) for result in (other, ours)]
-        lines.append(
-            f"| {ours['key']['row']} | {ours['graph']['name']} | {choice.replace('-', ' ')} | {' | '.join(cells)} |"
-        )
+        other, cell = json.loads(path.read_text(encoding="utf-8")), ours[row, graph]
+        cells = [_percent(result["protocols"]["strict"]["accuracy"]) for result in (other, cell)]
+        lines.append(f"| {cell['row']} | {cell['graph']['name']} | {choice.replace('-', ' ')} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def accuracy_table() -> str:
-    """Every row on every graph by the strict protocol, and in brackets what the paper reports."""
-    graphs = _comparison()
-    table: dict[str, dict[str, str]] = {}
-    for name, results in graphs.items():
-        for result in results:
-            title = result["key"]["row"]
-            cell = _percent(result["protocols"]["strict"]["accuracy"])
-            if "paper" in (figures := published(name, title)):
-                cell += f" ({figures['paper'][0]:.1f})"
-            table.setdefault(title, {})[name] = cell
-    lines = ["| accuracy | " + " | ".join(graphs) + " |", "|---|" + "---|" * len(graphs)]
-    lines += [f"| {title} | " + " | ".join(cells.get(g, "–") for g in graphs) + " |" for title, cells in table.items()]
-    return "\n".join(lines) + "\n"
+    """The strict table of the paper's graphs that are at hand, and in brackets what the paper reports."""
+    result = _result("paper/accuracy.json")
+    full = accuracy.tables(result)[0]
+    kept = [place for place, head in enumerate(full.columns) if head not in (*result["absent"], "reported rank")]
+    columns = [full.columns[place] for place in kept]
+    return markdown(replace(full, columns=columns, rows=[[row[place] for place in kept] for row in full.rows]))
 
 
 def _comparison() -> dict[str, list[dict]]:
-    """Graphs by size, each with its rows in the comparison's order."""
-    order = [row.key for row in rows()]
-    folders = sorted((folder for folder in (RESULTS / "methods").iterdir() if folder.is_dir()), key=_size)
-    result = {}
-    for folder in folders:
-        found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
-        name = next(iter(found.values()))["graph"]["name"]
-        result[name] = [found[key] for key in order if key in found]
+    """Graphs of the paper's tables, each with its rows in the comparison's order."""
+    result: dict[str, list[dict]] = {}
+    for name in ("accuracy", "heterophily"):
+        for cell in _result(f"paper/{name}.json")["cells"]:
+            result.setdefault(cell["graph"]["name"], []).append(cell)
     return result
 
 
@@ -228,10 +219,6 @@ def cpu_table(result: dict) -> str:
 
 def _result(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
-
-
-def _size(folder: Path) -> int:
-    return json.loads(next(folder.glob("*.json")).read_text(encoding="utf-8"))["graph"]["nodes"]
 
 
 def _percent(score: dict) -> str:

@@ -5,9 +5,9 @@ import multiprocessing
 
 import torch
 
+from epagcl.files import write_json
 from epagcl.losses import tuning
 from epagcl.losses.triton_loss import Operands, gather, row_sums
-from epagcl.files import write_json
 
 WIDTHS = (32, 64, 128, 256, 512)
 SIZES = {"small": 5_400, "medium": 40_000, "large": 160_000}

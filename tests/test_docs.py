@@ -37,6 +37,7 @@ def test_every_command_in_the_documentation_exists():
     from epagcl.cli import app
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    commands |= {group.name for group in app.registered_groups}
     for page in PAGES:
         for command in re.findall(r"^epagcl (\w+)|`epagcl (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE):
             assert "".join(command) in commands

@@ -32,7 +32,7 @@ ARTEFACTS = {
 }
 
 
-def artefact(name: str) -> "Artefact":
+def find_artefact(name: str) -> "Artefact":
     """An artefact by its name."""
     return importlib.import_module(f"{__name__}.{ARTEFACTS[name][0]}").ARTEFACT
 

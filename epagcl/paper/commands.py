@@ -10,7 +10,7 @@ import typer
 
 from epagcl.errors import InputError
 from epagcl.options import WithSettings, interruptible, options_of
-from epagcl.paper import ARTEFACTS, artefact
+from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.terminal import Work, console_for, show, table
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def every(
     requests = {name: request_of(name, context, {}, runs, device, data, folder, stored, quiet) for name in ARTEFACTS}
     if not stored:
         # All runs as one list, so that no process waits for another at the end of each artefact.
-        cells = [cell for name, request in requests.items() for cell in artefact(name).cells(request)]
+        cells = [cell for name, request in requests.items() for cell in find_artefact(name).cells(request)]
         work = next(iter(requests.values())).work
         with interruptible(KEPT), work:
             fill(cells, Store(folder), work)
@@ -155,7 +155,7 @@ def request_of(
     from epagcl.paper.artefact import Request
     from epagcl.store import Store
 
-    made = artefact(name)
+    made = find_artefact(name)
     asked = {key: tuple(word.strip() for word in text.split(",") if word.strip()) for key, text in lists.items()}
     protocols = asked.get("protocols") or made.protocols
     if set(protocols) - set(PROTOCOLS):
@@ -184,7 +184,7 @@ def finish(name: str, request: "Request", out: Path, *, shown: bool) -> dict[str
     """Measure an artefact, write its files and show it."""
     from epagcl.paper.tables import rich_table
 
-    made = artefact(name)
+    made = find_artefact(name)
     with interruptible(KEPT), request.work:
         words = (word for word in sys.argv[1:] if word != "--stored")  # what fills it, not what reads it
         result = made.make(request, f"epagcl {' '.join(shlex.quote(word) for word in words)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
-from epagcl.paper import ARTEFACTS, artefact
+from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result
 from epagcl.paper.tables import markdown
 
@@ -32,7 +32,7 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def page_text(results: dict[str, Result]) -> str:
     """The page as Markdown."""
-    parts = [HEAD, *(_section(artefact(name), result) for name, result in results.items())]
+    parts = [HEAD, *(_section(find_artefact(name), result) for name, result in results.items())]
     if missing := [name for name in ARTEFACTS if name not in results]:
         parts.append("## Not measured\n\n" + ", ".join(f"`epagcl paper {name}`" for name in missing) + "\n")
     return "\n".join(parts)
@@ -85,7 +85,7 @@ def write_page(results: Path, docs: Path) -> Path:
         temporary.write_text(page_text(found), encoding="utf-8")
     wanted = set()
     for name, result in found.items():
-        wanted |= {os.fspath(file) for file in artefact(name).draw(result, docs / FIGURES)}
+        wanted |= {os.fspath(file) for file in find_artefact(name).draw(result, docs / FIGURES)}
     for old in (docs / FIGURES).glob("*.*"):
         if os.fspath(old) not in wanted:
             old.unlink()

@@ -139,7 +139,7 @@ def test_nodes_without_a_class_are_not_shown():
 
 
 def test_a_second_call_computes_nothing(request_, result, monkeypatch):
-    monkeypatch.setattr(tsne, "observe", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(Store, "remember", lambda *_: pytest.fail("computed again"))
     assert tsne.measure(request_)["graphs"] == result["graphs"]
     options = {key: getattr(request_, key) for key in ("datasets", "runs", "protocols", "store", "settings")}
     read = Request(**options, methods=("grace",), train=False)
