@@ -1,9 +1,10 @@
 """Methods side by side: the same graph, splits, seeds and classifier, so that rows differ in the method alone."""
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch_geometric.data import Data
 
 from epagcl.data.check import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
+from epagcl.errors import InputError, TrainingError
 from epagcl.evaluation import Evaluation, linear_evaluation, prediction_evaluation, spread
 from epagcl.hardware import resolve_device
 from epagcl.methods import method, names
@@ -23,6 +24,8 @@ from epagcl.runs import describe, peak_memory_gib, provenance, published_splits,
 from epagcl.store import Key, Record, Store, code_version
 from epagcl.terminal import Work
 
+log = logging.getLogger("epagcl")
+
 #: The paper's starred rows: no feature masks.
 UNMASKED = {"p_mask_1": 0.0, "p_mask_2": 0.0}
 STARRED = ("gca", "epagcl")
@@ -30,7 +33,8 @@ STARRED = ("gca", "epagcl")
 ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "greet", "cca-ssg", "epagcl*", "epagcl"]
 RAW, UNTRAINED = "raw features", "untrained encoder"
 
-#: Settings that do not tell results apart: the seeds are counted, and where a model is trained changes nothing.
+#: Settings that do not tell results apart: the seeds are counted, and where a model is trained changes no more than
+#: rounding does; each record says where it was.
 UNSTORED = ("device", "capture", "seed")
 
 Result = dict[str, Any]
@@ -204,8 +208,9 @@ def cells(
 def fill(wanted: Sequence[Cell], store: Store, work: Work | None = None) -> None:
     """Train and score what the store lacks of these cells.
 
-    Each seed is kept as soon as it is scored, so that an interrupted table goes on where it stopped; other processes
-    may fill the same store, and what one of them is at is passed over until it is done.
+    Seeds are kept as soon as they are scored, on a GPU some at a time, so that an interrupted table goes on where it
+    stopped; a training that fails is left out. Other processes may fill the same store, and what one of them is at is
+    passed over until it is done.
     """
     work = work or Work()
     left = [(cell, cell.missing(store)) for cell in wanted]
@@ -222,7 +227,7 @@ def _fill(cell: Cell, left: list[int], store: Store, work: Work) -> bool:
     while left:
         still = cell.missing(store)
         work.drop([cell.cost for seed in left if seed not in still])
-        left[:] = still
+        left[:] = [seed for seed in left if seed in still]  # one that has failed here does not come back
         with store.claim([cell.key(seed) for seed in left], most=cell.at_once) as mine:
             unmade = set(cell.missing(store))  # it may have been written between the look and the claim
             seeds = [seed for seed in (key["seed"] for key in mine) if seed in unmade]
@@ -230,7 +235,7 @@ def _fill(cell: Cell, left: list[int], store: Store, work: Work) -> bool:
                 return not left
             if seeds:
                 start = time.monotonic()
-                for seed, record in zip(seeds, _score(cell, seeds, store, work), strict=True):
+                for seed, record in _score(cell, seeds, store, work).items():
                     store.write(cell.key(seed), record)
                 left[:] = [seed for seed in left if seed not in seeds]
                 work.finish([cell.cost] * len(seeds), time.monotonic() - start)
@@ -282,8 +287,8 @@ def _fingerprint(data: Data) -> str:
     return f"{Graph.from_data(check(data, quiet=True)).fingerprint}-{labels:016x}"
 
 
-def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> list[Record]:
-    """A record for each of these seeds: its scores by protocol, and what training took."""
+def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> dict[int, Record]:
+    """A record for each of these seeds: its scores by protocol, and what training took; none of one that fails."""
     # A seed that was scored by other protocols before keeps those scores: the same training gives the same model.
     before = [store.read(cell.key(seed)) or {} for seed in seeds]
     known = [set(record.get("protocols", ())) for record in before]
@@ -291,29 +296,40 @@ def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> list[Recor
     where = resolve_device(cell.settings.get("device", "auto"))
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
-    models = [cell.models[seed] for seed in seeds] if cell.models else []
-    scores: dict[str, list[dict[str, Any]]]
-    if not models:
+    scores: dict[str, dict[int, dict[str, Any]]]
+    if not cell.models:
         work.say(f"{cell.row.title} of {cell.name}")
-        scores = {p: _linear([cell.data.x.to(where)] * len(seeds), cell.data, p, seeds) for p in protocols}
-    elif models[0].supervised:
+        scores = {p: _linear(dict.fromkeys(seeds, cell.data.x.to(where)), cell.data, p) for p in protocols}
+    elif cell.models[0].supervised:
         # Strict and the paper's protocol have the same splits: one training serves both.
         kinds = {p: "public" if p == "public" else "random" for p in protocols}
-        by_kind = {kind: [_supervised(model, cell, kind, work) for model in models] for kind in set(kinds.values())}
+        by_kind = {kind: _each(cell, seeds, partial(_supervised, cell, kind, work)) for kind in set(kinds.values())}
         scores = {p: by_kind[kinds[p]] for p in protocols}
     else:
-        embeddings = [_fit(model, cell, work).embed(cell.data).to(where) for model in models]
-        scores = {p: _linear(embeddings, cell.data, p, seeds) for p in protocols}
+        embeddings = _each(cell, seeds, lambda model: _fit(model, cell, work).embed(cell.data).to(where))
+        scores = {p: _linear(embeddings, cell.data, p) for p in protocols}
     memory = peak_memory_gib(str(where))
     made = {**provenance(str(where)), "graph": cell.about}
-    return [
-        {
+    return {
+        seed: {
             **made,
-            "training": _training(models[place], memory) if models else None,
-            "protocols": {protocol: found[place] for protocol, found in scores.items()},
+            "training": _training(cell.models[seed], memory) if cell.models else None,
+            "protocols": {protocol: found[seed] for protocol, found in scores.items()},
         }
-        for place in range(len(seeds))
-    ]
+        for seed in seeds
+        if all(seed in found for found in scores.values())
+    }
+
+
+def _each(cell: Cell, seeds: list[int], train: Callable[[Method], Any]) -> dict[int, Any]:
+    """What training gives for each seed; one that cannot go on is left out of the table, and said."""
+    found = {}
+    for seed in seeds:
+        try:
+            found[seed] = train(cell.models[seed])
+        except TrainingError as error:
+            log.warning("%s on %s, seed %d: left out (%s)", cell.row.title, cell.name, seed, error)
+    return found
 
 
 def _training(model: Method, memory: float | None) -> dict[str, Any]:
@@ -327,17 +343,21 @@ def _fit(model: Method, cell: Cell, work: Work, **options: Any) -> Method:
         return model.fit(cell.data, callback=callback, **options)
 
 
-def _supervised(model: Method, cell: Cell, kind: str, work: Work) -> dict[str, Any]:
+def _supervised(cell: Cell, kind: str, work: Work, model: Method) -> dict[str, Any]:
     split = split_of(cell.data, kind, model.seed)
     _fit(model, cell, work, split=split)
     return _by_run(prediction_evaluation(model.predict(cell.data), cell.data.y, split, kind, model.seed))[0]
 
 
-def _linear(embeddings: list[Tensor], data: Data, protocol: str, seeds: list[int]) -> list[dict[str, Any]]:
+def _linear(embeddings: dict[int, Tensor], data: Data, protocol: str) -> dict[int, dict[str, Any]]:
+    """Scores by seed, each embedding on the split of its seed; all together, which costs a GPU little more than one."""
+    if not embeddings:
+        return {}
+    seeds = list(embeddings)
     splits = [split_of(data, "public", seed) for seed in seeds] if protocol == "public" else None
-    scores = linear_evaluation(embeddings, data.y, protocol, seed=seeds, splits=splits)
-    published = f"published, {len(published_splits(data))}" if splits else scores.split
-    return [score | {"split": published} for score in _by_run(scores)]
+    scores = linear_evaluation(list(embeddings.values()), data.y, protocol, seed=seeds, splits=splits)
+    words = f"published, {len(published_splits(data))}" if splits else scores.split
+    return {seed: score | {"split": words} for seed, score in zip(seeds, _by_run(scores), strict=True)}
 
 
 def _by_run(scores: Evaluation) -> list[dict[str, Any]]:

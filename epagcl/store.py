@@ -111,10 +111,7 @@ class Store:
     def write(self, key: Key, record: Record) -> Record:
         """Keep a record under its key."""
         path = self.path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.folder}: cannot be made ({error.strerror}); give another folder") from None
+        _make(path.parent)
         # As it will be read: numbers and lists of JSON, whether computed just now or found.
         record = json.loads(json.dumps({"key": key, **record}))
         write_json(record, path)
@@ -152,7 +149,7 @@ def _locked(path: Path) -> Iterator[bool]:
     except ImportError:  # Windows: one process at a time
         yield True
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(path.parent)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,6 +161,13 @@ def _locked(path: Path) -> Iterator[bool]:
         finally:
             if held:
                 path.unlink(missing_ok=True)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder for the store") from None
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ import epagcl
 from epagcl import comparison, evaluation
 from epagcl.comparison import ORDER, Row, cells, collect, fill, rows, settings_source
 from epagcl.data import block_model
-from epagcl.errors import InputError
+from epagcl.errors import InputError, TrainingError
 from epagcl.evaluation import Rule, linear_evaluation
 from epagcl.store import Store
 from epagcl.terminal import Work, comparison_cells
@@ -149,6 +149,23 @@ def test_an_interrupted_table_keeps_what_is_finished(tmp_path, data, monkeypatch
     monkeypatch.setattr(comparison, "_fit", fit)
     fill(made, store)
     assert [cell.missing(store) for cell in made] == [[], [], []]
+
+
+@pytest.mark.parametrize("name", ["dgi", "gcn"])
+def test_a_training_that_fails_leaves_the_rest_of_the_table(tmp_path, data, monkeypatch, caplog, name):
+    store, made = Store(tmp_path), cells(data, "g", rows([name]), seeds=3, protocols=["strict"], settings=SMALL)
+    fit = comparison._fit
+
+    def failing(model, *rest, **options):
+        if model.name == name and model.seed == 1:
+            raise TrainingError("the loss is nan")
+        return fit(model, *rest, **options)
+
+    monkeypatch.setattr(comparison, "_fit", failing)
+    fill(made, store)
+    assert collect(made[2], store)["seeds"] == [0, 2]
+    assert "seed 1: left out (the loss is nan)" in caplog.text
+    assert made[2].missing(store) == [1]  # another call tries again
 
 
 def _fill_all(folder, graph):

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epagcl.comparison import Cell, Row, cells, collect, fill
+from epagcl.comparison import Cell, Row, cells, collect, fill, protocols_of
 from epagcl.data import load
 from epagcl.errors import InputError
 from epagcl.files import write_json
@@ -61,13 +61,17 @@ class Request:
 
     @cached_property
     def graphs(self) -> "dict[str, Data]":
-        """The graphs that are at hand, by their proper names."""
-        return {name: data for name, data in self._loaded.items() if not isinstance(data, str)}
+        """The graphs that are at hand and have splits for some protocol, by their proper names."""
+        return {name: data for name, data in self._loaded.items() if name not in self.absent}
 
     @cached_property
     def absent(self) -> dict[str, str]:
-        """Why the others are not."""
-        return {name: data for name, data in self._loaded.items() if isinstance(data, str)}
+        """Why the others are left out."""
+        reasons = {name: data for name, data in self._loaded.items() if isinstance(data, str)}
+        for name, data in self._loaded.items():
+            if name not in reasons and self.protocols and not protocols_of(data, self.protocols):
+                reasons[name] = "there are no published splits"
+        return reasons
 
     def cells(self, wanted: "Callable[[Data], Iterable[Row]]") -> list[Cell]:
         """The rows that are wanted on each graph at hand."""
@@ -79,7 +83,10 @@ class Request:
         if self.train:
             fill(wanted, self.store, self.work)
         found = (collect(cell, self.store) for cell in wanted)
-        return {"cells": [result for result in found if result is not None], "absent": self.absent}
+        kept = [result for result in found if result is not None]
+        if wanted and not kept:
+            raise InputError(f"{self.store.folder}: holds no run of what is asked; leave out --stored to compute it")
+        return {"cells": kept, "absent": self.absent}
 
     @cached_property
     def _loaded(self) -> "dict[str, Data | str]":
@@ -144,7 +151,7 @@ class Artefact:
         texts = {
             f"{self.name}.md": "\n".join(markdown(table) for table in tables),
             f"{self.name}.tex": "\n".join(latex(table) for table in tables),
-            **{f"{self.stem(table.slug)}.csv": comma_separated(table) for table in tables},
+            **{f"{self.stem(table.slug)}.csv": comma_separated(table) for table in (*tables, *run_tables(result))},
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -160,6 +167,18 @@ class Artefact:
     def stem(self, slug: str) -> str:
         """File name of a table or figure, without its suffix."""
         return f"{self.name}-{slug}" if slug else self.name
+
+
+def run_tables(result: Result) -> list[Table]:
+    """For programs: every single run of a result that is made of runs, a line each."""
+    lines = [
+        [cell["row"], cell["graph"]["name"], protocol, str(seed), f"{accuracy:.6f}"]
+        for cell in result.get("cells", [])
+        for protocol, scores in cell.get("protocols", {}).items()
+        for seed, accuracy in zip(scores["seeds"], scores["accuracy"]["runs"], strict=True)
+    ]
+    columns = ["row", "graph", "protocol", "seed", "accuracy"]
+    return [Table("runs", "Single runs", columns, lines)] if lines else []
 
 
 def digest(result: Result) -> str:

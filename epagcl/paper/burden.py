@@ -34,6 +34,12 @@ QUANTITIES = {
     "seconds_per_epoch": ("s an epoch", "{:.2g}"),
     "gib": ("memory, GiB", "{:.2f}"),
 }
+WORDS = {
+    "seconds_per_epoch": ("time of an epoch", " s"),
+    "gib": ("memory", " GiB"),
+    "flops": ("FLOPs of an epoch", ""),
+    "seconds_before": ("pre-processing", " s"),
+}
 FLOOR = 1e-4  # seconds below which a time is not told apart from 0
 COMPARABLE = 1.5  # factor up to which two burdens count as comparable
 
@@ -186,8 +192,8 @@ def _note(result: Result) -> str:
         True: "resident memory that training added",
     }
     words = [
-        f"Measured here on {_hardware(result)} with the recipes' settings (–: not measured); in brackets the paper "
-        "(A100, 40 GB).",
+        f"Measured here on {_hardware(result)} with the recipes' settings; in brackets the paper (A100, 40 GB). "
+        "–: not measured on this hardware; FLOPs need none, they are counted.",
         "Pre-processing: what the method prepares once, with what its first epoch makes for all; neither reading files "
         "nor compilation.",
         "FLOPs: multiplications and additions of all products of matrices, dense and sparse, forward and backward, as "
@@ -249,7 +255,8 @@ def _legend(figure: "Figure", axes: "Axes", result: Result) -> None:
     axes.plot([], [], "o", color=COLOURS[0], label=f"measured here ({_hardware(result)})")
     axes.plot([], [], "D", color=COLOURS[1], markerfacecolor="white", label="the paper (A100, 40 GB)")
     axes.plot([], [], "x", color=GREY, label="out of memory (in its colour)")
-    figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    axes.plot([], [], " ", label="no dot: not measured on this hardware")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
 
 
 def reading(result: Result) -> list[str]:
@@ -277,20 +284,30 @@ def _most_before(graph: str, here: dict[str, dict]) -> str:
 
 
 def _beside_gca(graph: str, here: dict[str, dict]) -> str:
+    """Ratios, and for each quantity whether it is comparable; no verdict on networks of different widths."""
     if not all("gib" in here.get(title, {}) for title in ("EPAGCL", "GCA")):
         return ""
     ours, gca = here["EPAGCL"], here["GCA"]
-    names = {"flops": "FLOPs", "seconds_per_epoch": "time", "gib": "memory"}
-    ratios = {words: ours[name] / gca[name] for name, words in names.items() if ours[name] and gca[name]}
-    much = f"{COMPARABLE:g} times as much"
-    verdict = f"at most {much}, as the paper says" if max(ratios.values()) <= COMPARABLE else f"more than {much}"
+    theirs = [reported_cell(graph, title) for title in ("EPAGCL", "GCA")]
+    ratios, shown = {}, []
+    for name, (words, unit) in WORDS.items():
+        if ours[name] and gca[name]:
+            ratios[words] = ours[name] / gca[name]
+            pair = " against ".join(QUANTITIES[name][1].format(cell[name]) + unit for cell in (ours, gca))
+            told = [cell.get(name) for cell in theirs]
+            paper = f"; the paper: {told[0] / told[1]:.2f}" if all(isinstance(one, float) for one in told) else ""
+            shown.append(f"{ratios[words]:.2f} times the {words} ({pair}{paper})")
     widths = [tuple(cell["settings"][name] for name in ("hidden", "dim")) for cell in (ours, gca)]
-    why = "" if widths[0] == widths[1] else f" (the recipes' widths differ: {_by(widths[0])} against {_by(widths[1])})"
-    shown = ", ".join(f"{ratio:.2f} times the {words}" for words, ratio in ratios.items())
-    return (
-        f"{graph}: EPAGCL's epoch has {shown} of GCA's, and its pre-processing takes {ours['seconds_before']:.3g} s "
-        f"against {gca['seconds_before']:.3g} s: EPAGCL costs {verdict}{why}."
+    kept = [words for words, ratio in ratios.items() if ratio <= COMPARABLE]
+    more = [words for words in ratios if words not in kept]
+    verdict = "; ".join(
+        f"{what} {COMPARABLE:g} times as much: {', '.join(names)}"
+        for what, names in (("at most", kept), ("more than", more))
+        if names
     )
+    if widths[0] != widths[1]:
+        verdict = f"no verdict, as the recipes' widths differ: {_by(widths[0])} against {_by(widths[1])}"
+    return f"{graph}: beside GCA, EPAGCL has {', '.join(shown)}. {verdict[:1].upper()}{verdict[1:]}."
 
 
 def _by(widths: tuple[int, int]) -> str:

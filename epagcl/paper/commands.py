@@ -156,7 +156,8 @@ def request_of(
     from epagcl.store import Store
 
     made = find_artefact(name)
-    asked = {key: tuple(word.strip() for word in text.split(",") if word.strip()) for key, text in lists.items()}
+    # Each once, in the order given.
+    asked = {key: tuple(dict.fromkeys(w.strip() for w in text.split(",") if w.strip())) for key, text in lists.items()}
     protocols = asked.get("protocols") or made.protocols
     if set(protocols) - set(PROTOCOLS):
         raise InputError(f"--protocol {' '.join(protocols)}: choose of {', '.join(PROTOCOLS)}")

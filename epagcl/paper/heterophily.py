@@ -32,7 +32,8 @@ def reading(result: Result) -> list[str]:
         words.append(
             f"Highest accuracy, {name}: " + ", ".join(f"{title} on {graph}" for graph, title in first.items()) + "."
         )
-    return words
+    words += [accuracy.on_settings(result), accuracy.on_gaps(result, result["asked"]["protocols"][0])]
+    return [part for part in words if part]
 
 
 ARTEFACT = Artefact(

@@ -16,15 +16,19 @@ HEAD = """# The paper, measured anew
 
 Every table and figure of the paper's experiments, computed by this library beside what the paper reports. The page is
 made by `epagcl paper page` from the files under `results/paper`, words included; nothing on it is written by hand. Each
-section names the command that fills it again. *strict*: everything is chosen on validation nodes, and test nodes are
-read once; *paper*: the paper's own protocol ([Evaluation](evaluation.md)). [What the paper claims](paper.md) in short.
+section names the command that fills it again. *strict*: the embedding of the recipe's last epoch; the classifier is
+chosen on validation nodes, and test nodes are read once. *paper*: the paper's classifier, likewise at the last epoch.
+More in [Evaluation](evaluation.md); [what the paper claims](paper.md) in short.
 """
 
 
 def read_results(folder: Path) -> dict[str, Result]:
     """The results that are there, in the order of the artefacts."""
     paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
-    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+    try:
+        found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+    except ValueError as error:
+        raise InputError(f"{folder}: a result that is not whole ({error}); make it again") from None
     if not found:
         raise InputError(f"{folder}: no results ({', '.join(path.name for path in paths.values())}); make some first")
     return found
@@ -49,6 +53,8 @@ def _section(made: Artefact, result: Result) -> str:
     for table in made.tables(result):
         lines += ["", markdown(table).rstrip("\n")]
     hardware = " and ".join(hardware_of(result))
+    if missing := [name for name in made.datasets if name not in map(str.lower, result["asked"]["datasets"])]:
+        lines += ["", f"By default also on: {', '.join(missing)}; not run here."]
     lines += [
         "",
         f"`{result['command']}`; {hardware}, {result['date'][:10]}, commit {(result['commit'] or '?')[:7]}.",
@@ -59,6 +65,8 @@ def _section(made: Artefact, result: Result) -> str:
 
 def hardware_of(result: Result) -> list[str]:
     """Where the runs of a result were made; of one without runs, where it was computed."""
+    if "measured_on" in result:
+        return result["measured_on"]
     found: set[str] = set()
 
     def walk(part: Any) -> None:
@@ -69,8 +77,9 @@ def hardware_of(result: Result) -> list[str]:
             where = part.get("hardware", part.get("device"))
             if isinstance(where, str | list):
                 found.update([where] if isinstance(where, str) else where)
-            for one in part.values():
-                walk(one)
+            for name, one in part.items():
+                if name != "settings":
+                    walk(one)
 
     walk([result.get(key) for key in ("cells", "rows", "graphs")])
     return sorted(found) or [result["hardware"]["device"]]

@@ -82,18 +82,19 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A booktabs table: best in bold, runner-up underlined."""
+    """A table for booktabs and graphicx, as wide as the text: best in bold, runner-up underlined."""
     wraps = {BEST: r"\textbf{%s}", SECOND: r"\underline{%s}", "": "%s"}
     lines = [
         r"\begin{table}",
         r"\centering",
+        r"\resizebox{\linewidth}{!}{%",
         r"\begin{tabular}{l" + "r" * (len(table.columns) - 1) + "}",
         r"\toprule",
         " & ".join(_escape(column) for column in table.columns) + r" \\",
         r"\midrule",
         *(" & ".join(wraps[_mark(cell)] % _escape(str(cell)) for cell in row) + r" \\" for row in table.rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         rf"\caption{{{_escape(' '.join([table.title + '.', table.note]).strip())}}}",
         r"\end{table}",
     ]
@@ -141,6 +142,11 @@ _LATEX = {
     "τ": r"$\tau$",
     "∞": r"$\infty$",
     "–": "--",
+    "·": r"$\cdot$",
+    "…": r"\dots{}",
+    "“": "``",
+    "”": "''",
+    "|": r"\textbar{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     **{character: "\\" + character for character in "&%$#_{}"},

@@ -40,7 +40,7 @@ def made_up():
 
 
 def test_differences_are_of_the_same_seeds():
-    assert curves(made_up(), "strict", "Cora")["add"] == {0.1: [70, 72], 0.5: [75, 77]}
+    assert curves(made_up(), "strict", "Cora")["add"] == {0.1: {0: 70, 1: 72}, 0.5: {0: 75, 1: 77}}
     assert gaps(made_up(), "strict", "Cora") == {0.1: (9.5, 9.0, 10.0), 0.5: (0.0, -1.0, 1.0)}
 
 

@@ -135,7 +135,8 @@ def test_page(measured, tmp_path):
     assert table.columns[:3] == ["method", "demo: pre-processing, s", "demo: FLOPs an epoch"]
     assert [str(row[0]) for row in table.rows] == ["GRACE", "GCA", "EPAGCL"]
     words = " ".join(ARTEFACT.reading(result))
-    assert "demo: EPAGCL's epoch has" in words
+    assert "demo: beside GCA, EPAGCL has" in words
+    assert "–: not measured on this hardware" in table.note
     assert all(path.stat().st_size > 5000 for path in ARTEFACT.draw(result, tmp_path))
 
 
@@ -160,7 +161,10 @@ def made_up(**changed) -> dict:
 def test_words_follow_what_was_measured():
     words = " ".join(ARTEFACT.reading(made_up()))
     assert "MVGRL runs on ogbn-arxiv, where the paper ran out of memory: 1.0 GiB" in words
-    assert "EPAGCL costs at most 1.5 times as much, as the paper says" in words
+    assert (
+        "PubMed: beside GCA, EPAGCL has 1.00 times the time of an epoch (0.1 s against 0.1 s; the paper: 1.00)" in words
+    )
+    assert "1.00 times the pre-processing (0.5 s against 0.5 s; the paper: 4.07). At most 1.5 times as much: " in words
     # 2·N·F·512 and so on: an encoder pass on Cora's dense features is 13 times the figure of the paper.
     assert "the paper has 3.57e+08 FLOPs an epoch; one pass of the encoder" in words
     assert "takes 4.70e+09" in words
@@ -177,6 +181,26 @@ def test_words_follow_what_was_measured():
         "out of memory (OOM)",
     ]
     assert len(ARTEFACT.figures(result)[""].axes) == 3 * len(QUANTITIES)
+
+
+def test_verdicts_are_of_single_quantities():
+    result = made_up()
+    ours, gca = (
+        next(cell for cell in result["cells"] if (cell["graph"], cell["method"]) == ("Cora", title))
+        for title in ("EPAGCL", "GCA")
+    )
+    ours |= {"flops": 2.3e10, "seconds_per_epoch": 0.134}
+    (cora,) = (words for words in ARTEFACT.reading(result) if words.startswith("Cora: beside GCA"))
+    assert "1.34 times the time of an epoch" in cora
+    assert cora.endswith(
+        "At most 1.5 times as much: time of an epoch, memory, pre-processing; "
+        "more than 1.5 times as much: FLOPs of an epoch."
+    )
+    gca["settings"] = {"hidden": 256, "dim": 128}
+    (cora,) = (words for words in ARTEFACT.reading(result) if words.startswith("Cora: beside GCA"))
+    assert "2.30 times the FLOPs of an epoch (2.30e+10 against 1.00e+10" in cora
+    assert cora.endswith("No verdict, as the recipes' widths differ: 512/256 against 256/128.")
+    assert "times as much" not in cora
 
 
 def test_nothing_measured():

@@ -5,14 +5,14 @@ from tests.paper.conftest import cell, result
 def test_small_and_whole(request_of, tmp_path):
     made = ARTEFACT.make(request_of(methods=("gca", "epagcl")), "epagcl paper heterophily")
     assert {path.name for path in ARTEFACT.write(made, tmp_path / "out")} >= {"heterophily.csv", "heterophily.png"}
-    assert len(ARTEFACT.reading(made)) == 3  # of the paper's protocol; demo has no published splits
+    assert len(ARTEFACT.reading(made)) == 4  # of the paper's protocol; demo has no published splits
 
 
 def test_the_words_compare_with_gca_and_with_the_raw_features():
     cells = [
         cell(title, "Texas", runs, "paper") for title, runs in (("GCA", [60]), ("EPAGCL", [64]), ("raw features", [70]))
     ]
-    gca, raw, first = ARTEFACT.reading(result(cells, datasets=("texas",), protocols=("paper",)))
+    gca, raw, first, _ = ARTEFACT.reading(result(cells, datasets=("texas",), protocols=("paper",)))
     assert "ahead on 1 of 1 graphs (Texas +4.0 points)" in gca
     assert "below them on 1 of 1 graphs (Texas -6.0 points)" in raw
     assert first.endswith("raw features on Texas.")

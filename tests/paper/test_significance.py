@@ -144,15 +144,68 @@ def test_comparisons(result):
 
 
 def test_page(result, tmp_path):
-    main, paper = ARTEFACT.tables(result)
-    assert (main.slug, paper.slug) == ("", "paper")
-    rows = {(row[0], row[1]): row for row in main.rows}
-    assert str(rows["Cora", "DGI"][7]) == "n = 5, too few"
-    assert str(rows["Cora", "GRACE"][-1]) == "2.45e-04 (0.094)"
+    tables = ARTEFACT.tables(result)
+    assert [table.slug for table in tables] == ["", "one-sided", "paper", "paper-one-sided"]
+    assert [table.folded for table in tables] == [False, True, False, True]
+    main, folded = tables[:2]
+    rows = {(row[0], row[1]): [str(cell) for cell in row] for row in main.rows}
+    assert len(main.columns) == 10
+    assert rows["Cora", "DGI"][4] == "+1.00 to +1.00 (few runs)"
+    assert rows["Cora", "DGI"][7] == "few runs"
+    assert "few runs" not in "".join(rows["Cora", "BGRL"])
+    assert rows["Cora", "GRACE"][7] == f"{2 * 2.0**-20:.2e} ({6 * 2.0**-20:.2e})"
+    assert rows["Cora", "GRACE"][-1] == "2.45e-04 (0.094)"
     assert rows["WikiCS", "GCA"][3] == "data are absent"
     assert len(main.rows) == 8
+    assert "Few runs: under 20" in main.note
+    assert "Measured on made up;" in main.note
+    assert [row[1] for row in folded.rows] == ["GRACE", "GCA", "BGRL"]  # those that are tested
+    better, worse = folded.rows[0][3:]
+    assert (str(better), better.mark) == (f"{2.0**-20:.2e} ({3 * 2.0**-20:.2e})", "best")
+    assert (str(worse), worse.mark) == ("1.000 (1.000)", "")
+
+
+def test_reading_names_every_kind(result):
+    strict, paper, absent, settings, *_ = ARTEFACT.reading(result)
+    assert strict.startswith("Protocol strict: of 3 pairs of graph and method with 20 paired runs or more")
+    assert "significantly better in 1, significantly worse in 1, undecided in 1 (" in strict
+    assert "Better: GRACE on Cora. Worse: GCA on Cora. Undecided: BGRL on Cora." in strict
+    assert "fewer than 20 paired runs: 1 pair with 5 runs (Cora)" in strict
+    assert "ahead in every run against DGI on Cora; behind in every run against none; mixed" in strict
+    assert paper.startswith("Protocol paper: of 3 pairs")
+    assert absent == "Not measured here (WikiCS: data are absent)."
+    assert "as published" in settings
+    few = [one for one in result["comparisons"] if one["method"] == "DGI"]
+    few[0] |= {"wins": 2, "ties": 1, "losses": 2}
+    assert "mixed, wins/ties/losses: DGI 2/1/2 on Cora." in ARTEFACT.reading(result)[0]
+    few[0] |= {"wins": 0, "ties": 0, "losses": 5}
+    assert "behind in every run against DGI on Cora;" in ARTEFACT.reading(result)[0]
+    only = result | {"comparisons": few}
+    assert (
+        "no test is made: there are at most 5 paired runs, and 20 are wanted. Not tested" in ARTEFACT.reading(only)[0]
+    )
+    assert [table.slug for table in ARTEFACT.tables(only)] == ["", "paper"]  # no test, no table of tests
+
+
+def test_figure_tells_untested_from_undecided(result):
+    (axes,) = ARTEFACT.figures(result)[""].axes
+    assert axes.get_title() == "Cora (n = 5–20 runs)"
+    assert axes.get_xlabel() == "difference in points, bootstrap 95%"
+    means = {one["method"]: one["mean_difference"] for one in result["comparisons"]}
+    points = [line for line in axes.lines if len(line.get_xdata()) == 1]
+    looks = {
+        title: {(line.get_marker(), line.get_markerfacecolor()) for line in points if line.get_xdata()[0] == mean}
+        for title, mean in means.items()
+    }
+    assert {marker for marker, _ in looks["DGI"]} == {"x"}
+    assert {face for _, face in looks["BGRL"]} == {"white"}
+    assert {marker for marker, _ in looks["GRACE"] | looks["GCA"] | looks["BGRL"]} == {"o"}
+    assert "white" not in {face for _, face in looks["GRACE"] | looks["GCA"]}
+
+
+def test_what_is_written(result, tmp_path):
+    assert result["measured_on"] == ["made up"]
     words = " ".join(ARTEFACT.reading(result))
-    assert "of 3 pairs of graph and method EPAGCL is significantly better in 1, significantly worse in 1" in words
     assert "2.98e-08 = 2^-25, the figure that 19 of its 28 cells show" in words
     assert "2^-5 = 0.031" in words
     written = ARTEFACT.draw(result, tmp_path)
