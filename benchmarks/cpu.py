@@ -2,12 +2,10 @@
 
 import gc
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -19,6 +17,7 @@ from epagcl.capture import Epochs
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.errors import InputError
+from epagcl.paper.costs import PeakMemory
 from epagcl.runs import provenance
 from epagcl.views import edge_weights
 
@@ -131,39 +130,15 @@ def _adam(network: nn.Module) -> torch.optim.Optimizer:
 def training_memory(data: Data) -> dict:
     """Memory that two epochs add to a process that holds the graph."""
     gc.collect()
-    with PeakMemory() as memory:
+    with PeakMemory(torch.device("cpu")) as memory:
         model = epagcl.EPAGCL(epochs=2, device="cpu").fit(data)
     rows = model.history_
     return {
         "graph": data.name,
-        "added_gib": memory.added_gib,
+        "added_gib": memory.gib,
         "seconds_per_epoch": rows[1]["seconds"] - rows[0]["seconds"],
         "one_dense_block_gib": _dense_block_gib(data.num_nodes),
     }
-
-
-class PeakMemory:
-    """Peak of the resident memory above what it was at the start, sampled every 5 ms from /proc (Linux)."""
-
-    def __enter__(self) -> "PeakMemory":
-        self._base = self._peak = self._resident()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self.added_gib = (self._peak - self._base) / 2**30
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.005):
-            self._peak = max(self._peak, self._resident())
-
-    @staticmethod
-    def _resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def algorithm_1() -> dict:

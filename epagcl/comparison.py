@@ -198,7 +198,7 @@ def cells(
     named: bool = True,
 ) -> list[Cell]:
     """These rows on one graph; the arguments are :class:`Cell`'s. What is wrong with a setting is said here."""
-    about = {**describe(data, name), "fingerprint": _fingerprint(data)}
+    about = {**describe(data, name), "fingerprint": fingerprint(data)}
     made = [Cell(data, about, row, seeds, protocols_of(data, protocols), settings or {}, named) for row in wanted]
     for cell in made:
         assert len(cell.models) in (0, seeds)
@@ -281,7 +281,7 @@ def _merged(records: dict[int, Record], protocol: str) -> dict[str, Any]:
     }
 
 
-def _fingerprint(data: Data) -> str:
+def fingerprint(data: Data) -> str:
     """Of the graph and its labels."""
     labels = int(hash64(data.y.cpu().long().flatten() * 2**32 + torch.arange(data.num_nodes)).sum()) % 2**64
     return f"{Graph.from_data(check(data, quiet=True)).fingerprint}-{labels:016x}"

@@ -1,6 +1,7 @@
 """Graphs, settings and devices that tests share."""
 
 import os
+import sys
 
 import pytest
 import torch
@@ -52,6 +53,24 @@ def untimed_tiles(monkeypatch, tmp_path):
     tuning._known.cache_clear()
     yield
     tuning._known.cache_clear()
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in an empty folder: exit code, stdout, stderr."""
+    from epagcl import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["epagcl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out = capsys.readouterr()
+        return exit_.value.code, out.out, out.err
+
+    return call
 
 
 @pytest.fixture

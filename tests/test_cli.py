@@ -10,27 +10,11 @@ import pytest
 import torch
 
 import epagcl
-from epagcl import cli, terminal
+from epagcl import terminal
 from epagcl.data import block_model, write_npz
 from epagcl.evaluation import Rule
 
 FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["epagcl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out = capsys.readouterr()
-        return exit_.value.code, out.out, out.err
-
-    return call
 
 
 @pytest.fixture

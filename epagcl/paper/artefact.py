@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,7 @@ from epagcl.files import write_json
 from epagcl.paper import drawing
 from epagcl.paper.tables import Table, comma_separated, latex, markdown
 from epagcl.runs import provenance
-from epagcl.store import Store
+from epagcl.store import Key, Record, Store
 from epagcl.terminal import Work
 
 if TYPE_CHECKING:
@@ -87,6 +88,18 @@ class Request:
         if wanted and not kept:
             raise InputError(f"{self.store.folder}: holds no run of what is asked; leave out --stored to compute it")
         return {"cells": kept, "absent": self.absent}
+
+    def keep(self, key: Key, compute: Callable[[], Record], cost: float) -> Record | None:
+        """What the store has under a key, else what is computed; None if nothing is to be computed."""
+        record, start = self.store.read(key), time.perf_counter()
+        if not self.train:
+            return record
+        if record is not None:
+            self.work.drop([cost])
+            return record
+        record = self.store.remember(key, compute)
+        self.work.finish([cost], time.perf_counter() - start)
+        return record
 
     @cached_property
     def _loaded(self) -> "dict[str, Data | str]":

@@ -87,7 +87,7 @@ def burden(cls: type[Method], settings: dict[str, Any], data: "Data", device: to
 
 def _burden(cls: type[Method], settings: dict[str, Any], data: "Data", device: torch.device) -> dict[str, Any]:
     _clear(device)
-    with _Memory(device) as memory:
+    with PeakMemory(device) as memory:
         epochs = _epochs(cls, settings, data, str(device))
         seconds = _seconds_per_epoch(epochs, device)
     captured = epochs.captured is not None
@@ -139,7 +139,7 @@ def _clear(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-class _Memory:
+class PeakMemory:
     """GPU: the most that tensors held. CPU: the most resident memory above that at the start, sampled (Linux)."""
 
     gib: float | None = None
@@ -147,7 +147,7 @@ class _Memory:
     def __init__(self, device: torch.device):
         self.device = device
 
-    def __enter__(self) -> "_Memory":
+    def __enter__(self) -> "PeakMemory":
         self._base = self._peak = self._resident() if self.device.type != "cuda" else 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -4,7 +4,6 @@ The authors' script scores the embedding every 50 epochs, on a new random split 
 accuracy. Here a model is trained once, looked at as often, and scored by that rule and by stricter ones.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
 from statistics import fmean
@@ -13,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from epagcl.comparison import UNSTORED, rows
-from epagcl.data.check import check
-from epagcl.data.graph import Graph
+from epagcl.comparison import UNSTORED, fingerprint, rows
 from epagcl.data.splits import random_split
 from epagcl.errors import InputError
 from epagcl.evaluation import linear_evaluation, spread
@@ -57,7 +54,7 @@ def measure(request: Request) -> Result:
     """Every method on every graph, seed by seed; ``protocols`` is not asked, the rules are what is compared."""
     plans = []
     for name, data in request.graphs.items():
-        graph = {"name": name, "fingerprint": Graph.from_data(check(data, quiet=True)).fingerprint}
+        graph = {"name": name, "fingerprint": fingerprint(data)}
         for row in rows(request.methods)[2:]:
             models, source = row.models(name, request.runs, request.settings)
             if models and models[0].supervised:
@@ -75,21 +72,17 @@ def measure(request: Request) -> Result:
 
 
 def _kept(request: Request, graph: dict[str, str], data: "Data", title: str, model: Method) -> Record | None:
-    """What the store has of a run, else the run; None if there is to be no training."""
+    """A run, from the store or anew."""
     key = {
         "what": "leakage",
         "graph": graph,
         "method": title,
         "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED},
+        "every": every(model.epochs),
         "seed": model.seed,
-        "code": code_version(type(model), every, observe, score),
+        "code": code_version(type(model), observe, score),
     }
-    record, start = request.store.read(key), time.perf_counter()
-    if request.train and record is not None:
-        request.work.drop([_cost(model, data)])
-    elif request.train:
-        record = request.store.remember(key, lambda: observe(request, graph["name"], data, model))
-        request.work.finish([_cost(model, data)], time.perf_counter() - start)
+    record = request.keep(key, lambda: observe(request, graph["name"], data, model), _cost(model, data))
     kept = ("epochs", "test", "validation", "new_split", "effective_rank", "strict", "seconds")
     return record and {"seed": model.seed, "device": record["hardware"]["device"], **{k: record[k] for k in kept}}
 

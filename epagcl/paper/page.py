@@ -53,7 +53,8 @@ def _section(made: Artefact, result: Result) -> str:
     for table in made.tables(result):
         lines += ["", markdown(table).rstrip("\n")]
     hardware = " and ".join(hardware_of(result))
-    if missing := [name for name in made.datasets if name not in map(str.lower, result["asked"]["datasets"])]:
+    asked = [name.lower() for name in result["asked"]["datasets"]]
+    if missing := [name for name in made.datasets if name.lower() not in asked]:
         lines += ["", f"By default also on: {', '.join(missing)}; not run here."]
     lines += [
         "",

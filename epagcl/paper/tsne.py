@@ -7,9 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from epagcl.comparison import UNSTORED, Row, rows
-from epagcl.data.check import check
-from epagcl.data.graph import Graph
+from epagcl.comparison import UNSTORED, Row, fingerprint, rows
 from epagcl.methods import Method
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, new_figure
@@ -46,32 +44,25 @@ def measure(request: Request) -> Result:
 
 
 def _kept(request: Request, name: str, data: "Data", row: Row) -> Record | None:
-    """What the store has of a map, else the map; None if there is to be no training."""
+    """A map, from the store or anew."""
     models, source = row.models(name, 1, request.settings)
     model = models[0] if models else None
+    steps = (observe, shown_nodes, describe, embed_in_plane, agreement)
     key = {
         "what": "tsne",
-        "graph": {"name": name, "fingerprint": Graph.from_data(check(data, quiet=True)).fingerprint},
+        "graph": {"name": name, "fingerprint": fingerprint(data)},
         "method": row.title,
         "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED} if model else {},
         "seed": model.seed if model else None,
-        "code": code_version(*([type(model)] if model else []), observe, describe, embed_in_plane),
+        "sizes": [LARGE, SAMPLE, DIMENSIONS, NEIGHBOURS],
+        "code": code_version(*([type(model)] if model else []), *steps),
     }
-    record, start = request.store.read(key), time.perf_counter()
-    if request.train and record is not None:
-        request.work.drop([_cost(data)])
-    elif request.train:
-        record = request.store.remember(key, lambda: observe(request, name, data, model))
-        request.work.finish([_cost(data)], time.perf_counter() - start)
-    kept = ("points", "silhouette", "agreement", "map_agreement", "seconds")
+    record = request.keep(key, lambda: observe(request, name, data, model), _cost(data))
     if record is None:
         return None
-    return {
-        "title": row.title,
-        "source": source,
-        "device": record["hardware"]["device"],
-        **{name: record[name] for name in kept},
-    }
+    kept = ("points", "silhouette", "agreement", "map_agreement", "seconds")
+    where = record["hardware"]["device"]
+    return {"title": row.title, "source": source, "device": where, **{name: record[name] for name in kept}}
 
 
 def _cost(data: "Data") -> float:

@@ -10,6 +10,19 @@ from epagcl.store import Store
 SMALL = {"hidden": 8, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 
 
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory):
+    """A request whose store lives as long as a file of tests."""
+    return Request(
+        datasets=("demo",),
+        methods=("epagcl",),
+        runs=2,
+        protocols=("strict", "paper"),
+        store=Store(tmp_path_factory.mktemp("store")),
+        settings={**SMALL, "epochs": 4, "hidden": 16},
+    )
+
+
 @pytest.fixture
 def request_of(tmp_path, monkeypatch):
     """A request on the packaged graph, with a short form of the paper's protocol."""

@@ -209,3 +209,11 @@ def test_nothing_measured():
     assert table.rows == []
     assert ARTEFACT.reading(nothing)
     assert ARTEFACT.figures(nothing)
+
+
+def test_peak_memory_sees_an_allocation():
+    with costs.PeakMemory(torch.device("cpu")) as memory:
+        block = torch.ones(2**26)  # 256 MiB
+        torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))  # long enough to be sampled
+        del block
+    assert 0.2 < memory.gib < 0.5

@@ -1,30 +1,18 @@
 import json
-import sys
 from dataclasses import replace
 
 import pytest
 
-from epagcl import cli, evaluation
+from epagcl import evaluation
 from epagcl.evaluation import Rule
 from epagcl.paper import ARTEFACTS, commands, find_artefact
 
 TINY = ["--epochs", 2, "--hidden", 8, "--dim", 8, "--projection", 8, "--device", "cpu"]
 
 
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def short_paper_protocol(monkeypatch):
     monkeypatch.setattr(evaluation, "PAPER", Rule((0.0,), 20, 1, False, True))
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["epagcl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out = capsys.readouterr()
-        return exit_.value.code, out.out, out.err
-
-    return call
 
 
 def test_the_list_of_artefacts(run):

@@ -10,7 +10,6 @@ from epagcl.errors import InputError
 from epagcl.evaluation import Rule, linear_evaluation
 from epagcl.paper import leakage
 from epagcl.paper.artefact import Request
-from epagcl.store import Store
 from epagcl.terminal import Work
 
 SMALL = {"device": "cpu", "epochs": 4, "hidden": 16, "dim": 8, "projection": 8}
@@ -21,18 +20,6 @@ def short_paper_protocol():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "PAPER", Rule((0.0,), 20, 1, False, True))
         yield
-
-
-@pytest.fixture(scope="module")
-def request_(tmp_path_factory):
-    return Request(
-        datasets=("demo",),
-        methods=("epagcl",),
-        runs=2,
-        protocols=("strict", "paper"),
-        store=Store(tmp_path_factory.mktemp("store")),
-        settings=SMALL,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -25,18 +25,6 @@ def few_nodes():
 
 
 @pytest.fixture(scope="module")
-def request_(tmp_path_factory):
-    return Request(
-        datasets=("demo",),
-        methods=("epagcl",),
-        runs=2,
-        protocols=("strict", "paper"),
-        store=Store(tmp_path_factory.mktemp("store")),
-        settings=SMALL,
-    )
-
-
-@pytest.fixture(scope="module")
 def result(request_):
     return tsne.ARTEFACT.make(request_, "epagcl paper tsne")
 
