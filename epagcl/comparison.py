@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
+from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -297,23 +298,27 @@ def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> dict[int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
     scores: dict[str, dict[int, dict[str, Any]]]
+    training: dict[int, dict[str, Any]] = {}
     if not cell.models:
         work.say(f"{cell.row.title} of {cell.name}")
         scores = {p: _linear(dict.fromkeys(seeds, cell.data.x.to(where)), cell.data, p) for p in protocols}
     elif cell.models[0].supervised:
         # Strict and the paper's protocol have the same splits: one training serves both.
         kinds = {p: "public" if p == "public" else "random" for p in protocols}
-        by_kind = {kind: _each(cell, seeds, partial(_supervised, cell, kind, work)) for kind in set(kinds.values())}
+        by_kind = {
+            kind: _each(cell, seeds, training, partial(_supervised, cell, kind, work))
+            for kind in sorted(set(kinds.values()))
+        }
         scores = {p: by_kind[kinds[p]] for p in protocols}
     else:
-        embeddings = _each(cell, seeds, lambda model: _fit(model, cell, work).embed(cell.data).to(where))
+        embeddings = _each(cell, seeds, training, lambda model: _fit(model, cell, work).embed(cell.data).to(where))
         scores = {p: _linear(embeddings, cell.data, p) for p in protocols}
-    memory = peak_memory_gib(str(where))
     made = {**provenance(str(where)), "graph": cell.about}
+    memory = {"peak_memory_gib": peak_memory_gib(str(where))}
     return {
         seed: {
             **made,
-            "training": _training(cell.models[seed], memory) if cell.models else None,
+            "training": training[seed] | memory if cell.models else None,
             "protocols": {protocol: found[seed] for protocol, found in scores.items()},
         }
         for seed in seeds
@@ -321,21 +326,21 @@ def _score(cell: Cell, seeds: list[int], store: Store, work: Work) -> dict[int, 
     }
 
 
-def _each(cell: Cell, seeds: list[int], train: Callable[[Method], Any]) -> dict[int, Any]:
-    """What training gives for each seed; one that cannot go on is left out of the table, and said."""
+def _each(
+    cell: Cell, seeds: list[int], training: dict[int, dict[str, Any]], train: Callable[[Method], Any]
+) -> dict[int, Any]:
+    """What training gives for each seed, and in ``training`` what it took; one that fails is left out, and said."""
     found = {}
     for seed in seeds:
+        model = clone(cell.models[seed])  # a copy, so that a long table does not hold every network it has trained
         try:
-            found[seed] = train(cell.models[seed])
+            found[seed] = train(model)
         except TrainingError as error:
             log.warning("%s on %s, seed %d: left out (%s)", cell.row.title, cell.name, seed, error)
+            continue
+        last = model.history_[-1] if model.history_ else {"seconds": 0.0, "effective_rank": None}
+        training[seed] = {"epochs": len(model.history_), **{k: last[k] for k in ("seconds", "effective_rank")}}
     return found
-
-
-def _training(model: Method, memory: float | None) -> dict[str, Any]:
-    last = model.history_[-1] if model.history_ else {"seconds": 0.0, "effective_rank": None}
-    rest = {"seconds": last["seconds"], "effective_rank": last["effective_rank"], "peak_memory_gib": memory}
-    return {"epochs": len(model.history_), **rest}
 
 
 def _fit(model: Method, cell: Cell, work: Work, **options: Any) -> Method:
