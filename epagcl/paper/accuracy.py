@@ -45,14 +45,14 @@ def tables(result: Result) -> list[Table]:
 
 def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
     graphs, titles = graphs_of(result), titles_of(result)
-    ranked = _ranked(result)
-    columns = [marked_column(result, protocol, graph, titles, ranked) for graph in graphs]
-    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, ranked)
+    rivals = ranked(result)
+    columns = [marked_column(result, protocol, graph, titles, rivals) for graph in graphs]
+    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, rivals)
     best = marked(
         [ranks.get(t) for t in titles], [f"{ranks[t]:.1f}" if t in ranks else "" for t in titles], smallest=True
     )
     known = {graph: _reported_scores(graph) for graph in graphs if graph not in result["absent"]}
-    told = mean_ranks(known if protocol != "public" else {}, ranked)
+    told = mean_ranks(known if protocol != "public" else {}, rivals)
     last = [f"{told[title]:.1f}" if title in told else "" for title in titles]
     table_rows = [
         [title, *(column[place] for column in columns), best[place], *last[place : place + bool(told)]]
@@ -80,7 +80,7 @@ def _usual_runs(result: Result, protocol: str, graph: str) -> int:
 
 
 def marked_column(
-    result: Result, protocol: str, graph: str, titles: list[str], ranked: list[str]
+    result: Result, protocol: str, graph: str, titles: list[str], rivals: list[str]
 ) -> list[TableCell | str]:
     """A graph's cells: ``83.1 ± 1.2 (86.1)``, with the number of runs where it is not the usual one."""
     found = _accuracies(result, protocol, graph)
@@ -95,7 +95,7 @@ def marked_column(
         told = reported_cell(graph, title, protocol)
         texts.append(f"{text} ({told})" if told else text)
     whole = {title for title in found if len(found[title]["runs"]) == usual}
-    return marked([found[t]["mean"] if t in whole and t in ranked else None for t in titles], texts)
+    return marked([found[t]["mean"] if t in whole and t in rivals else None for t in titles], texts)
 
 
 def provenance_table(result: Result) -> Table:
@@ -198,12 +198,12 @@ def reading(result: Result) -> list[str]:
 
 def _on_rank(result: Result, protocol: str) -> str:
     graphs = [graph for graph in graphs_of(result) if scores(result, protocol, graph)]
-    ranked = _ranked(result)
-    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, ranked)
+    rivals = ranked(result)
+    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, rivals)
     if "EPAGCL" not in ranks or len(ranks) == 1:
         return ""
     place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
-    told = mean_ranks({graph: _reported_scores(graph) for graph in graphs}, ranked) if protocol != "public" else {}
+    told = mean_ranks({graph: _reported_scores(graph) for graph in graphs}, rivals) if protocol != "public" else {}
     theirs = (
         f"; by the paper's figures on these graphs, which lack CCA-SSG, {told['EPAGCL']:.1f}"
         if "EPAGCL" in told
@@ -211,7 +211,7 @@ def _on_rank(result: Result, protocol: str) -> str:
     )
     first = min(ranks, key=ranks.get)
     best = {
-        graph: max((t for t in ranked if t in found), key=found.get)
+        graph: max((t for t in rivals if t in found), key=found.get)
         for graph in graphs
         if (found := scores(result, protocol, graph))
     }
@@ -229,7 +229,7 @@ def on_settings(result: Result) -> str:
     """Whose settings the rows have: the comparison is of methods as they were published, not as they could be tuned."""
     ours: dict[str, list[str]] = {}
     for cell in result["cells"]:
-        if cell["row"] in _ranked(result) and cell["source"] is not None and settings_source(cell) != "published":
+        if cell["row"] in ranked(result) and cell["source"] is not None and settings_source(cell) != "published":
             ours.setdefault(_plain(cell["row"]), []).append(cell["graph"]["name"])
     if not ours:
         return ""
@@ -244,14 +244,14 @@ def on_settings(result: Result) -> str:
 
 
 def _on_reported(result: Result) -> str:
-    gaps = _gaps(result, "paper")
+    found = gaps(result, "paper")
     kinds = {
-        "below the paper's figures by more than a point on average": [t for t, gap in gaps.items() if gap < -1],
-        "above them by more than a point": [t for t, gap in gaps.items() if gap > 1],
-        "within a point": [t for t, gap in gaps.items() if abs(gap) <= 1],
+        "below the paper's figures by more than a point on average": [t for t, gap in found.items() if gap < -1],
+        "above them by more than a point": [t for t, gap in found.items() if gap > 1],
+        "within a point": [t for t, gap in found.items() if abs(gap) <= 1],
     }
     parts = [
-        f"{words}: " + ", ".join(f"{_plain(title)} ({gaps[title]:+.1f})" for title in sorted(titles, key=gaps.get))
+        f"{words}: " + ", ".join(f"{_plain(title)} ({found[title]:+.1f})" for title in sorted(titles, key=found.get))
         for words, titles in kinds.items()
         if titles
     ]
@@ -269,7 +269,7 @@ def _on_untrained(result: Result, protocol: str) -> str:
         for graph in graphs_of(result)
         if UNTRAINED in (found := scores(result, protocol, graph))
         for title, score in found.items()
-        if title in _ranked(result) and score < found[UNTRAINED]
+        if title in ranked(result) and score < found[UNTRAINED]
     ]
     if not weak:
         return "Every trained method is above the untrained encoder on every graph."
@@ -298,11 +298,12 @@ def on_gaps(result: Result, protocol: str) -> str:
     return f"Not or not fully measured: {missing}. The command fills these cells where data and time allow.{also}"
 
 
-def _ranked(result: Result) -> list[str]:
+def ranked(result: Result) -> list[str]:
+    """The self-supervised methods, which the paper ranks."""
     return [title for title in titles_of(result) if title not in (RAW, UNTRAINED, *SUPERVISED)]
 
 
-def _gaps(result: Result, protocol: str) -> dict[str, float]:
+def gaps(result: Result, protocol: str) -> dict[str, float]:
     """Mean over graphs of measured minus reported, in points."""
     gaps: dict[str, list[float]] = {}
     for cell in result["cells"]:

@@ -10,6 +10,7 @@ from epagcl.files import atomic_path
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result
 from epagcl.paper.tables import markdown
+from epagcl.paper.verdicts import verdicts
 
 FIGURES = Path("figures") / "paper"
 HEAD = """# The paper, measured anew
@@ -36,7 +37,11 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 def page_text(results: dict[str, Result]) -> str:
     """The page as Markdown."""
-    parts = [HEAD, *(_section(find_artefact(name), result) for name, result in results.items())]
+    parts = [
+        HEAD,
+        "## In short\n\n" + markdown(verdicts(results)),
+        *(_section(find_artefact(name), result) for name, result in results.items()),
+    ]
     if missing := [name for name in ARTEFACTS if name not in results]:
         parts.append("## Not measured\n\n" + ", ".join(f"`epagcl paper {name}`" for name in missing) + "\n")
     return "\n".join(parts)

@@ -309,19 +309,20 @@ def root_mean_square(mean: float, std: float, views: int) -> float:
     return (mean**2 + std**2 * (views - 1) / views) ** 0.5
 
 
-def _sizes(result: Result, key: str) -> dict[str, float]:
+def sizes(result: Result, key: str) -> dict[str, float]:
+    """How far an augmentation moves the EPR of a view on each graph."""
     views = {name: graph["views"]["views"] for name, graph in result["graphs"].items()}
     return {name: root_mean_square(*cell["edge"], views[name]) for name, cell in _cells(result, key).items()}
 
 
 def _size(result: Result, key: str) -> str:
     """Median over graphs."""
-    return f"{median(_sizes(result, key).values()):.5f}"
+    return f"{median(sizes(result, key).values()):.5f}"
 
 
 def _steadier(result: Result, one: str, other: str) -> str:
     """On how many graphs one augmentation moves a view's EPR less than another, and both medians."""
-    ones, others = _sizes(result, one), _sizes(result, other)
+    ones, others = sizes(result, one), sizes(result, other)
     less = sum(ones[name] < others[name] for name in ones)
     return f"{less} of {len(ones)} graphs (median {_size(result, one)} against {_size(result, other)})"
 
@@ -385,7 +386,8 @@ def _second_view(result: Result) -> str:
     )
 
 
-def _sum(result: Result, form: str, where: str) -> list[float]:
+def counted(result: Result, form: str, where: str) -> list[float]:
+    """Additions on all random graphs, those against Theorem 3.3, and both by the size of the change."""
     return [sum(column) for column in zip(*(row["added"][form][where] for row in result["random_graphs"]), strict=True)]
 
 
@@ -394,7 +396,7 @@ def _on_random_graphs(result: Result) -> str:
     parts, refuted = {"d": [], "d1": []}, False
     for form, said in parts.items():
         for where, what in words.items():
-            total, against, size, size_against = _sum(result, form, where)
+            total, against, size, size_against = counted(result, form, where)
             refuted |= form == "d" and against > 0
             share = f"{against / total:.2%} [{', '.join(f'{end:.2%}' for end in wilson(against, total))}]"
             said.append(f"{against:,} of {total:,} {what} ({share}; {100 * size_against / size:.2g}% by size)")

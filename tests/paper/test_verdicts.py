@@ -1,0 +1,52 @@
+import pytest
+
+from epagcl.paper import ARTEFACTS
+from epagcl.paper.ablation import variants
+from epagcl.paper.verdicts import CLAIMS, _share, verdicts
+from tests.paper.conftest import cell, result
+
+
+def judged(**results):
+    return {row[0]: row[2:] for row in verdicts(results).rows}
+
+
+def test_every_claim_belongs_to_an_artefact():
+    assert {needs for _, _, needs, _ in CLAIMS} <= set(ARTEFACTS)
+    assert verdicts({}).rows == []
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "word"),
+    [(3, 3, "holds"), (2, 3, "in part"), (1, 2, "in part"), (1, 3, "no"), (0, 0, "not measured")],
+)
+def test_a_claim_holds_in_all_cases_in_half_of_them_or_in_fewer(count, total, word):
+    assert _share(count, total, "graphs") == (word, f"{count} of {total} graphs")
+
+
+def test_accuracy():
+    cells = [cell("GRACE", "Cora", [80, 82], "paper"), cell("EPAGCL", "Cora", [84, 86], "paper")]
+    found = judged(accuracy=result(cells, protocols=("paper",)))
+    assert found["EPAGCL has the best mean rank"] == ["holds", "place 1 of 2 by mean rank, paper protocol"]
+    word, evidence = found["EPAGCL reaches the reported accuracy"]
+    assert word == "no"
+    assert evidence.startswith("-1.1 points")  # 86.07 is reported
+
+
+def test_ablation_and_rates():
+    titles = [row.title for row in variants()]
+    worse = [cell(title, "Cora", [80 - place]) for place, title in enumerate(titles)]
+    found = judged(ablation=result(worse))
+    assert found["EPAGCL is the best of six augmentations"] == ["no", "0 of 1 graphs"]
+    assert found["Drop Only is better than Add Only"] == ["holds", "1 of 1 graphs"]
+    rates = [cell("add 0.1", "Cora", [70, 71]), cell("drop 0.1", "Cora", [72, 70.5])]
+    ((word, evidence),) = judged(**{"add-vs-drop": result(rates, rates=[0.1])}).values()
+    assert word == "holds"
+    assert evidence == "1 of 1 pairs of graph and rate, in 0 the 95% interval excludes 0 (Cora)"
+
+
+def test_epr_and_heterophily():
+    graphs = {"A": {"per_node": 0.2}, "B": {"per_node": 0.7}, "C": {"per_node": 0.3}}
+    assert judged(epr={"graphs": graphs})["The EPR of most graphs is below 0.5"] == ["holds", "2 of 3 graphs; not B"]
+    cells = [cell("GCA", "Texas", [60], "paper"), cell("EPAGCL", "Texas", [59], "paper")]
+    ((word, evidence),) = judged(heterophily=result(cells, datasets=("texas",), protocols=("paper",))).values()
+    assert (word, evidence) == ("no", "0 of 1 graphs, paper's protocol")
