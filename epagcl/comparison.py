@@ -163,7 +163,7 @@ class Cell:
             "graph": {"name": self.name, "fingerprint": self.about["fingerprint"]},
             "settings": self.resolved,
             "seed": seed,
-            "code": code_version(*kinds),
+            "code": code_version(*kinds, _score, _each, _supervised, _linear, split_of),
         }
 
     def missing(self, store: Store) -> list[int]:

@@ -31,7 +31,9 @@ class EPAGCL(Contrast):
     drop: str = setting(
         "eq7", "eq7: large α dropped more; text: small α dropped more; uniform", ("eq7", "text", "uniform")
     )
-    add: str = setting("eq7", "eq7: candidates of Algorithm 1; uniform: any absent pair", ("eq7", "uniform"))
+    add: str = setting(
+        "eq7", "eq7: candidates of Algorithm 1; uniform: as many random absent pairs, drawn once", ("eq7", "uniform")
+    )
     add_to: str = setting("second", "which views get added edges", ("second", "both"))
 
     def validate(self) -> None:

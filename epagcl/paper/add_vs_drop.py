@@ -174,8 +174,10 @@ def _radar(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
     for colour, (kind, own) in zip(drawing.COLOURS, found.items(), strict=False):
         shown = sorted(own)
         around, heights = [angles[rate] for rate in shown], [fmean(own[rate].values()) for rate in shown]
-        axes.plot([*around, *around[:1]], [*heights, *heights[:1]], "o-", ms=3, color=colour, label=KINDS[kind])
-        axes.fill(around, heights, color=colour, alpha=0.1)
+        if len(shown) == len(angles):  # else a line would cross what was not measured
+            axes.fill(around, heights, color=colour, alpha=0.1)
+            axes.plot([*around, *around[:1]], [*heights, *heights[:1]], "-", color=colour)
+        axes.plot(around, heights, "o", ms=4, color=colour, label=KINDS[kind])
     axes.set_xticks(list(angles.values()), [f"{rate:g}" for rate in angles])
     if everything:
         margin = max(0.5, 0.15 * (max(everything) - min(everything)))

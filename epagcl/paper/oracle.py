@@ -1,4 +1,4 @@
-"""EPAGCL with views that know the classes: the ceiling of what choosing edges by EPR can give."""
+"""EPAGCL with views that know the classes: what choosing the edges to drop could give at best."""
 
 from typing import Any, Self
 
@@ -16,8 +16,7 @@ from epagcl.views import EdgeProbabilities, Views, ViewSampler
 class Oracle(EPAGCL):
     """Views that know the classes: edges between classes are dropped far more often than those within one.
 
-    Nothing that guesses which edges are wrong can do better by dropping alone, so it is the ceiling of what guidance by
-    EPR can give. It reads labels, is no method to use, and has no name.
+    What guidance by EPR can hope for by dropping alone. It reads labels, is no method to use, and has no name.
     """
 
     p_wrong: float = setting(0.85, "drop probability of edges between classes")
