@@ -372,7 +372,7 @@ def test_compare_prints_every_row_and_goes_on_where_it_stopped(run, tmp_path, mo
     ):
         assert words in out
     assert len(list((tmp_path / "demo").rglob("*.json"))) == 5 * 2
-    monkeypatch.setattr("epagcl.comparison._score", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("epagcl.comparison.provenance", lambda *_: pytest.fail("trained again"))
     code, out, _ = run(*command, "--json")
     assert [row["row"] for row in json.loads(out)["demo"]] == [
         "raw features",

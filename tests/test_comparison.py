@@ -116,7 +116,7 @@ def test_each_run_is_computed_once(tmp_path, data, monkeypatch):
 
 def test_rows_of_the_same_settings_share_their_runs(tmp_path, data, monkeypatch):
     compare(data, "g", row("epagcl*"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
-    monkeypatch.setattr(comparison, "_score", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(comparison, "provenance", lambda *_: pytest.fail("trained again"))
     same = Row("EPAGCL without masks", "epagcl", {"p_mask_1": 0.0, "p_mask_2": 0.0})
     result = compare(data, "g", same, tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
     assert result["row"] == "EPAGCL without masks"

@@ -31,7 +31,7 @@ def test_what_is_stored_makes_a_table_without_training(request_of, monkeypatch):
     with pytest.raises(InputError, match="store: holds no run of what is asked; leave out --stored"):
         ARTEFACT.make(request_of(train=False), "c")
     ARTEFACT.make(request_of(runs=1), "c")
-    monkeypatch.setattr("epagcl.comparison._score", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("epagcl.comparison.provenance", lambda *_: pytest.fail("trained"))
     made = ARTEFACT.make(request_of(runs=2, train=False), "c")
     assert [c["seeds"] for c in made["cells"]] == [[0], [0], [0]]
 

@@ -103,4 +103,5 @@ def test_all_of_them_from_one_store(run, tmp_path, monkeypatch):
     assert len(runs) == 3  # features, untrained, EPAGCL: once for both tables
     code, _, err = run("paper", "page", "--results", folder, "--docs", tmp_path / "page")
     assert code == 0, err
-    assert (tmp_path / "page" / "results.md").read_text(encoding="utf-8").count("\n## ") == 4  # and what is missing
+    text = (tmp_path / "page" / "results.md").read_text(encoding="utf-8")
+    assert text.count("\n## ") == 5  # claims, three artefacts, and what is missing

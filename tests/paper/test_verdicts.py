@@ -50,3 +50,9 @@ def test_epr_and_heterophily():
     cells = [cell("GCA", "Texas", [60], "paper"), cell("EPAGCL", "Texas", [59], "paper")]
     ((word, evidence),) = judged(heterophily=result(cells, datasets=("texas",), protocols=("paper",))).values()
     assert (word, evidence) == ("no", "0 of 1 graphs, paper's protocol")
+
+
+def test_what_a_result_does_not_have_is_not_measured():
+    empty = result([])
+    found = judged(accuracy=empty, ablation=empty, heterophily=empty, burden={"cells": [], "graphs": {}})
+    assert {word for word, _ in found.values()} == {"not measured"}
