@@ -139,8 +139,9 @@ def figures(result: Result) -> "dict[str, Figure]":
                 axes.plot([own.low, own.high], [place, place], color="black", lw=1.2)
         axes.axvline(0, color="black", lw=0.8)
         axes.set_title(graph, fontsize=10)
-        axes.set_xlabel(f"points over {BASE}, 95% interval", fontsize=9)
+        axes.set_xlabel("points", fontsize=9)
         axes.grid(axis="x", lw=0.3)
+    figure.suptitle(f"Accuracy over {BASE} on the same seeds, 95% bootstrap interval", fontsize=10)
     panels[0].set_yticks(range(len(titles)), titles)
     panels[0].set_ylim(len(titles) - 0.5, -0.5)
     return {"": figure}
