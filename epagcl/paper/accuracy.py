@@ -3,7 +3,7 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.comparison import RAW, UNTRAINED, Cell, rows, settings_source
+from epagcl.comparison import ORDER, RAW, UNTRAINED, Cell, rows, settings_source
 from epagcl.paper import drawing, published, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.tables import Cell as TableCell
@@ -175,7 +175,7 @@ def _draw(axes: "Axes", result: Result, graph: str, titles: list[str]) -> None:
     raw = [100 * found[RAW]["mean"] for protocol in protocols if RAW in (found := _accuracies(result, protocol, graph))]
     if trained and raw:
         low, high = min([*trained, *told.values()]), max([*trained, *told.values()])
-        if min(raw) < low - 0.4 * (high - low):
+        if high > low and min(raw) < low - 0.4 * (high - low):
             axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
             words = "◂ " + ", ".join(f"{value:.1f}" for value in raw)
             axes.text(0.01, titles.index(RAW), words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
@@ -236,10 +236,10 @@ def on_settings(result: Result) -> str:
     told = "; ".join(f"{title} on {', '.join(graphs)}" for title, graphs in ours.items())
     return (
         "Every row has the settings that were published for it, where there are any, and their number of epochs: "
-        "EPAGCL the "
-        "paper's (Appendix D), which were found by grid search for the authors' rule of scoring. Settings of ours, "
-        "taken from "
-        f"related graphs or chosen on validation nodes, are those of: {told}."
+        "EPAGCL "
+        "the paper's (Appendix D: a grid search for the best average accuracy; by which rule of scoring it does not "
+        "say). "
+        f"Settings of ours, taken from related graphs or chosen on validation nodes, are those of: {told}."
     )
 
 
@@ -279,7 +279,7 @@ def _on_untrained(result: Result, protocol: str) -> str:
 def on_gaps(result: Result, protocol: str) -> str:
     """What is missing, so that nobody takes it for measured."""
     few = [
-        f"{_plain(title)} on {graph} ({'not run' if count == 0 else f'{count} of {usual} runs'})"
+        f"{_plain(title)} on {graph} ({'no run' if count == 0 else f'{count} of {usual} runs'})"
         for graph in graphs_of(result)
         if (usual := _usual_runs(result, protocol, graph))
         for title in titles_of(result)
@@ -324,6 +324,10 @@ def graphs_of(result: Result) -> list[str]:
 def titles_of(result: Result) -> list[str]:
     """Rows in the table's order."""
     found = {cell["row"] for cell in result["cells"]}
+    if found and "methods" in result["asked"]:
+        found |= {
+            row.title for row in rows(result["asked"]["methods"] or ORDER)
+        }  # also those of which no run was finished
     known = [row.title for row in rows() if row.title in found]
     return [*known, *sorted(found - set(known))]
 

@@ -85,9 +85,14 @@ class Request:
             fill(wanted, self.store, self.work)
         found = (collect(cell, self.store) for cell in wanted)
         kept = [result for result in found if result is not None]
-        if wanted and not kept:
-            raise InputError(f"{self.store.folder}: holds no run of what is asked; leave out --stored to compute it")
+        if wanted:
+            self.require(kept)
         return {"cells": kept, "absent": self.absent}
+
+    def require(self, found: Any) -> None:
+        """Raise if nothing was found where nothing is to be computed: no empty files in place of a result."""
+        if not self.train and not found:
+            raise InputError(f"{self.store.folder}: holds nothing of what is asked; leave out --stored to compute it")
 
     def keep(self, key: Key, compute: Callable[[], Record], cost: float) -> Record | None:
         """What the store has under a key, else what is computed; None if nothing is to be computed."""

@@ -68,6 +68,7 @@ def measure(request: Request) -> Result:
         if runs:
             about = {"graph": graph["name"], "method": row.title, "source": source}
             found.append({**about, "reported": published(graph["name"], row.title).get("paper"), "runs": runs})
+    request.require(found)
     return {"rows": found, "absent": request.absent}
 
 

@@ -28,6 +28,8 @@ def read_results(folder: Path) -> dict[str, Result]:
     paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
     try:
         found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+        if odd := [name for name, result in found.items() if result.get("artefact") != name]:
+            raise ValueError(f"{odd[0]}.json is not a result of `epagcl paper {odd[0]}`")
     except ValueError as error:
         raise InputError(f"{folder}: a result that is not whole ({error}); make it again") from None
     if not found:
@@ -63,7 +65,8 @@ def _section(made: Artefact, result: Result) -> str:
         lines += ["", f"By default also on: {', '.join(missing)}; not run here."]
     lines += [
         "",
-        f"`{result['command']}`; {hardware}, {result['date'][:10]}, commit {(result['commit'] or '?')[:7]}.",
+        f"`{result['command']}`; measured on {hardware}, put together {result['date'][:10]} at "
+        f"{(result['commit'] or '?')[:7]}.",
         "",
     ]
     return "\n".join(lines)

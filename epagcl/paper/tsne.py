@@ -40,6 +40,7 @@ def measure(request: Request) -> Result:
             nodes = shown_nodes(data.y)
             labels = " ".join(map(str, data.y.cpu()[nodes].tolist()))
             graphs.append({"name": name, "nodes": data.num_nodes, "shown": len(nodes), "labels": labels, "maps": maps})
+    request.require(graphs)
     return {"graphs": graphs, "absent": request.absent}
 
 

@@ -34,7 +34,10 @@ def _drop_over_add(result: Result) -> Verdict:
     told = {g: add_vs_drop.gaps(result, protocol, g) for g in accuracy.graphs_of(result) if g not in result["absent"]}
     gaps = [gap for found in told.values() for gap, _, _ in found.values()]
     sure = sum(low > 0 for found in told.values() for _, low, _ in found.values())
-    word, evidence = _share(sum(gap > 0 for gap in gaps), len(gaps), "pairs of graph and rate")
+    few = min((len(runs) for g in told for runs in add_vs_drop.curves(result, protocol, g)["add"].values()), default=0)
+    word, evidence = _share(
+        sum(gap > 0 for gap in gaps), len(gaps), f"pairs of graph and rate, {few} runs or more each"
+    )
     return (
         word,
         f"{evidence}, in {sure} the 95% interval excludes 0 ({', '.join(g for g, found in told.items() if found)})",

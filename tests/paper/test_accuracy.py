@@ -28,7 +28,7 @@ def test_every_method_small_and_whole(request_of, tmp_path):
 
 
 def test_what_is_stored_makes_a_table_without_training(request_of, monkeypatch):
-    with pytest.raises(InputError, match="store: holds no run of what is asked; leave out --stored"):
+    with pytest.raises(InputError, match="store: holds nothing of what is asked; leave out --stored"):
         ARTEFACT.make(request_of(train=False), "c")
     ARTEFACT.make(request_of(runs=1), "c")
     monkeypatch.setattr("epagcl.comparison.provenance", lambda *_: pytest.fail("trained"))
@@ -77,6 +77,14 @@ def test_cells_say_what_is_measured_reported_absent_and_how_often():
     assert [str(cell) for cell in rows["EPAGCL"][3:]] == ["2.0", "1.0"]
     assert "Runs: Cora 2" in table.note
     assert "WikiCS: data are absent here." in table.note
+
+
+def test_a_method_of_which_no_run_was_finished_keeps_its_row():
+    made = made_up()
+    made["asked"]["methods"] = ["dgi", "epagcl"]
+    rows = {row[0]: row for row in ARTEFACT.tables(made)[0].rows}
+    assert str(rows["DGI"][1]) == "– (82.5)"
+    assert "DGI on Cora (no run)" in ARTEFACT.reading(made)[-1]
 
 
 def test_the_words_follow_the_figures():

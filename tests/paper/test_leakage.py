@@ -112,8 +112,9 @@ def test_without_training_there_is_only_what_the_store_has(request_, result, mon
     monkeypatch.setattr(epagcl.EPAGCL, "fit", lambda *_, **__: pytest.fail("trained"))
     three = leakage.measure(with_(request_, train=False, runs=3))
     assert three["rows"] == result["rows"]
-    none = leakage.measure(with_(request_, train=False, methods=("grace",)))
-    assert none["rows"] == []
+    with pytest.raises(InputError, match="holds nothing of what is asked"):
+        leakage.measure(with_(request_, train=False, methods=("grace",)))
+    none = {"rows": [], "absent": {}}
     assert leakage.figures(none) == {}
     assert leakage.reading(none) == ["Nothing is measured yet."]
     assert leakage.tables(none)[0].rows == []

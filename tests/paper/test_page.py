@@ -74,9 +74,10 @@ def test_a_page_of_few_results_names_the_others(tmp_path, results):
     assert {path.name for path in (tmp_path / "out" / FIGURES).iterdir()} == {"epr.png", "epr.svg"}
     with pytest.raises(InputError, match="no results"):
         write_page(tmp_path, tmp_path)
-    (tmp_path / "epr.json").write_text("{")
-    with pytest.raises(InputError, match="a result that is not whole"):
-        write_page(tmp_path, tmp_path)
+    for text in ("{", "", "{}"):
+        (tmp_path / "epr.json").write_text(text)
+        with pytest.raises(InputError, match="a result that is not whole"):
+            write_page(tmp_path, tmp_path)
 
 
 def test_the_words_of_the_paper_page_hold(results):

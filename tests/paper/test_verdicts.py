@@ -41,7 +41,7 @@ def test_ablation_and_rates():
     rates = [cell("add 0.1", "Cora", [70, 71]), cell("drop 0.1", "Cora", [72, 70.5])]
     ((word, evidence),) = judged(**{"add-vs-drop": result(rates, rates=[0.1])}).values()
     assert word == "holds"
-    assert evidence == "1 of 1 pairs of graph and rate, in 0 the 95% interval excludes 0 (Cora)"
+    assert evidence == "1 of 1 pairs of graph and rate, 2 runs or more each, in 0 the 95% interval excludes 0 (Cora)"
 
 
 def test_epr_and_heterophily():
