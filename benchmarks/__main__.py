@@ -5,6 +5,7 @@ python -m benchmarks cpu                         epoch times, memory, pre-proces
 python -m benchmarks gpu                         the same on a GPU, and the loss alone, its errors and its scaling
 python -m benchmarks tune                        choose the tiles of the loss's kernels on this GPU
 python -m benchmarks methods                     an epoch of every method, time and memory
+python -m benchmarks health                      label-free measures beside the accuracy they should tell of
 python -m benchmarks readme                      put the tables of results/ into README.md and docs, draw figures
 """
 
@@ -30,8 +31,11 @@ def main() -> None:
     commands.add_parser("tune", help="choose the tiles of the loss's kernels on this GPU")
     methods_parser = commands.add_parser("methods", help="an epoch of every method on a GPU, time and memory")
     methods_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
+    health_parser = commands.add_parser("health", help="label-free measures of trained, untrained and spoilt models")
+    health_parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    health_parser.add_argument("--seconds", type=float, default=1e9, help="give up what is not finished by then")
     commands.add_parser("readme", help="put the tables of results/ into README.md and docs, draw the figures")
-    for command in (cpu_parser, gpu_parser, methods_parser):
+    for command in (cpu_parser, gpu_parser, methods_parser, health_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -51,6 +55,10 @@ def run(arguments: argparse.Namespace) -> None:
         result = methods(arguments.largest)
         _write(result, arguments.out / "benchmarks" / "methods.json")
         print(tables.methods_table(result))
+    elif arguments.command == "health":
+        from benchmarks.health import health
+
+        _write(health(arguments.jobs, arguments.seconds), arguments.out / "benchmarks" / "health.json")
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 
@@ -74,4 +82,5 @@ def _write(result: dict, path: Path) -> None:
     write_json(result, path)
 
 
-main()
+if __name__ == "__main__":  # processes of a pool import this module
+    main()

@@ -1,7 +1,23 @@
-"""Label-free health of an embedding."""
+"""Label-free health: what an embedding shows of its training when nobody has labels.
+
+Each measure alone can be fooled (a collapsed embedding is perfectly aligned); :func:`judge` reads them together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from statistics import fmean
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from epagcl.randomness import Stream, uniform64
+
+SAMPLE = 4096  # nodes whose pairs stand for all pairs
+NEIGHBOURS = 10
+ROWS = 256  # of similarities held at a time
 
 
 def effective_rank(z: Tensor) -> float:
@@ -10,8 +26,72 @@ def effective_rank(z: Tensor) -> float:
     exp(−Σ_k p_k log p_k) with p_k = σ_k / Σσ, σ the singular values. It is 1 when all rows point the same way
     (collapse) and at most min(N, d).
     """
-    z = torch.nn.functional.normalize(z.detach(), dim=1)
+    z = F.normalize(z.detach(), dim=1)
     sigma = torch.linalg.eigvalsh((z.T @ z).cpu().double()).clamp(min=0).sqrt()
     p = sigma / sigma.sum()
     p = p[p > 0]
     return float(torch.exp(-(p * p.log()).sum()))
+
+
+def alignment(z1: Tensor, z2: Tensor) -> float:
+    r"""Alignment (Wang & Isola 2020): mean ‖u_i − u'_i‖² of a node's unit embeddings in two views.
+
+    0: the views do not matter; 2: a node's two embeddings have no more in common than orthogonal ones.
+    """
+    return float((F.normalize(z1, dim=1) - F.normalize(z2, dim=1)).square().sum(1).double().mean())
+
+
+def uniformity(z: Tensor) -> float:
+    r"""Uniformity (Wang & Isola 2020): log mean_{i≠j} exp(−2‖u_i − u_j‖²) over the unit rows of ``z``.
+
+    0: all nodes at one point; about −4 (2 log-units per unit of squared distance, 2 between orthogonal rows): spread
+    over the whole sphere. Of more than 4096 nodes a sample stands for all, the same for every embedding.
+    """
+    u = F.normalize(z.detach()[sample(len(z)).to(z.device)], dim=1)
+    total = sum(torch.exp(4 * (part @ u.T) - 4).sum(dtype=torch.float64) for part in u.split(ROWS))
+    pairs = len(u) * (len(u) - 1)
+    return float(((total - len(u)) / pairs).clamp(min=1e-9).log()) if pairs else 0.0
+
+
+def distance_between_nodes(z: Tensor) -> float:
+    r"""Mean ‖u_i − u_j‖² of two different nodes: 2(1 − ‖ū‖²) N/(N − 1); what alignment is to be held against."""
+    mean = F.normalize(z.detach(), dim=1).double().mean(0)
+    return float(2 * (1 - mean @ mean).clamp(min=0)) * len(z) / max(len(z) - 1, 1)
+
+
+def sample(count: int, most: int = SAMPLE) -> Tensor:
+    """At most so many of ``count`` nodes, sorted, always the same ones."""
+    if count <= most:
+        return torch.arange(count)
+    return uniform64(torch.arange(count), 0, Stream.HEALTH).argsort()[:most].sort().values
+
+
+def nearest(z: Tensor, k: int = NEIGHBOURS, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The ``k`` nearest others by cosine of each node (or of these ``nodes``): positions and cosines, nearest first."""
+    u = F.normalize(z.detach(), dim=1)
+    nodes = torch.arange(len(u), device=u.device) if nodes is None else nodes.to(u.device)
+    k = min(k, len(u) - 1)
+    found = []
+    for part in nodes.split(ROWS):
+        cosine = u[part] @ u.T
+        cosine[torch.arange(len(part), device=u.device), part] = -2.0  # a node is not its own neighbour
+        found.append(cosine.topk(k))
+    return torch.cat([part.indices for part in found]), torch.cat([part.values for part in found])
+
+
+def shared_neighbours(first: Tensor, second: Tensor) -> float:
+    """Mean share of each row's entries in ``first`` that are in the same row of ``second`` too."""
+    return float((first[:, :, None] == second[:, None, :]).any(2).double().mean())
+
+
+def neighbour_agreement(embeddings: Sequence[Tensor], k: int = NEIGHBOURS) -> list[list[float]]:
+    """How far embeddings of the same nodes agree on who is near whom: mean share of common k nearest neighbours.
+
+    1: the same neighbours; k/(N − 1): as much as chance gives. Of many nodes a sample is asked, among all.
+    """
+    nodes = sample(len(embeddings[0]))
+    near = [nearest(z, k, nodes)[0] for z in embeddings]
+    matrix = [[1.0] * len(near) for _ in near]
+    for a, b in combinations(range(len(near)), 2):
+        matrix[a][b] = matrix[b][a] = shared_neighbours(near[a].cpu(), near[b].cpu())
+    return matrix

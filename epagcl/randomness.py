@@ -25,6 +25,7 @@ class Stream(IntEnum):
     NEGATIVES = 8
     DROPOUT = 9
     GATE = 10
+    HEALTH = 11
 
 
 # splitmix64 (Steele, Lea & Flood 2014), written with signed integers because torch has no full uint64 arithmetic.

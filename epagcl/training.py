@@ -22,21 +22,25 @@ from epagcl.capture import Epochs
 from epagcl.data.graph import Graph
 from epagcl.errors import InputError, TrainingError
 from epagcl.files import atomic_path
-from epagcl.health import effective_rank
+from epagcl.health import alignment, effective_rank, uniformity
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 log = logging.getLogger("epagcl")
 
-#: One epoch of the history: epoch, loss, seconds (of training so far), effective_rank (None in most epochs).
+#: One epoch of the history: epoch, loss, seconds (of training so far), and the measures of health (None in most epochs).
 Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
 #: (every, function): after each ``every``-th epoch the function is given the number of epochs done and the embedding.
 Look = tuple[int, Callable[[int, Tensor], None]]
 
 CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
-FIRST_HEALTH = 25  # epoch of the first measurement of the effective rank; each is a forward pass, and some ms
+HEALTH = ("effective_rank", "alignment", "uniformity")
+FIRST_HEALTH = 25  # epoch of the first measurement of health; each is three forward passes, and some ms
+THINNED = (
+    0.2  # share of pairs and feature columns that each view of the alignment lacks, whatever the method's own views
+)
 COLLAPSED_BELOW = 2.0
 BLOCK_SECONDS = 0.1  # a GPU is waited for about this often: for progress, checkpoints and Ctrl-C
 
@@ -87,7 +91,7 @@ def train(
                     if not math.isfinite(value):
                         raise TrainingError(f"the loss is {value} at epoch {epoch}; {_advice(method)}")
                 seconds = begun + (ended - begun) * (epoch - first) / (stop - first)
-                rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), "effective_rank": None})
+                rows.append({"epoch": epoch, "loss": loss, "seconds": round(seconds, 4), **dict.fromkeys(HEALTH)})
                 rows[-1] |= dict(zip(["validation_loss"], validation, strict=False))
                 patience.look(rows[-1])
                 if patience.out:
@@ -99,7 +103,8 @@ def train(
             if last and epochs.best is not None:
                 epochs.best.restore()
             if stop == _next_health(first) or last:
-                rows[-1]["effective_rank"] = rank = _effective_rank(method, network, graph)
+                rows[-1] |= health(method, network, graph)
+                rank = rows[-1]["effective_rank"]
                 if not math.isfinite(rank):
                     raise TrainingError(f"the embedding is not finite at epoch {stop}; {_advice(method)}")
                 # Class scores of a supervised method have few directions by right.
@@ -205,16 +210,19 @@ def _embedding(method: "Method", network: nn.Module, graph: Graph) -> Tensor:
     return method.represent(network.eval(), graph)
 
 
-def _effective_rank(method: "Method", network: nn.Module, graph: Graph) -> float:
-    """Effective rank of the embedding as it is now."""
+def health(method: "Method", network: nn.Module, graph: Graph) -> Row:
+    """The embedding's label-free measures as it is now; the alignment is that of two views of the graph, thinned."""
     z = _embedding(method, network, graph)
-    return effective_rank(z) if torch.isfinite(z).all() else math.nan
+    if not torch.isfinite(z).all():
+        return dict.fromkeys(HEALTH, math.nan)
+    views = (_embedding(method, network, graph.thinned(THINNED, which)) for which in (1, 2))
+    return {"effective_rank": effective_rank(z), "alignment": alignment(*views), "uniformity": uniformity(z)}
 
 
 def write_history(history: list[Row], path: str | Path) -> None:
     """The history as CSV, one line per epoch."""
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        columns = list(history[0]) if history else ["epoch", "loss", "seconds", "effective_rank"]
+        columns = list(history[-1]) if history else ["epoch", "loss", "seconds", *HEALTH]
         writer = csv.DictWriter(file, fieldnames=columns)
         writer.writeheader()
         writer.writerows(history)

@@ -15,7 +15,7 @@ from epagcl import EPAGCL, training
 from epagcl.data import block_model
 from epagcl.errors import InputError, TrainingError
 from epagcl.sparse import SparseMatrix
-from epagcl.training import write_history
+from epagcl.training import HEALTH, write_history
 from tests.conftest import Largest
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
@@ -262,7 +262,7 @@ def test_a_schedule_and_a_moving_target_resume_bit_identically(tmp_path, easy_gr
 
 def test_the_history_of_a_method_that_validates(tmp_path, easy_graph):
     model = GCN(**{**LEARNS, "epochs": 3}).fit(easy_graph)
-    assert list(model.history_[0]) == ["epoch", "loss", "seconds", "effective_rank", "validation_loss"]
+    assert list(model.history_[0]) == ["epoch", "loss", "seconds", *HEALTH, "validation_loss"]
     write_history(model.history_, tmp_path / "history.csv")
     with open(tmp_path / "history.csv") as file:
         rows = list(csv.DictReader(file))

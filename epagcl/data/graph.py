@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.data.check import undirected_pairs
-from epagcl.randomness import hash64, uniform
+from epagcl.randomness import Stream, hash64, uniform
 from epagcl.sparse import Pattern, SparseMatrix, entries, gcn_adjacency
 
 # Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
@@ -74,6 +74,19 @@ class Graph:
         """Â of the graph as it is."""
         row, col, _ = entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
         return gcn_adjacency(row, col, self.num_nodes)
+
+    def thinned(self, share: float, which: int) -> "Graph":
+        """The graph without this share of its pairs and feature columns: the same ones whatever the method and seed."""
+        counter = self.pairs[0] * self.num_nodes + self.pairs[1]
+        kept = uniform(counter, 0, Stream.HEALTH, 1, which) >= share
+        columns = torch.arange(self.num_features, device=self.device)
+        mask = (uniform(columns, 0, Stream.HEALTH, 2, which) >= share).float()
+        x = self.x
+        if isinstance(x, SparseMatrix):
+            x = SparseMatrix(x.rowptr, x.col, x.value * mask[x.col.long()], x.shape)
+        else:
+            x = x * mask
+        return Graph(x, self.pairs[:, kept], self.num_nodes)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

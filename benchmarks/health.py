@@ -1,0 +1,89 @@
+"""What the label-free measures say of embeddings whose accuracy is known: trained, untrained and spoilt ones."""
+
+import multiprocessing
+import os
+import time
+from statistics import fmean
+from typing import Any
+
+import torch
+
+GRAPHS = ("cora", "citeseer", "amazon-photo", "pubmed", "texas", "chameleon", "actor")
+SEEDS = 3
+#: Ways to spoil EPAGCL's training that users meet: too short, too fast, views that keep nothing, a loss that asks nothing.
+SPOILT = {
+    "2 epochs": {"epochs": 2},
+    "lr 0.1": {"lr": 0.1},
+    "lr 1": {"lr": 1.0},
+    "views without edges or features": {"p_drop_1": 0.95, "p_drop_2": 0.95, "p_mask_1": 0.95, "p_mask_2": 0.95},
+    "temperature 50": {"temperature": 50.0},
+}
+
+
+def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
+    """Every self-supervised method by its recipe, its untrained encoder, and EPAGCL spoilt, on the graphs that are there.
+
+    Args:
+        jobs: processes side by side.
+        seconds: give up what is not finished by then; the result says what is missing.
+    """
+    from epagcl.methods import method, names
+    from epagcl.runs import provenance
+
+    learns = [name for name in names() if not method(name).supervised]
+    tasks = [(graph, "untrained", "epagcl", {"epochs": 0}) for graph in GRAPHS]
+    tasks += [(graph, words, "epagcl", changes) for graph in GRAPHS for words, changes in SPOILT.items()]
+    tasks += [(graph, method(name).title, name, {}) for graph in GRAPHS for name in learns]
+    slow = {"greet": 3, "mvgrl": 2, "bgrl": 2, "gmi": 1}
+    tasks.sort(key=lambda task: (task[0] == "pubmed", slow.get(task[2], 0)))
+    rows, end = [], time.monotonic() + seconds
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        pending = [(task, pool.apply_async(_observe, task)) for task in tasks]
+        missing = []
+        for task, result in pending:
+            try:
+                rows.append(result.get(max(0.1, end - time.monotonic())))
+                print(f"{rows[-1]['graph']}, {rows[-1]['row']}: {rows[-1]}", flush=True)
+            except multiprocessing.TimeoutError:
+                missing.append([task[0], task[1]])
+            except Exception as error:  # a training that failed is a row too
+                rows.append({"graph": task[0], "row": task[1], "failed": f"{type(error).__name__}: {error}"})
+        pool.terminate()
+    return {**provenance(), "seeds": SEEDS, "protocol": "strict", "rows": rows, "missing": missing}
+
+
+def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """Accuracy and measures of the models of some seeds, seed k scored on split k."""
+    from epagcl.data import load
+    from epagcl.evaluation import linear_evaluation
+    from epagcl.health import distance_between_nodes, neighbour_agreement
+    from epagcl.methods import method
+    from epagcl.recipes import recipe
+    from epagcl.training import HEALTH
+    from epagcl.training import health as measure
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    data = load(graph)
+    settings = recipe(graph, name) | changes
+    settings.pop("source", None)
+    embeddings, measures = [], []
+    for seed in range(SEEDS):
+        model = method(name)(**{**settings, "seed": seed}).fit(data)
+        embeddings.append(model.embed(data))
+        checked = model._graph(data, next(model.network_.parameters()).device)
+        measures.append(measure(model, model.network_, checked) | {"distance": distance_between_nodes(embeddings[-1])})
+    accuracy = linear_evaluation(embeddings, data.y, "strict")
+    raw = linear_evaluation(data.x, data.y, "strict", runs=SEEDS)
+    agreement = neighbour_agreement(embeddings)
+    return {
+        "graph": graph,
+        "row": row,
+        "method": name,
+        "changes": changes,
+        "dim": embeddings[0].shape[1],
+        "nodes": data.num_nodes,
+        "accuracy": accuracy.runs,
+        "raw": raw.runs,
+        **{key: [one[key] for one in measures] for key in (*HEALTH, "distance")},
+        "agreement": fmean(agreement[a][b] for a in range(SEEDS) for b in range(a)),
+    }
