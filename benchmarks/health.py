@@ -10,7 +10,7 @@ import torch
 
 GRAPHS = ("cora", "citeseer", "amazon-photo", "pubmed", "texas", "chameleon", "actor")
 SEEDS = 3
-#: Ways to spoil EPAGCL's training that users meet: too short, too fast, views that keep nothing, a loss that asks nothing.
+#: Ways to spoil EPAGCL's training: too short, too fast, views that keep nothing, a loss that asks nothing.
 SPOILT = {
     "2 epochs": {"epochs": 2},
     "lr 0.1": {"lr": 0.1},
@@ -21,7 +21,7 @@ SPOILT = {
 
 
 def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
-    """Every self-supervised method by its recipe, its untrained encoder, and EPAGCL spoilt, on the graphs that are there.
+    """Every self-supervised method by its recipe, the untrained encoder, and EPAGCL spoilt.
 
     Args:
         jobs: processes side by side.

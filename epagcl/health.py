@@ -4,10 +4,7 @@ Each measure alone can be fooled (a collapsed embedding is perfectly aligned); :
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import combinations
-from statistics import fmean
-from typing import Any
 
 import torch
 import torch.nn.functional as F

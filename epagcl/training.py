@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("epagcl")
 
-#: One epoch of the history: epoch, loss, seconds (of training so far), and the measures of health (None in most epochs).
+#: One epoch of the history: epoch, loss, seconds (of training so far), measures of health (None in most epochs).
 Row = dict[str, float | int | None]
 Callback = Callable[[Row], None]
 #: (every, function): after each ``every``-th epoch the function is given the number of epochs done and the embedding.
