@@ -4,16 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test docs package lint format bench clean
 
 demo: $(READY)
 	$(BIN)/epagcl train demo --references --out runs/demo --overwrite
-	@echo "next: epagcl train cora, or your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
+	@echo "open runs/demo/report.html; then your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
 
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 2
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "open docs/_build/index.html"
+
+# Wheel and sdist, each installed and run in an empty environment, then every extra by itself.
+package: $(READY)
+	$(BIN)/python tests/package.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -36,4 +44,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .ruff_cache
+	rm -rf $(VENV) runs dist docs/_build .pytest_cache .ruff_cache

@@ -87,3 +87,26 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
         **{key: [one[key] for one in measures] for key in (*HEALTH, "distance")},
         "agreement": fmean(agreement[a][b] for a in range(SEEDS) for b in range(a)),
     }
+
+
+def summary(result: dict[str, Any]) -> dict[str, list[str]]:
+    """The worst verdict of each row, by what was done to the model and what that cost in accuracy."""
+    from epagcl.health import judge, judge_agreement
+
+    rows = [row for row in result["rows"] if "failed" not in row]
+    recipe = {row["graph"]: fmean(row["accuracy"]) for row in rows if row["method"] == "epagcl" and not row["changes"]}
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        means = {name: fmean(row[name]) for name in ("effective_rank", "alignment", "uniformity", "distance")}
+        agreement = [[1.0, row["agreement"]], [row["agreement"], 1.0]]
+        findings = [*judge(means, row["nodes"], row["dim"]), judge_agreement(agreement)]
+        verdicts = {finding.verdict for finding in findings}
+        worst = next(verdict for verdict in ("poor", "fair", "good") if verdict in verdicts)
+        kind = "every method by its recipe"
+        if row["row"] == "untrained":
+            kind = "EPAGCL, not trained"
+        elif row["changes"]:
+            lost = recipe[row["graph"]] - fmean(row["accuracy"]) >= 0.05
+            kind = "EPAGCL, training spoilt, 5 points or more lost" if lost else "EPAGCL, training spoilt, less lost"
+        found.setdefault(kind, []).append(worst)
+    return found

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import scaling_figure
+from benchmarks.health import summary
 from epagcl.comparison import Row
 from epagcl.paper import accuracy
 from epagcl.paper.tables import markdown
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "methods.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report")))
 
 
 def update_pages() -> None:
@@ -36,6 +37,7 @@ def with_tables(text: str) -> str:
         "loss": loss_table(gpu),
         "precision": precision_table(gpu),
         "cpu": cpu_table(cpu),
+        "health": health_table(_result("benchmarks/health.json")),
     }
     for name, table in made.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -44,6 +46,21 @@ def with_tables(text: str) -> str:
         before, rest = text.split(begin)
         text = before + begin + table + end + rest.split(end)[1]
     return text
+
+
+def health_table(result: dict) -> str:
+    """How many models got which verdict, by what was done to them."""
+    grades = ("good", "fair", "poor")
+    lines = ["| models | " + " | ".join(grades) + " |", "|---|" + "--:|" * len(grades)]
+    for kind, worst in summary(result).items():
+        lines.append(f"| {kind} | " + " | ".join(str(worst.count(grade)) for grade in grades) + " |")
+    graphs = sorted({row["graph"] for row in result["rows"]})
+    lines += [
+        "",
+        f"Worst verdict of the four measures, means of {result['seeds']} seeds; {', '.join(graphs)}. "
+        f"{result['hardware']['device']}, {result['date'][:10]}.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def comparison_table() -> str:

@@ -4,8 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epagcl import data, methods, transforms
-    from epagcl.data import from_networkx, from_scipy, load, read_graph
+    from epagcl import data, loggers, methods, transforms
+    from epagcl.data import from_networkx, from_scipy, from_tables, load, read_graph
     from epagcl.epr import epr_change, epr_change_predicted, error_passing_rate
     from epagcl.evaluation import linear_evaluation
     from epagcl.losses import info_nce
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from epagcl.methods.grace import GRACE
     from epagcl.methods.greet import GREET
     from epagcl.methods.mvgrl import MVGRL
+    from epagcl.pipeline import NodeEmbedder
+    from epagcl.tuning.study import tune
     from epagcl.views import edge_probabilities
 
 __version__ = "0.1.0"
@@ -36,6 +38,7 @@ _ROOMS = {
     "GRACE": "methods.grace",
     "GREET": "methods.greet",
     "MVGRL": "methods.mvgrl",
+    "NodeEmbedder": "pipeline",
     "SupervisedGAT": "methods.gat",
     "SupervisedGCN": "methods.gcn",
     "edge_probabilities": "views",
@@ -44,14 +47,17 @@ _ROOMS = {
     "error_passing_rate": "epr",
     "from_networkx": "data",
     "from_scipy": "data",
+    "from_tables": "data",
     "info_nce": "losses",
     "linear_evaluation": "evaluation",
     "load": "data",
     "load_model": "methods",
     "method": "methods",
     "data": "",
+    "loggers": "",
     "methods": "",
     "transforms": "",
+    "tune": "tuning.study",
     "read_graph": "data",
 }
 
@@ -65,6 +71,7 @@ __all__ = [
     "GRACE",
     "GREET",
     "MVGRL",
+    "NodeEmbedder",
     "SupervisedGAT",
     "SupervisedGCN",
     "data",
@@ -74,14 +81,17 @@ __all__ = [
     "error_passing_rate",
     "from_networkx",
     "from_scipy",
+    "from_tables",
     "info_nce",
     "linear_evaluation",
     "load",
     "load_model",
+    "loggers",
     "method",
     "methods",
     "read_graph",
     "transforms",
+    "tune",
 ]
 
 

@@ -21,7 +21,19 @@ from epagcl.options import (
     settings_of,
 )
 from epagcl.paper.commands import app as paper
-from epagcl.terminal import Work, console_for, progress_line, show, show_comparison, show_epr, show_metrics, table
+from epagcl.terminal import (
+    Line,
+    Work,
+    busy,
+    console_for,
+    show,
+    show_comparison,
+    show_embedding,
+    show_epr,
+    show_metrics,
+    table,
+)
+from epagcl.tuning.command import WithSpace, tune
 
 # Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
 UsageError = typer.BadParameter.__bases__[0]
@@ -46,6 +58,7 @@ Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graph
 MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 
 
@@ -78,24 +91,33 @@ def train(
     runs: Annotated[int, typer.Option(help="Random splits to evaluate on (several seeds: one split each).")] = 5,
     protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
     references: Annotated[bool, typer.Option(help="Also score raw features and the untrained encoder.")] = False,
+    map_: Map = "auto",
+    logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on a graph, evaluate where it has labels, and write a run folder.
+    """Train on a graph, evaluate where it has labels, and write a run folder with a report.
 
     Example: epagcl train cora --epochs 200 --references
     """
-    from epagcl.evaluation import PROTOCOLS
-    from epagcl.hardware import resolve_device
-    from epagcl.runs import Plan, claim, run, run_seeds, unfit_labels
-
     console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.evaluation import PROTOCOLS
+        from epagcl.hardware import resolve_device
+        from epagcl.loggers import check_logger
+        from epagcl.report.maps import check_kind
+        from epagcl.runs import Plan, claim, run, run_seeds, unfit_labels
+
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
         raise InputError("--seeds and --runs must be at least 1")
+    check_kind(map_)
+    if logger is not None:
+        check_logger(logger)
     options_of(context, method)  # a mistyped option ends here, not after a download
-    name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    with busy(console, "reading the graph"):
+        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
     settings = settings_of(context, None if source else name, method, config)
     models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)
@@ -111,14 +133,14 @@ def train(
         plan = None
     folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
-    shared = {"name": name, "source": source}
+    shared = {"name": name, "source": source, "map_kind": map_}
+    lines = [Line(console, model, logger, folder if seeds == 1 else folder / f"seed-{model.seed}") for model in models]
     with interruptible(resume_line()):
         if seeds == 1:
-            with progress_line(console, models[0]) as callback:
-                metrics = run(graph_data, models[0], folder, plan=plan, callback=callback, **shared)
+            with lines[0] as line:
+                metrics = run(graph_data, models[0], folder, plan=plan, callback=line, say=line.say, **shared)
         else:
-            bars = [progress_line(console, model) for model in models]
-            metrics = run_seeds(graph_data, models, folder, plan=plan, progress=bars, **shared)
+            metrics = run_seeds(graph_data, models, folder, plan=plan, progress=lines, **shared)
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
     elif not quiet:
@@ -138,25 +160,30 @@ def embed(
     data: Root = None,
     method: MethodName = "epagcl",
     config: Config = None,
+    map_: Map = "auto",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the nodes of a graph: train on it without labels, or use a trained model, and write the embeddings.
+    """Embed the nodes of a graph: train on it without labels, or use a trained model; write embeddings and a report.
 
     Example: epagcl embed --edges e.csv --features f.npy --out z.npy
     """
-    from epagcl.data.writers import check_output, write_embeddings
-    from epagcl.hardware import resolve_device
-    from epagcl.health import effective_rank
-    from epagcl.methods import load_model
-    from epagcl.runs import claim
-
     console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.data.writers import check_output, write_embeddings
+        from epagcl.hardware import resolve_device
+        from epagcl.methods import load_model
+        from epagcl.report.files import write_embedding_report
+        from epagcl.report.maps import check_kind
+        from epagcl.runs import claim, trained_metrics
+
     check_output(out)
+    check_kind(map_)
     options_of(context, method)
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")
-    name, graph_data, source = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
+    with busy(console, "reading the graph"):
+        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
     settings = settings_of(context, None if source or model else name, method, config)
     if model is not None:
         if any(flag != "--device" for flag, _ in context.meta["settings"]):
@@ -169,25 +196,76 @@ def embed(
         resolve_device(trained.device)
         if save is not None:
             claim(save)
-        nothing = "nothing was written (`epagcl train` keeps checkpoints)"
-        with interruptible(nothing), progress_line(console, trained) as callback:
-            trained.fit(graph_data, callback=callback)
-        if save is not None:
-            trained.save(save)
-    z = trained.embed(graph_data)
-    written = write_embeddings(z, graph_data.get("node_ids"), out)
+    with Line(console, trained) as line:
+        with interruptible("nothing was written (`epagcl train` keeps checkpoints)"):
+            if model is None:
+                trained.fit(graph_data, callback=line)
+                if save is not None:
+                    trained.save(save)
+            line.say("embedding")
+            z = trained.embed(graph_data)
+        written = write_embeddings(z, graph_data.get("node_ids"), out)
+        with interruptible("the embeddings are written, the report is not"):
+            metrics = trained_metrics(graph_data, trained, name)
+            page = write_embedding_report(out, graph_data, trained, z, metrics, kind=map_, say=line.say)
     result = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
-        "effective_rank": effective_rank(z),
+        "health": metrics["health"],
         "files": [str(path) for path in written],
+        "report": None if page is None else str(page),
     }
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
-        rank = f"effective rank {result['effective_rank']:.0f} of {result['dim']}"
-        print(f"{result['nodes']:,} nodes × {result['dim']} dimensions, {rank}")
-        print("written: " + ", ".join(result["files"]))
+        show_embedding(result)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    out: Annotated[Path | None, typer.Option(help="The page; else report.html in the folder, or here.")] = None,
+    map_: Annotated[str | None, typer.Option("--map", help="Another map: tsne, umap, pca or none.")] = None,
+    columns: Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The report of a run made anew, or one page that compares several runs.
+
+    Example: epagcl report runs/cora-epagcl runs/cora-grace --out compare.html
+    """
+    console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.report.files import write_comparison
+        from epagcl.report.maps import check_kind
+
+    if map_ is not None:
+        check_kind(map_)
+    with interruptible("nothing was written"), busy(console, "making the report"):
+        page = write_comparison(runs, out, kind=map_, columns=columns, title=title)
+    if as_json:
+        print(json.dumps({"report": str(page)}))
+    elif not quiet:
+        show(f"report: {page}")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    out: Annotated[Path | None, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = None,
+    columns: Annotated[bool, typer.Option("--columns", help="Also the columns of the run's nodes.csv.")] = False,
+    projector: Annotated[Path | None, typer.Option(help="Folder to write for the Embedding Projector.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The embeddings of a finished run in another format, or for the Embedding Projector.
+
+    Example: epagcl export runs/cora-epagcl --out z.parquet --columns
+    """
+    from epagcl.data.writers import export_run
+
+    files = [str(path) for path in export_run(run, out, projector, columns)]
+    print(json.dumps({"files": files}, indent=2) if as_json else "written: " + ", ".join(files))
 
 
 @app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")
@@ -243,6 +321,9 @@ def compare(
     elif not quiet:
         for name, found in results.items():
             show_comparison(name, found, wanted)
+
+
+app.command(cls=WithSpace, epilog=SETTINGS_HELP)(tune)
 
 
 @app.command()

@@ -56,6 +56,8 @@ class Evaluation:
         runs: accuracy (= micro-F1) of each run.
         macro_f1: macro-F1 of each run.
         chosen: what validation chose in each run: penalty, step and validation accuracy.
+        classes: the classes that occur, by number.
+        confusion: test nodes of class r that were taken for class c, summed over runs.
     """
 
     protocol: str
@@ -64,6 +66,8 @@ class Evaluation:
     runs: list[float]
     macro_f1: list[float]
     chosen: list[dict[str, float]]
+    classes: list[int]
+    confusion: list[list[int]]
 
     @property
     def mean(self) -> float:
@@ -89,6 +93,8 @@ class Evaluation:
             "accuracy": spread(self.runs),
             "macro_f1": spread(self.macro_f1),
             "chosen": self.chosen,
+            "classes": self.classes,
+            "confusion": self.confusion,
         }
 
 
@@ -157,14 +163,14 @@ def linear_evaluation(
         first = len(results)
         parts = embeddings[first : first + len(group)] if several else embeddings * len(group)
         results += _evaluate_group(parts, y, group, len(classes), rule, starts[first : first + len(group)])
-    accuracy, macro_f1, chosen = (list(column) for column in zip(*results, strict=True))
-    return Evaluation(protocol, words, seeds, accuracy, macro_f1, chosen)
+    tables, chosen = (list(column) for column in zip(*results, strict=True))
+    return _evaluation(protocol, words, seeds, tables, chosen, classes)
 
 
 def _evaluate_group(
     embeddings: Sequence[Tensor], y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seeds: list[int]
-) -> list[tuple[float, float, dict[str, float]]]:
-    """Fit and choose on the training and validation nodes of all runs together, then score each on its test nodes."""
+) -> list[tuple[Tensor, dict[str, float]]]:
+    """Fit and choose on training and validation nodes of all runs together; then each run's confusion on test nodes."""
 
     def rows(part: str) -> tuple[Tensor, Tensor]:
         nodes = [getattr(split, part).to(y.device) for split in splits]
@@ -177,7 +183,7 @@ def _evaluate_group(
     for run, (z, split) in enumerate(zip(embeddings, splits, strict=True)):
         test = split.test.to(y.device)
         prediction = (z[test] @ weight[run] + bias[run]).argmax(1)
-        results.append((*_scores(prediction, y[test], num_classes), chosen[run]))
+        results.append((_confusion(prediction, y[test], num_classes), chosen[run]))
     return results
 
 
@@ -186,9 +192,9 @@ def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol:
     classes, truth = _classes(torch.as_tensor(y).cpu())
     test = _labelled(split, truth).test
     predicted = torch.searchsorted(classes, prediction.cpu()[test].contiguous()).clamp(max=len(classes) - 1)
-    accuracy, macro_f1 = _scores(predicted, truth[test], len(classes))
     words, seeds = ("published", []) if protocol == "public" else ("random 10/10/80", [seed])
-    return Evaluation(protocol, words, seeds, [accuracy], [macro_f1], [])
+    table = _confusion(predicted, truth[test], len(classes))
+    return _evaluation(protocol, words, seeds, [table], [], classes)
 
 
 def _labelled(split: Split, y: Tensor) -> Split:
@@ -337,10 +343,32 @@ def _groups(splits: Sequence[Split], d: int) -> list[list[Split]]:
     return groups
 
 
-def _scores(prediction: Tensor, truth: Tensor, num_classes: int) -> tuple[float, float]:
-    """Accuracy, and macro-F1 over the classes that occur in truth or prediction: 2·TP / (2·TP + FP + FN)."""
+def _confusion(prediction: Tensor, truth: Tensor, num_classes: int) -> Tensor:
+    """Nodes of class r that were taken for class c, ``[C, C]``."""
     table = torch.bincount(truth * num_classes + prediction, minlength=num_classes**2).cpu()
-    table = table.view(num_classes, num_classes)
-    hits, seen = table.diag().double(), (table.sum(0) + table.sum(1)).double()
-    f1 = (2 * hits / seen)[seen > 0]
-    return float(hits.sum() / table.sum()), float(f1.mean())
+    return table.view(num_classes, num_classes)
+
+
+def _evaluation(
+    protocol: str,
+    split: str,
+    seeds: list[int],
+    tables: list[Tensor],
+    chosen: list[dict[str, float]],
+    classes: Tensor,
+) -> Evaluation:
+    """Of each run's confusion: accuracy, and macro-F1 over the classes that occur in truth or prediction."""
+    accuracy, macro_f1 = [], []
+    for table in tables:
+        f1 = class_scores(table)["f1"]
+        accuracy.append(float(table.diag().sum().double() / table.sum()))
+        macro_f1.append(float(f1[~f1.isnan()].mean()))
+    total = torch.stack(tables).sum(0).tolist()
+    return Evaluation(protocol, split, seeds, accuracy, macro_f1, chosen, classes.tolist(), total)
+
+
+def class_scores(confusion: Tensor | Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    """Of each class: precision TP/(TP+FP), recall TP/(TP+FN), F1 = 2·TP/(2·TP+FP+FN) and its nodes; NaN for 0/0."""
+    table = torch.as_tensor(confusion).double()
+    hits, taken, nodes = table.diag(), table.sum(0), table.sum(1)
+    return {"precision": hits / taken, "recall": hits / nodes, "f1": 2 * hits / (taken + nodes), "support": nodes}

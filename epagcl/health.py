@@ -1,9 +1,11 @@
 """Label-free health: what an embedding shows of its training when nobody has labels.
 
-Each measure alone can be fooled (a collapsed embedding is perfectly aligned); :func:`judge` reads them together.
+The measures find training that went wrong; they do not rank methods. ``python -m benchmarks health`` holds them against
+the accuracy of trained, untrained and spoilt models, and the bounds of the verdicts come from there.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import torch
@@ -92,3 +94,92 @@ def neighbour_agreement(embeddings: Sequence[Tensor], k: int = NEIGHBOURS) -> li
     for a, b in combinations(range(len(near)), 2):
         matrix[a][b] = matrix[b][a] = shared_neighbours(near[a].cpu(), near[b].cpu())
     return matrix
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A measure, and what it says.
+
+    Attributes:
+        name: of the measure.
+        value: the number.
+        shown: the number as people read it.
+        verdict: good, fair or poor.
+        words: what that means, and what to do about it.
+    """
+
+    name: str
+    value: float
+    shown: str
+    verdict: str
+    words: str
+
+
+def judge(measures: dict[str, float], nodes: int, dim: int) -> list[Finding]:
+    """The measures of one model in words.
+
+    Args:
+        measures: ``effective_rank``, ``alignment``, ``uniformity``, and ``distance`` between nodes.
+        nodes: of the graph.
+        dim: of the embedding.
+    """
+    rank, spread = measures["effective_rank"], measures["uniformity"]
+    share = rank / min(nodes, dim)
+    # Held against the distance between nodes: of a collapsed embedding every view is the same.
+    moved = measures["alignment"] / max(measures["distance"], 1e-9)
+    return [
+        _finding("effective rank", rank, f"{rank:.0f} of {dim}", share >= 0.08 and rank >= 3, share < 0.04 or rank < 2),
+        _finding("uniformity", spread, f"{spread:.2f}", spread <= -0.5, spread > -0.1),
+        _finding("alignment", measures["alignment"], f"{100 * moved:.0f}%", moved <= 0.25, moved > 1),
+    ]
+
+
+def judge_agreement(matrix: list[list[float]]) -> Finding:
+    """How far seeds agree on who is near whom, in words; the mean over pairs of seeds."""
+    pairs = [matrix[a][b] for a in range(len(matrix)) for b in range(a)]
+    value = sum(pairs) / len(pairs)
+    return _finding("neighbour agreement", value, f"{100 * value:.0f}%", value >= 0.5, value < 0.3)
+
+
+def overall(findings: Sequence[Finding]) -> str:
+    """The whole in one line."""
+    verdicts = {finding.verdict for finding in findings}
+    if "poor" in verdicts:
+        bad = " and ".join(finding.name for finding in findings if finding.verdict == "poor")
+        return f"training went wrong: see {bad}"
+    return "worth a look: not all is as it usually is" if "fair" in verdicts else "no sign that training went wrong"
+
+
+def _finding(name: str, value: float, shown: str, good: bool, poor: bool) -> Finding:
+    verdict = "good" if good else "poor" if poor else "fair"
+    return Finding(name, value, shown, verdict, f"{_MEANING[name]} {_WORDS[name][verdict]}")
+
+
+_MEANING = {
+    "effective rank": "How many directions the embedding uses.",
+    "uniformity": "How evenly nodes spread over the sphere: 0 at one point, towards −4 everywhere.",
+    "alignment": "How far a node moves when a fifth of edges and features is hidden, of the distance to other nodes.",
+    "neighbour agreement": "How many of a node's ten nearest neighbours another seed gives it too.",
+}
+_WORDS = {
+    "effective rank": {
+        "good": "Enough for nodes to differ in many ways.",
+        "fair": "Few: nodes differ in little. Train longer, or lower the learning rate.",
+        "poor": "The embedding has collapsed: lower the learning rate, or hide less in the views.",
+    },
+    "uniformity": {
+        "good": "Nodes can be told apart.",
+        "fair": "Nodes lie close together, which some methods do by design. Look at the map.",
+        "poor": "Nearly all nodes have the same embedding: lower the learning rate or the temperature.",
+    },
+    "alignment": {
+        "good": "Nodes keep their place when details are missing: that is what training is for.",
+        "fair": "An encoder without training does about as well: train longer, or look whether the loss fell.",
+        "poor": "A few missing details move a node further than another node is away: the embedding shows noise.",
+    },
+    "neighbour agreement": {
+        "good": "What is near what does not depend on the seed.",
+        "fair": "Neighbourhoods depend on the seed in part: trust clusters, not single neighbours.",
+        "poor": "Neighbourhoods are mostly chance: do not read single neighbours, and look at the other measures.",
+    },
+}

@@ -123,7 +123,7 @@ class Store:
         mine: list[Key] = []
         with contextlib.ExitStack() as stack:
             for key in keys:
-                if stack.enter_context(_locked(self.path(key).with_suffix(".lock"))):
+                if stack.enter_context(locked(self.path(key).with_suffix(".lock"))):
                     mine.append(key)
                 if len(mine) == most:
                     break
@@ -142,7 +142,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Whether this process holds the lock; the system takes it back when the process ends."""
     try:
         import fcntl

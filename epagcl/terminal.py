@@ -30,40 +30,90 @@ def console_for(quiet: bool) -> "Console":
 
 
 @contextlib.contextmanager
-def progress_line(console: "Console", method: "Method") -> "Iterator[Callable[[Row], None]]":
-    """A progress line on stderr: epochs, loss, time left, memory."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def busy(console: "Console", words: str) -> "Iterator[None]":
+    """A spinner while something takes its time: loading libraries, reading a graph."""
+    with console.status(words) if console.is_terminal and not console.quiet else contextlib.nullcontext():
+        yield
 
-    from epagcl.runs import peak_memory_gib
 
-    title = f"{type(method).title} seed {method.seed}"
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[memory]}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=method.epochs, loss="–", memory="")
-        spoken = 0.0
+class Line:
+    """A progress line on stderr: epochs, loss, time left and memory; after training, what is being done.
 
-        def update(row: "Row") -> None:
-            nonlocal spoken
-            memory = peak_memory_gib(method.device)
-            shown = "" if memory is None else f"{memory:.1f} GiB"
-            progress.update(task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
-            minutes = method.epochs * row["seconds"] / row["epoch"] / 60
-            if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
-                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
-            if not console.is_terminal and row["seconds"] - spoken > LOG_SECONDS:  # a log file: a line now and then
-                spoken = row["seconds"]
-                left = minutes - row["seconds"] / 60
-                words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
-                log.info(words, title, row["epoch"], method.epochs, row["loss"], left, shown)
+    Called with each epoch's history row. Where there is no terminal, a line of the log now and then.
+    """
 
-        yield update
+    def __init__(self, console: "Console", method: "Method", logger: str | None = None, folder: Path = Path()):
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self.console, self.method = console, method
+        self.title = f"{type(method).title} seed {method.seed}"
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[memory]}"),
+        )
+        disable = not console.is_terminal
+        self._bar = Progress(*columns, console=console, disable=disable)
+        self._step = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, disable=disable)
+        self._spoken = 0.0
+        self._log = logger, folder
+        self._logger = None
+
+    def __enter__(self) -> "Line":
+        name, folder = self._log
+        if name is not None:
+            from epagcl.loggers import open_logger
+
+            self._logger = open_logger(name, folder, self.method.settings()).__enter__()
+        self._bar.start()
+        self._task = self._bar.add_task(self.title, total=self.method.epochs, loss="–", memory="")
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        self._bar.stop()
+        self._step.stop()
+        if self._logger is not None:
+            self._logger.__exit__(*reason)
+
+    def __call__(self, row: "Row") -> None:
+        """An epoch is done."""
+        from epagcl.runs import peak_memory_gib
+
+        method = self.method
+        if self._logger is not None:
+            self._logger(row)
+        memory = peak_memory_gib(method.device)
+        shown = "" if memory is None else f"{memory:.1f} GiB"
+        self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
+        minutes = method.epochs * row["seconds"] / row["epoch"] / 60
+        if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
+            log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
+        if not self.console.is_terminal and row["seconds"] - self._spoken > LOG_SECONDS:
+            self._spoken = row["seconds"]
+            left = minutes - row["seconds"] / 60
+            words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
+            log.info(words, self.title, row["epoch"], method.epochs, row["loss"], left, shown)
+
+    def say(self, words: str) -> None:
+        """What is being done now, after training."""
+        if not self.console.is_terminal:
+            log.info("%s", words)
+            return
+        self._bar.stop()
+        self._step.start()
+        if not self._step.tasks:
+            self._step.add_task(words)
+        self._step.update(self._step.tasks[0].id, description=words)
 
 
 class Work:
@@ -203,8 +253,32 @@ def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
             scores_table,
             f"protocol {scores['protocol']}, {count} runs, splits {scores['split']}{seeds}, measured here",
         ]
-    items.append(f"run folder: {folder}")
+    items += health_items(metrics.get("health", []))
+    page = folder / "report.html"
+    items.append(f"run folder: {folder}" + (f"\nreport: {page}" if page.exists() else ""))
     show(*items)
+
+
+def show_embedding(result: dict[str, Any]) -> None:
+    """The closing summary of an embedding without a run folder."""
+    items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health_items(result["health"])]
+    items.append("written: " + ", ".join(result["files"]))
+    if result["report"] is not None:
+        items.append(f"report: {result['report']}")
+    show(*items)
+
+
+def health_items(findings: list[dict[str, Any]]) -> list[Any]:
+    """Label-free health: the table, a line on the whole, and advice where something is not good."""
+    from epagcl.health import Finding, overall
+
+    if not findings:
+        return []
+    shown = table("health, no labels", ">value", "verdict")
+    for finding in findings:
+        shown.add_row(finding["name"], finding["shown"], finding["verdict"])
+    advice = [f"{finding['name']}: {finding['words']}" for finding in findings if finding["verdict"] != "good"]
+    return [shown, overall([Finding(**finding) for finding in findings]), *advice]
 
 
 def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) -> list[str]:

@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ from epagcl import terminal
 from epagcl.data import block_model, write_npz
 from epagcl.evaluation import Rule
 
-FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu"]
+# A map by principal components: t-SNE of the demo takes seconds.
+FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu", "--map", "pca"]
 
 
 @pytest.fixture
@@ -431,3 +433,38 @@ def test_every_method_trains_from_the_command_line(run, tmp_path, name):
     assert metrics["training"]["epochs"] == 2
     assert 0 <= metrics["evaluation"]["accuracy"]["mean"] <= 1
     assert epagcl.load_model(folder, device="cpu").embed(data).shape[0] == 80
+
+
+def test_every_run_has_a_report_and_says_how_training_went(run, files):
+    code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--out", "a")
+    assert code == 0
+    assert "health, no labels" in out
+    assert out.splitlines()[-1] == f"report: {Path('a') / 'report.html'}"
+    code, out, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", *FAST, "--out", "z.csv", "--json")
+    result = json.loads(out)
+    assert (code, result["report"]) == (0, "z.report.html")
+    assert Path("z.report.html").stat().st_size > 10**6
+    assert [finding["name"] for finding in result["health"]] == ["effective rank", "uniformity", "alignment"]
+
+
+def test_report_of_several_runs(run):
+    for seed in (0, 1):
+        assert run("train", "demo", *FAST, "--runs", 1, "--seed", seed, "--out", f"r{seed}", "--quiet")[0] == 0
+    assert run("report", "r0", "r1", "--out", "both.html") == (0, "report: both.html\n", "")
+    assert "2 runs" in Path("both.html").read_text()
+    code, out, _ = run("report", "r0", "--json")
+    assert (code, json.loads(out)) == (0, {"report": str(Path("r0") / "report.html")})
+    assert run("report", "r9") == (2, "", "epagcl: r9: no such run folder; give one that `epagcl train` wrote\n")
+    code, _, err = run("report", "r0", "--map", "star")
+    assert (code, err) == (2, "epagcl: --map star: choose one of auto, tsne, umap, pca, none\n")
+
+
+def test_a_run_logs_to_tensorboard(run):
+    pytest.importorskip("tensorboard")
+    assert run("train", "demo", *FAST, "--runs", 1, "--log", "tensorboard", "--out", "r", "--quiet") == (0, "", "")
+    assert len(list(Path("r").glob("events.out.tfevents.*"))) == 1
+    code, _, err = run("train", "demo", *FAST, "--log", "paper", "--out", "s")
+    assert (code, err) == (2, "epagcl: no logger 'paper'; choose one of tensorboard, wandb\n")
+    assert not Path("s").exists()
+    assert run("train", "demo", *FAST, "--runs", 1, "--out", "r", "--overwrite", "--quiet")[0] == 0
+    assert not list(Path("r").glob("events.*"))

@@ -2,12 +2,20 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 from epagcl import evaluation
 from epagcl.data import Split, random_split
 from epagcl.errors import InputError
-from epagcl.evaluation import Evaluation, Rule, clustering, knn_accuracy, linear_evaluation, prediction_evaluation
+from epagcl.evaluation import (
+    Evaluation,
+    Rule,
+    class_scores,
+    clustering,
+    knn_accuracy,
+    linear_evaluation,
+    prediction_evaluation,
+)
 
 
 def blobs(n=600, d=8, classes=4, spread=1.0, seed=0):
@@ -111,9 +119,28 @@ def test_scores_equal_scikit_learn():
     generator = torch.Generator().manual_seed(0)
     truth, prediction = (torch.randint(0, 5, (200,), generator=generator) for _ in range(2))
     prediction[prediction == 3] = 2  # a class that is never predicted
-    accuracy, macro = evaluation._scores(prediction, truth, 6)
-    assert accuracy == pytest.approx((truth == prediction).double().mean().item())
-    assert macro == pytest.approx(f1_score(truth, prediction, average="macro"))
+    table = evaluation._confusion(prediction, truth, 6)
+    assert table[:5, :5].tolist() == confusion_matrix(truth, prediction).tolist()
+    result = evaluation._evaluation("strict", "", [], [table, table], [], torch.arange(6))
+    assert result.runs == pytest.approx([(truth == prediction).double().mean().item()] * 2)
+    assert result.macro_f1 == pytest.approx([f1_score(truth, prediction, average="macro")] * 2)
+    assert result.confusion == (2 * table).tolist()
+    scores = class_scores(result.confusion)
+    precision, recall, f1, support = precision_recall_fscore_support(truth, prediction, zero_division=float("nan"))
+    assert scores["precision"][:5].numpy() == pytest.approx(precision, nan_ok=True)
+    assert scores["recall"][:5].numpy() == pytest.approx(recall)
+    assert scores["support"][:5].tolist() == (2 * support).tolist()
+    assert scores["f1"][:5].numpy() == pytest.approx(f1)
+    assert all(scores[name][5].isnan() for name in ("precision", "recall", "f1"))
+
+
+def test_the_confusion_is_that_of_the_test_nodes():
+    z, y = blobs(spread=0.05)
+    result = linear_evaluation(z, y + 3, runs=2)
+    assert result.classes == (y + 3).unique().tolist()
+    splits = [random_split(y, seed=seed) for seed in range(2)]
+    expected = sum(torch.bincount(y[split.test], minlength=len(result.classes)) for split in splits)
+    assert result.confusion == expected.diag().tolist()
 
 
 def test_scale_of_the_embedding_does_not_matter_to_strict():
@@ -158,11 +185,11 @@ def test_public_uses_the_given_splits():
 
 
 def test_summary_numbers():
-    result = Evaluation("strict", "words", [], [0.5, 0.7], [0.4, 0.6], [{}, {}])
+    result = Evaluation("strict", "words", [], [0.5, 0.7], [0.4, 0.6], [{}, {}], [0, 1], [[1, 0], [0, 1]])
     assert result.mean == pytest.approx(0.6)
     assert result.std == pytest.approx(0.1 * 2**0.5)
     assert result.micro_f1 == [0.5, 0.7]
-    assert Evaluation("strict", "words", [], [0.5], [0.4], [{}]).std == 0
+    assert Evaluation("strict", "words", [], [0.5], [0.4], [{}], [], []).std == 0
     assert result.to_dict()["macro_f1"]["std"] == pytest.approx(0.1 * 2**0.5)
 
 

@@ -105,9 +105,13 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
 
 def test_merge():
     parts = [
-        {"protocol": "strict", "split": "a", "split_seeds": [], "accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}}
-        for r in (0.2, 0.4)
+        {
+            **{"protocol": "strict", "split": "a", "split_seeds": [], "classes": [0, 1]},
+            **{"accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}, "confusion": [[1, 2], [0, k]]},
+        }
+        for k, r in enumerate((0.2, 0.4))
     ]
+    assert merge(parts)["confusion"] == [[2, 4], [0, 1]]
     assert merge(parts)["accuracy"] == {"mean": pytest.approx(0.3), "std": pytest.approx(0.02**0.5), "runs": [0.2, 0.4]}
 
 

@@ -3,11 +3,12 @@
 from epagcl.data.catalogue import data_root, datasets, load
 from epagcl.data.check import check, undirected_pairs
 from epagcl.data.convert import from_networkx, from_scipy
+from epagcl.data.frames import from_tables
 from epagcl.data.generators import block_model
 from epagcl.data.npz import read_npz, write_npz
 from epagcl.data.readers import read_graph
 from epagcl.data.splits import Split, geom_splits, public_splits, random_split
-from epagcl.data.writers import write_embeddings
+from epagcl.data.writers import write_embeddings, write_projector
 
 __all__ = [
     "Split",
@@ -17,6 +18,7 @@ __all__ = [
     "datasets",
     "from_networkx",
     "from_scipy",
+    "from_tables",
     "geom_splits",
     "load",
     "public_splits",
@@ -26,4 +28,5 @@ __all__ = [
     "undirected_pairs",
     "write_embeddings",
     "write_npz",
+    "write_projector",
 ]

@@ -28,7 +28,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
             ``num_nodes``, else that of the labels, else the highest node number + 1.
     """
     if not isinstance(data, Data):
-        fix = "make one with epagcl.from_networkx, epagcl.from_scipy or epagcl.read_graph"
+        fix = "make one with epagcl.from_networkx, epagcl.from_scipy, epagcl.from_tables or epagcl.read_graph"
         raise InputError(f"{source}: a {type(data).__name__} is no torch_geometric.data.Data; {fix}")
     x = None if data.x is None and not features else check_features(data.x, source)
     edge_index = _edges(data.edge_index, source)

@@ -1,4 +1,4 @@
-"""Graphs that a program already holds, as ``Data``: NetworkX, SciPy, and what the file readers share."""
+"""Graphs that a program already holds, as ``Data``: NetworkX, SciPy, and what all readers share."""
 
 import logging
 from collections.abc import Sequence
@@ -79,11 +79,14 @@ def assemble(
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
+    feature_names: list[str] | None = None,
 ) -> Data:
     """The checked ``Data`` of these parts; ``x`` may be None, ``labels`` are as from :func:`encode_labels`."""
     data = Data(x=x, edge_index=edge_index, num_nodes=len(node_ids))
     # An array, not a list: Data.to and Data.clone pass arrays on whole, but walk through lists item by item.
     data.node_ids = node_ids
+    if feature_names is not None:
+        data.feature_names = feature_names
     if labels is not None:
         data.y, names = labels
         if names is not None:

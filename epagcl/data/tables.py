@@ -45,11 +45,15 @@ class Table(ABC):
         name: the file's name, for messages.
         first: the fields of the first row; of a Parquet table, the names of its columns.
         header: whether the first row names the columns; whoever opens the table decides, by ``has_header``.
+        index: whether column 0 is the index of a pandas table; one without a name is called "".
+        separator: between the fields of a text table.
     """
 
     name: str
     first: list[str]
     header: bool
+    index: bool = False
+    separator: str = ","
 
     @abstractmethod
     def has_header(self, known: Iterable[str]) -> bool:
@@ -80,7 +84,7 @@ class Table(ABC):
 def open_table(path: Path) -> Table:
     """The table in a file, by its suffix."""
     if table_suffix(path) == ".parquet":
-        return ParquetTable(path)
+        return FrameTable(_read_parquet(path), path.name)
     if table_suffix(path) in TABLES:
         return TextTable(path)
     kinds = ", ".join(TABLES)
@@ -200,27 +204,24 @@ class TextTable(Table):
         return frame
 
 
-class ParquetTable(Table):
-    """A Parquet table, whose header is the names of its columns; an index other than 0, 1, ... is a column too."""
+class FrameTable(Table):
+    """A pandas table: its header is the names of its columns, its index (other than 0, 1, ...) its first column."""
 
-    def __init__(self, path: Path):
-        self.name = path.name
+    def __init__(self, frame: pd.DataFrame, name: str):
+        self.name = name
         self.header = True
-        if importlib.util.find_spec("pyarrow") is None:
-            raise MissingExtra("pyarrow", "parquet", "reading Parquet")
-        try:
-            frame = pd.read_parquet(path, engine="pyarrow")
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.name}: not a readable Parquet file ({_one_line(error)}); write it anew") from None
-        if not isinstance(frame.index, pd.RangeIndex):
-            frame = frame.reset_index()
+        if isinstance(frame.index, pd.MultiIndex):
+            frame = frame.reset_index(allow_duplicates=True)
+        elif frame.index.name is not None or not frame.index.equals(pd.RangeIndex(len(frame))):
+            self.index = True
+            frame = frame.reset_index(names=frame.index.name or "", allow_duplicates=True)
         if frame.empty:
-            raise InputError(f"{self.name}: the file is empty; give one row per node or edge")
+            raise InputError(f"{self.name}: the table is empty; give one row per node or edge")
         self.first = [str(name) for name in frame.columns]
         self.frame = frame.set_axis(range(frame.shape[1]), axis=1)
 
     def has_header(self, known: Iterable[str]) -> bool:
-        """Parquet always names its columns."""
+        """Such a table always names its columns."""
         return True
 
     def ids(self, columns: list[int]) -> np.ndarray:
@@ -231,7 +232,7 @@ class ParquetTable(Table):
         return chosen.apply(lambda column: column.astype(object).map(str, na_action="ignore")).to_numpy(dtype=object)
 
     def values(self, id_column: int | None) -> pd.DataFrame:
-        """All columns; that of ids as text."""
+        """All columns; that of ids as text, with NaN for what is missing."""
         if id_column is None:
             return self.frame
         frame = self.frame.copy(deep=False)
@@ -363,6 +364,15 @@ def _read_bytes(path: Path) -> bytes:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error):
         raise InputError(f"{path.name}: not a whole gzip file; compress it anew, or give it uncompressed") from None
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtra("pyarrow", "parquet", "reading Parquet")
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path.name}: not a readable Parquet file ({_one_line(error)}); write it anew") from None
 
 
 def _explain(parser_error: str) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -23,8 +24,10 @@ from epagcl.data.graph import Graph, row_normalise
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
+from epagcl.health import Finding, distance_between_nodes, judge
 from epagcl.losses import PRECISIONS
-from epagcl.training import Callback, Look, Row, train
+from epagcl.training import Callback, Look, Row, health, train
+from epagcl.views import Views
 
 
 def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
@@ -46,7 +49,7 @@ class Step(NamedTuple):
 
 
 @method_settings
-class Method(BaseEstimator, ABC):
+class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all methods. A method says how its network is built and what its loss is; the rest is shared.
 
     A subclass sets ``name``, ``title``, ``paper`` and ``needs``, adds settings, and implements :meth:`build` and
@@ -151,6 +154,10 @@ class Method(BaseEstimator, ABC):
         """What follows the steps of an epoch."""
         return
 
+    def views(self, graph: Graph) -> Views | None:
+        """How the method draws edges, for those who look at it; None for methods that draw none."""
+        return None
+
     def validation_loss(self, network: nn.Module, graph: Graph, prepared: Any) -> Tensor:
         """For methods that ``validates``: what is watched, on nodes that the loss does not see."""
         raise TypeError(f"{type(self).__name__} has no validation loss")
@@ -203,6 +210,28 @@ class Method(BaseEstimator, ABC):
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
         """``fit(data).embed(data)``."""
         return self.fit(data, **options).embed(data)
+
+    def transform(self, data: Data) -> np.ndarray:
+        """:meth:`embed` as a NumPy array, for scikit-learn's pipelines."""
+        return self.embed(data).cpu().numpy()
+
+    def fit_transform(self, data: Data, y: None = None, **options: Any) -> np.ndarray:
+        """``fit(data).transform(data)``."""
+        return self.fit(data, **options).transform(data)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Dimensions of the embedding, for ``get_feature_names_out``: asked of the smallest graph there is."""
+        pair = Data(x=torch.ones(2, self.num_features_), edge_index=torch.tensor([[0, 1], [1, 0]]))
+        return self.embed(pair).shape[1]
+
+    def health(self, data: Data) -> list[Finding]:
+        """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
+        network = self._fitted_network()
+        graph = self._graph(check(data, quiet=True), next(network.parameters()).device)
+        z = self.embed(data)
+        measures = health(self, network, graph) | {"distance": distance_between_nodes(z)}
+        return judge(measures, *z.shape)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.

@@ -127,6 +127,10 @@ class BGRL(Method):
         """Two views that drop every pair with the same probability."""
         return drop_views(graph.pairs, graph.num_nodes, (self.p_drop_1, self.p_drop_2), seed=self.seed)
 
+    def views(self, graph: Graph) -> Views:
+        """Those that :meth:`prepare` makes."""
+        return self.prepare(graph)
+
     def loss(self, network: Network, graph: Graph, prepared: Views, epoch: int | Tensor) -> Tensor:
         """Each view goes through both networks."""
         p_masks = (self.p_mask_1, self.p_mask_2)

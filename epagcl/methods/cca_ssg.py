@@ -65,6 +65,10 @@ class CCASSG(Method):
         """Two views that drop every pair with the same probability."""
         return drop_views(graph.pairs, graph.num_nodes, (self.p_drop, self.p_drop), seed=self.seed)
 
+    def views(self, graph: Graph) -> Views:
+        """Those that :meth:`prepare` makes."""
+        return self.prepare(graph)
+
     def loss(self, network: Network, graph: Graph, prepared: Views, epoch: int | Tensor) -> Tensor:
         """Both views go through the encoder together."""
         p_masks = (self.p_mask, self.p_mask)

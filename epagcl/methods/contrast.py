@@ -65,6 +65,10 @@ class Contrast(Method):
     def prepare(self, graph: Graph) -> Augmentation:
         """How views are drawn."""
 
+    def views(self, graph: Graph) -> Views:
+        """The edges of the augmentation."""
+        return self.prepare(graph).views
+
     def loss(self, network: Network, graph: Graph, prepared: Augmentation, epoch: int | Tensor) -> Tensor:
         """InfoNCE of the two views, which go through the network together, their rows under each other."""
         mask = feature_masks(graph.num_features, prepared.p_masks, seed=self.seed, epoch=epoch, device=graph.device)

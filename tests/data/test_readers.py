@@ -537,7 +537,7 @@ def fails(arguments: dict) -> str:
         (
             "e.parquet",
             pd.DataFrame({"u": [], "v": []}),
-            "e.parquet: the file is empty; give one row per node or edge",
+            "e.parquet: the table is empty; give one row per node or edge",
         ),
     ],
 )

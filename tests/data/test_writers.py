@@ -1,5 +1,7 @@
 """Embeddings in files: values, ids, and nothing half-written."""
 
+import csv
+import json
 import os
 import time
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from epagcl.data import writers
-from epagcl.data.writers import check_output, write_embeddings
+from epagcl.data.writers import check_output, export_run, read_embeddings, write_embeddings, write_projector
 from epagcl.errors import InputError, MissingExtra
 from epagcl.files import atomic_path
 
@@ -79,7 +81,7 @@ def test_wrong_number_of_ids(tmp_path):
 
 
 def test_id_with_line_break_cannot_stand_in_a_list(tmp_path):
-    with pytest.raises(InputError, match=r"^z.ids.txt: an id holds a line break; write .csv or .parquet"):
+    with pytest.raises(InputError, match=r"holds a line break; give it another, or embed to \.csv or \.parquet"):
         write_embeddings(Z, ["a", "b\nc", "d"], tmp_path / "z.npy")
     assert os.listdir(tmp_path) == []
 
@@ -166,3 +168,136 @@ def test_text_is_fast(tmp_path):
     start = time.process_time()
     write_embeddings(z, None, tmp_path / "z.csv")
     assert time.process_time() - start < 2  # a fifth of 10,000 rows, with a tenfold margin
+
+
+# ---- Other columns, and runs in other formats
+
+IDS = ["a", 'b,"\tc', "NA"]
+NODES = pd.DataFrame({"id": IDS, "degree": [3, 1, 2], "label": ["NA", None, "red"], "cluster": [1, None, 0]})
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A finished run of three nodes, with the report's table of nodes."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_embeddings(Z, IDS, folder / "embeddings.npy")
+    NODES.assign(cluster=NODES["cluster"].astype("Int64"), x=[0.1, -2.0, 1 / 3]).to_csv(
+        folder / "nodes.csv", index=False
+    )
+    return folder
+
+
+@pytest.mark.parametrize("ids", [["x", "7", "y"], [0, 5, -3], ["007", "1", "2"], ["\u2028", "\x0b", "NA"]])
+def test_embeddings_read_back(ids, tmp_path):
+    write_embeddings(Z, ids, tmp_path / "z.npy")
+    z, read = read_embeddings(tmp_path / "z.npy")
+    assert np.array_equal(z, Z.numpy())
+    assert read == ids
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_export_as_text_with_the_columns_of_the_nodes(suffix, run_folder, tmp_path):
+    out = tmp_path / f"z{suffix}"
+    assert export_run(run_folder, out, None, columns=True) == [out]
+    with out.open(newline="") as file:
+        rows = list(csv.reader(file, delimiter="," if suffix == ".csv" else "\t"))
+    assert rows[0] == ["id", "degree", "label", "cluster", "x", "z0", "z1"]
+    assert [row[:5] for row in rows[1:]] == [
+        ["a", "3", "NA", "1", "0.1"],
+        ['b,"\tc', "1", "", "", "-2.0"],
+        ["NA", "2", "red", "0", repr(1 / 3)],
+    ]
+    assert np.array_equal(np.array([row[5:] for row in rows[1:]], dtype=np.float32), Z.numpy())
+
+
+def test_export_as_parquet_keeps_the_types(run_folder, tmp_path):
+    export_run(run_folder, tmp_path / "z.parquet", None, columns=True)
+    frame = pd.read_parquet(tmp_path / "z.parquet")
+    assert frame.columns.tolist() == ["id", "degree", "label", "cluster", "x", "z0", "z1"]
+    assert frame["id"].tolist() == IDS
+    assert frame["degree"].tolist() == [3, 1, 2]
+    assert frame["cluster"].isna().tolist() == [False, True, False]
+    assert frame["cluster"].dropna().tolist() == [1, 0]
+    assert frame["label"].isna().tolist() == [False, True, False]
+    assert frame["z0"].dtype == np.float32
+    assert frame["z1"].tolist() == Z[:, 1].tolist()
+
+
+def test_export_without_columns_is_what_training_wrote(run_folder, tmp_path):
+    (run_folder / "nodes.csv").unlink()
+    export_run(run_folder, tmp_path / "z.csv", None)
+    write_embeddings(Z, IDS, tmp_path / "expected.csv")
+    assert (tmp_path / "z.csv").read_bytes() == (tmp_path / "expected.csv").read_bytes()
+    assert export_run(run_folder, tmp_path / "z.npy", None) == [tmp_path / "z.npy", tmp_path / "z.ids.txt"]
+    assert np.array_equal(np.load(tmp_path / "z.npy"), Z.numpy())
+
+
+def test_projector_files(run_folder, tmp_path):
+    folder = tmp_path / "deep" / "projector"
+    files = export_run(run_folder, None, folder)
+    assert [path.name for path in files] == ["vectors.tsv", "metadata.tsv", "projector_config.pbtxt"]
+    assert sorted(os.listdir(folder)) == sorted(path.name for path in files)
+    vectors = [line.split("\t") for line in (folder / "vectors.tsv").read_text().splitlines()]
+    assert np.array_equal(np.array(vectors, dtype=np.float32), Z.numpy())
+    assert (folder / "metadata.tsv").read_text() == (
+        f'id\tdegree\tlabel\tcluster\tx\na\t3\tNA\t1\t0.1\nb," c\t1\t\t\t-2.0\nNA\t2\tred\t0\t{1 / 3}\n'
+    )
+
+
+def test_projector_wants_no_header_over_one_column(tmp_path):
+    ids = ["plain", "with\ttab", "with\r\nbreak\u2028s"]
+    write_projector(Z, pd.DataFrame({"id": ids}), tmp_path)
+    assert (tmp_path / "metadata.tsv").read_text() == "plain\nwith tab\nwith  break s\n"
+
+
+def test_tensorboard_reads_the_projector_files(tmp_path):
+    plugin = pytest.importorskip("tensorboard.plugins.projector.projector_plugin")
+    from google.protobuf import text_format
+    from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
+
+    write_projector(Z, pd.DataFrame({"id": IDS}), tmp_path)
+    config = ProjectorConfig()
+    text_format.Parse((tmp_path / "projector_config.pbtxt").read_text(), config)
+    (embedding,) = config.embeddings
+    assert (tmp_path / embedding.metadata_path).is_file()
+    read = plugin._read_tensor_tsv_file(str(tmp_path / embedding.tensor_path))
+    assert np.array_equal(read.astype(np.float32), Z.numpy())
+
+
+def test_export_mistakes(run_folder, tmp_path):
+    def fails(*arguments, **options):
+        with pytest.raises(InputError) as error:
+            export_run(*arguments, **options)
+        return str(error.value)
+
+    assert "nothing to write; give --out FILE or --projector FOLDER" in fails(run_folder, None, None)
+    assert "an array has no other columns" in fails(run_folder, tmp_path / "z.npy", None, columns=True)
+    assert "cannot write .xlsx" in fails(run_folder, tmp_path / "z.xlsx", None)
+    (tmp_path / "file").write_text("")
+    assert "file: cannot be made" in fails(run_folder, None, tmp_path / "file")
+    (run_folder / "nodes.csv").write_text("id,degree\na,1\nb,2\nc,3\n")
+    assert "its ids are not those of embeddings.ids.txt" in fails(run_folder, None, tmp_path / "p")
+    (run_folder / "nodes.csv").unlink()
+    assert "no nodes.csv, whose columns --columns adds" in fails(run_folder, tmp_path / "z.csv", None, columns=True)
+    (tmp_path / "seeds").mkdir()
+    assert "finished" in fails(tmp_path / "seeds", tmp_path / "z.csv", None)
+    run_folder.rename(tmp_path / "seeds" / "seed-4")
+    assert f"give one of its seeds, {tmp_path}/seeds/seed-4" in fails(tmp_path / "seeds", tmp_path / "z.csv", None)
+    with pytest.raises(InputError, match="1 rows of metadata for 3 embeddings"):
+        write_projector(Z, pd.DataFrame({"id": ["a"]}), tmp_path / "p")
+    assert not (tmp_path / "z.csv").exists()
+
+
+def test_export_command(run, run_folder, tmp_path):
+    code, out, _ = run("export", run_folder, "--out", "z.csv", "--projector", "p", "--columns")
+    assert (code, out) == (
+        0,
+        "written: z.csv, p/vectors.tsv, p/metadata.tsv, p/projector_config.pbtxt\n",
+    )
+    assert (tmp_path / "z.csv").read_text().startswith("id,degree,label,cluster,x,z0,z1\n")
+    code, out, _ = run("export", run_folder, "--out", "z.npy", "--json")
+    assert json.loads(out) == {"files": ["z.npy", "z.ids.txt"]}
+    code, _, err = run("export", tmp_path / "nowhere", "--out", "z.csv")
+    assert code == 2
+    assert "no embeddings.npy" in err

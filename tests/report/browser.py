@@ -1,0 +1,237 @@
+"""A browser for tests of pages, and made-up reports for it to show."""
+
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """A Chromium without a window, or a skip that says what is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (Python package)")
+    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    if not found:
+        pytest.skip("needs a browser: chromium or google-chrome")
+    with playwright.sync_playwright() as control:
+        browser = control.chromium.launch(executable_path=found[0], args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Shown:
+    """A page in the browser, with what it asked for and what went wrong in it."""
+
+    def __init__(self, browser: Any, path: Path, script: str = "", **settings: Any):
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.page.on("request", self.note)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
+        if script:
+            self.page.add_init_script(script)
+        self.url = path.as_uri()
+        self.page.goto(self.url)
+
+    def note(self, request: Any) -> None:
+        """Keep what was asked for; blobs and data are in the page already."""
+        if not request.url.startswith(("blob:", "data:")):
+            self.requests.append(request.url)
+
+    def wait(self) -> Any:
+        """The page, once its first plots are drawn."""
+        self.page.wait_for_selector("html[data-ready=yes]", state="attached")
+        return self.page
+
+    def close(self) -> None:
+        """Close the page; it must have been quiet and alone."""
+        self.context.close()
+        assert self.errors == []
+        assert self.requests == [self.url]
+
+
+def map_payload(n: int = 120, k: int = 5, seed: int = 0) -> dict[str, Any]:
+    """Points on a grid, far enough apart to be told from each other, with columns of every kind."""
+    rng = np.random.default_rng(seed)
+    wide = int(np.ceil(np.sqrt(n)))
+    x, y = np.arange(n) % wide + 0.0, np.arange(n) // wide + 0.0
+    near = np.argsort((x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 + 10 * np.eye(n), axis=1, kind="stable")[:, :k]
+    return {
+        "kind": "t-SNE",
+        "note": "made up",
+        "nodes": 2 * n,
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "ids": [f"n{i}" for i in range(n)],
+        "columns": [
+            {
+                "name": "label",
+                "kind": "category",
+                "levels": ["red", "green", "blue"],
+                "values": (np.arange(n) % 4 - 1).tolist(),
+            },
+            {"name": "many", "kind": "category", "levels": [f"level {i}" for i in range(25)], "values": many_levels(n)},
+            {"name": "degree", "kind": "number", "log": True, "values": rng.integers(0, 200, n).tolist()},
+            {
+                "name": "score",
+                "kind": "number",
+                "log": False,
+                "values": [None if i % 10 == 0 else i / 8 for i in range(n)],
+            },
+        ],
+        "k": k,
+        "neighbours": near.flatten().tolist(),
+        "similarity": np.round(np.tile(np.linspace(0.99, 0.5, k), n), 3).tolist(),
+    }
+
+
+def many_levels(n: int) -> list[int]:
+    """25 levels, of which the low ones are frequent."""
+    return [i % 25 if i < 25 else i % 19 for i in range(n)]
+
+
+def run_payload(name: str = "first", **changes: Any) -> dict[str, Any]:
+    """A run with every section filled."""
+    return {
+        "name": name,
+        "method": "EPAGCL",
+        "graph": "made",
+        "facts": [["Graph", "120 nodes"], ["Trained", "3 epochs"]],
+        "settings": [
+            {"name": "epochs", "value": "3", "meaning": "passes over the graph", "changed": False},
+            {"name": "p_drop", "value": "0.4", "meaning": "probability to drop", "changed": True},
+        ],
+        "health": [
+            {
+                "name": "effective rank",
+                "value": 11.0,
+                "shown": "11 of 16",
+                "verdict": "good",
+                "words": "Fine as it is.",
+            },
+            {"name": "loss", "value": None, "shown": "rose", "verdict": "poor", "words": "Lower the learning rate."},
+        ],
+        "scores": {
+            "protocol": "strict, 5 runs",
+            "rows": [
+                {"name": "raw features", "accuracy": 0.64, "std": 0.011, "macro_f1": None, "knn": None, "nmi": None},
+                {"name": "EPAGCL", "accuracy": 0.848, "std": 0.006, "macro_f1": 0.83, "knn": 0.81, "nmi": 0.5612},
+            ],
+        },
+        "history": {"epoch": [1, 2, 3], "loss": [3.0, 2.0, 1.5]},
+        "measures": {
+            "epoch": [1, 3],
+            "effective_rank": [8.0, 11.0],
+            "alignment": [None, 0.2],
+            "uniformity": [None, None],
+        },
+        "map": map_payload(),
+        "classes": {
+            "names": ["red", "green", "7"],
+            "confusion": [[8, 2, 0], [1, 9, 0], [0, 0, 5]],
+            "precision": [0.889, 0.818, 1.0],
+            "recall": [0.8, 0.9, 1.0],
+            "f1": [0.842, 0.857, 1.0],
+            "support": [10, 10, 5],
+            "note": "test nodes",
+        },
+        "structure": {
+            "degree": {"degree": [0, 1, 2, 10], "nodes": [4, 60, 50, 6]},
+            "epr": {"rows": [{"name": "edges, d", "per_node": 0.168, "per_edge": None}], "words": "Low."},
+            "probabilities": {
+                "words": "Low degrees are dropped.",
+                "drop": {"degree": [1, 5], "mean": [0.4, 0.2], "low": [0.3, 0.1], "high": [0.5, 0.3]},
+                "add": None,
+            },
+            "views": {
+                "words": "Near the graph.",
+                "original": 0.168,
+                "samples": [
+                    {"view": 1, "epr": [0.16, 0.17], "edges": [90, 95]},
+                    {"view": 2, "epr": [0.15, 0.16], "edges": [99, 98]},
+                ],
+                "edges": 130,
+            },
+        },
+        **changes,
+    }
+
+
+def payload(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A report of these runs, or of one."""
+    head = {"title": "EPAGCL on made", "created": "2026-11-15T19:20:00+00:00", "version": "0.1.0", "agreement": None}
+    return {**head, "runs": list(runs) or [run_payload()], **changes}
+
+
+def flat_map(n: int, k: int = 10) -> dict[str, Any]:
+    """Many points, in seven clouds."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 7, n)
+    xy = np.round(rng.normal(size=(n, 2)) + 4 * np.stack([np.cos(label), np.sin(label)], 1), 3)
+    return {
+        **map_payload(),
+        "nodes": n,
+        "x": xy[:, 0].tolist(),
+        "y": xy[:, 1].tolist(),
+        "ids": list(range(n)),
+        "columns": [
+            {"name": "label", "kind": "category", "levels": [f"class {i}" for i in range(7)], "values": label.tolist()},
+            {"name": "degree", "kind": "number", "log": True, "values": rng.zipf(2, n).clip(max=5_000).tolist()},
+        ],
+        "k": k,
+        "neighbours": rng.integers(0, n, n * k).tolist(),
+        "similarity": np.round(rng.random(n * k), 3).tolist(),
+    }
+
+
+def pixels(page, nodes, map_=None):
+    """Where nodes are on the screen, from the plot's axes."""
+    map_ = map_ or map_payload()
+    places = [[map_["x"][i], map_["y"][i]] for i in nodes]
+    return page.evaluate(
+        """(places) => {
+            const box = map.getBoundingClientRect();
+            const { xaxis, yaxis } = map._fullLayout;
+            const [left, top] = [box.left + xaxis._offset, box.top + yaxis._offset];
+            return places.map(([x, y]) => [left + xaxis.d2p(x), top + yaxis.d2p(y)]);
+        }""",
+        places,
+    )
+
+
+def traces(page):
+    """Name, number of points and colour of what the map draws."""
+    return page.evaluate("map.data.map((t) => ({name: t.name, length: t.x.length, color: t.marker.color}))")
+
+
+def coloured_pixels(page) -> int:
+    """How many pixels between the map's axes show a point."""
+    page.locator("#map").scroll_into_view_if_needed()
+    (left, low), (right, high) = page.evaluate(
+        "(([a, b], [c, d]) => [[a, c], [b, d]])(map._fullLayout.xaxis.range, map._fullLayout.yaxis.range)"
+    )
+    (x0, y1), (x1, y0) = pixels(page, [0, 1], {"x": [left, right], "y": [low, high]})
+    shot = page.screenshot(clip={"x": x0, "y": max(y0, 0), "width": x1 - x0, "height": y1 - max(y0, 0)})
+    picture = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
+    return int((picture.max(2) - picture.min(2) > 40).sum())  # points have colours, the background has none
+
+
+def drag(page, *places):
+    """With the left button from the first place over the others."""
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place, steps=4)
+    page.mouse.up()

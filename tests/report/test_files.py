@@ -1,0 +1,124 @@
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epagcl import EPAGCL, GRACE
+from epagcl.data import block_model
+from epagcl.errors import InputError, MissingExtra
+from epagcl.health import neighbour_agreement
+from epagcl.report import files
+from epagcl.report.files import PAGE, read_columns, runs_in, write_comparison
+from epagcl.runs import Plan, run, run_seeds
+
+SMALL = {"hidden": 16, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    data = block_model(60, num_classes=3, num_features=20, topic_words=6, seed=1)
+    data.node_ids = np.array([f"n{k}" for k in range(60)], dtype=object)
+    return data
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("runs")
+    for name, method in (("one", EPAGCL(**SMALL)), ("two", GRACE(**SMALL))):
+        run(data, method, root / name, plan=Plan(), map_kind="pca")
+    run_seeds(data, [EPAGCL(seed=seed, **SMALL) for seed in (1, 2)], root / "seeds", plan=Plan(), map_kind="pca")
+    return root
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """What the page was given."""
+    pages = {}
+    monkeypatch.setattr(files, "write_page", lambda content, path: pages.update({path: content}))
+    return pages
+
+
+def test_a_run_has_its_page_and_its_nodes(folders, data):
+    page = (folders / "one" / PAGE).read_text()
+    assert "EPAGCL on graph" in page
+    nodes = pd.read_csv(folders / "one" / "nodes.csv")
+    assert list(nodes.columns) == ["id", "label", "degree", "cluster", "x", "y"]
+    assert nodes["id"].tolist() == data.node_ids.tolist()
+    assert nodes["label"].tolist() == data.y.tolist()
+    kept = json.loads(gzip.decompress((folders / "one" / "report.json.gz").read_bytes()))
+    assert nodes["x"].tolist() == kept["map"]["x"]
+
+
+def test_several_runs_in_one_page(folders, written, tmp_path):
+    out = write_comparison([folders / "one", folders / "two"], tmp_path / "both.html", title="Both")
+    content = written[out]
+    assert content["title"] == "Both"
+    assert [one["name"] for one in content["runs"]] == ["one", "two"]
+    embeddings = [files._embedding(folders / name) for name in ("one", "two")]
+    assert content["agreement"]["matrix"] == neighbour_agreement(embeddings)
+
+
+def test_a_folder_of_seeds_stands_for_all_of_them(folders, written):
+    assert runs_in(folders / "seeds") == [folders / "seeds" / "seed-1", folders / "seeds" / "seed-2"]
+    assert (folders / "seeds" / PAGE).is_file()  # run_seeds made it
+    out = write_comparison([folders / "seeds", folders / "one"], folders / "all.html")
+    assert [one["name"] for one in written[out]["runs"]] == ["seeds/seed-1", "seeds/seed-2", "one"]
+    assert len(written[out]["agreement"]["matrix"]) == 3
+
+
+def test_seeds_report_their_agreement(folders):
+    health = json.loads((folders / "seeds" / "metrics.json").read_text())["health"]
+    assert [finding["name"] for finding in health] == [
+        "effective rank",
+        "uniformity",
+        "alignment",
+        "neighbour agreement",
+    ]
+    z = [files._embedding(folders / "seeds" / f"seed-{seed}") for seed in (1, 2)]
+    assert health[-1]["value"] == pytest.approx(neighbour_agreement(z)[0][1])
+
+
+def test_another_map_and_further_columns(folders, written, tmp_path):
+    before = json.loads(gzip.decompress((folders / "one" / "report.json.gz").read_bytes()))["map"]
+    table = pd.DataFrame({"node": ["n1", "n0", "else"], "city": ["Ulm", "Köln", "Bonn"], "degree": [1.5, 2.5, 3.5]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    out = write_comparison([folders / "one"], tmp_path / "p.html", kind="tsne", columns=tmp_path / "t.csv")
+    found = written[out]["runs"][0]["map"]
+    assert found["kind"] == "t-SNE"
+    assert found["x"] != before["x"]
+    assert found["neighbours"] == before["neighbours"]
+    assert found["columns"][:3] == before["columns"]
+    city, degree = found["columns"][3:]
+    assert [city["levels"][k] if k >= 0 else None for k in city["values"][:3]] == ["Köln", "Ulm", None]
+    assert degree["name"] == "degree (table)"
+    assert degree["values"][:3] == [2.5, 1.5, None]
+
+
+def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such run folder"):
+        runs_in(tmp_path / "none")
+    (tmp_path / "t.csv").write_text("id,a\nx,1\n")
+    with pytest.raises(InputError, match="none of its ids"):
+        write_comparison([folders / "one"], tmp_path / "p.html", columns=tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("id,a\nx,1\nx,2\n")
+    with pytest.raises(InputError, match="id x stands twice"):
+        read_columns(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("id\nx\n")
+    with pytest.raises(InputError, match="only one column"):
+        read_columns(tmp_path / "t.csv")
+    with pytest.raises(InputError, match="cannot be read as a table"):
+        read_columns(tmp_path / "absent.csv")
+    monkeypatch.setattr(files, "have_plotly", lambda: False)
+    with pytest.raises(MissingExtra, match="plotly"):
+        write_comparison([folders / "one"])
+
+
+def test_a_run_without_plotly_says_what_is_missing_and_goes_on(tmp_path, data, monkeypatch, caplog):
+    monkeypatch.setattr(files, "have_plotly", lambda: False)
+    run(data, EPAGCL(**SMALL), tmp_path / "run", map_kind="pca")
+    assert not (tmp_path / "run" / PAGE).exists()
+    assert (tmp_path / "run" / "report.json.gz").exists()
+    assert "pip install plotly" in caplog.text
+    assert (tmp_path / "run" / "metrics.json").exists()
