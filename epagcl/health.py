@@ -129,7 +129,7 @@ def judge(measures: dict[str, float], nodes: int, dim: int) -> list[Finding]:
     moved = measures["alignment"] / max(measures["distance"], 1e-9)
     return [
         _finding("effective rank", rank, f"{rank:.0f} of {dim}", share >= 0.08 and rank >= 3, share < 0.04 or rank < 2),
-        _finding("uniformity", spread, f"{spread:.2f}", spread <= -0.5, spread > -0.1),
+        _finding("uniformity", spread, f"{spread:.2f}".replace("-", "−"), spread <= -0.5, spread > -0.1),
         _finding("alignment", measures["alignment"], f"{100 * moved:.0f}%", moved <= 0.25, moved > 1),
     ]
 
@@ -158,7 +158,7 @@ def _finding(name: str, value: float, shown: str, good: bool, poor: bool) -> Fin
 _MEANING = {
     "effective rank": "How many directions the embedding uses.",
     "uniformity": "How evenly nodes spread over the sphere: 0 at one point, towards −4 everywhere.",
-    "alignment": "How far a node moves when a fifth of edges and features is hidden, of the distance to other nodes.",
+    "alignment": "How far a node moves when a fifth of edges and features is hidden; 100%: as far as another node.",
     "neighbour agreement": "How many of a node's ten nearest neighbours another seed gives it too.",
 }
 _WORDS = {

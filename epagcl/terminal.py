@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("epagcl")
 
 LOG_SECONDS = 20  # between lines of progress where there is no terminal
+SETTLED_SECONDS = 10  # of training, after which the time left can be told
 LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
 
 
@@ -65,7 +66,7 @@ class Line:
         disable = not console.is_terminal
         self._bar = Progress(*columns, console=console, disable=disable)
         self._step = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, disable=disable)
-        self._spoken = 0.0
+        self._spoken, self._advised = 0.0, False
         self._log = logger, folder
         self._logger = None
 
@@ -96,8 +97,11 @@ class Line:
         shown = "" if memory is None else f"{memory:.1f} GiB"
         self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
         minutes = method.epochs * row["seconds"] / row["epoch"] / 60
-        if row["epoch"] == 2 and minutes > LONG_MINUTES and getattr(method, "batch_size", None) == 0:
-            log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
+        # Not earlier: on a GPU the first epochs compile.
+        if row["seconds"] > SETTLED_SECONDS and not self._advised and getattr(method, "batch_size", None) == 0:
+            self._advised = True
+            if minutes > LONG_MINUTES:
+                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
         if not self.console.is_terminal and row["seconds"] - self._spoken > LOG_SECONDS:
             self._spoken = row["seconds"]
             left = minutes - row["seconds"] / 60

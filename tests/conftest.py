@@ -48,6 +48,7 @@ def untimed_tiles(monkeypatch, tmp_path):
     """On a GPU whose tiles do not ship: the smallest, without timing the others or writing to the user's cache."""
     from epagcl.losses import tuning
 
+    (tmp_path / "cache" / "torch").mkdir(parents=True)  # torch on CUDA warns if it cannot make its own below
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tuning, "fastest", lambda *_: tuning.Tiles(32, 32, 4, 1))
     tuning._known.cache_clear()

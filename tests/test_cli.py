@@ -52,6 +52,7 @@ def test_train_a_named_graph(run, tmp_path):
 
 def test_a_long_run_is_told_how_to_be_short(run, monkeypatch, caplog):
     monkeypatch.setattr(terminal, "LONG_MINUTES", 0)
+    monkeypatch.setattr(terminal, "SETTLED_SECONDS", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
     assert any("--batch-size 512 is faster" in message for message in caplog.messages)
     caplog.clear()

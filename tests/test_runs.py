@@ -106,8 +106,13 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
 def test_merge():
     parts = [
         {
-            **{"protocol": "strict", "split": "a", "split_seeds": [], "classes": [0, 1]},
-            **{"accuracy": {"runs": [r]}, "macro_f1": {"runs": [r]}, "confusion": [[1, 2], [0, k]]},
+            "protocol": "strict",
+            "split": "a",
+            "split_seeds": [],
+            "classes": [0, 1],
+            "accuracy": {"runs": [r]},
+            "macro_f1": {"runs": [r]},
+            "confusion": [[1, 2], [0, k]],
         }
         for k, r in enumerate((0.2, 0.4))
     ]

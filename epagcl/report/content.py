@@ -206,7 +206,6 @@ def _facts(method: Method, metrics: dict[str, Any]) -> list[list[str]]:
     if graph["classes"]:
         sizes += f", {graph['classes']} classes"
     facts = [["Graph", f"{graph['name']}: {sizes}"], ["Method", f"{type(method).title}: {type(method).summary()}"]]
-    facts.append(["Paper", type(method).paper])
     if training["epochs"]:
         where = metrics["hardware"]["device"]
         facts.append(["Trained", f"{training['epochs']:,} epochs in {_duration(training['seconds'])} on {where}"])

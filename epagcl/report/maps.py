@@ -12,7 +12,7 @@ from epagcl.errors import InputError, MissingExtra
 
 KINDS = ("auto", "tsne", "umap", "pca", "none")
 TITLES = {"tsne": "t-SNE", "umap": "UMAP", "pca": "PCA"}
-TSNE_MOST = 5_000  # nodes; above, scikit-learn's t-SNE takes longer than most trainings
+TSNE_MOST = 10_000  # nodes; scikit-learn's t-SNE takes half a minute for so many on two cores, and then ever longer
 REDUCED = 50  # dimensions that t-SNE and UMAP are given, as their authors advise
 
 

@@ -1,6 +1,9 @@
 """A browser for tests of pages, and made-up reports for it to show."""
 
+import base64
+import gzip
 import io
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +16,11 @@ from PIL import Image
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+NO_WEBGL = """
+const getContext = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+    return kind.includes("webgl") ? null : getContext.call(this, kind, ...rest);
+};"""
 
 
 @contextmanager
@@ -175,6 +183,11 @@ def payload(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**head, "runs": list(runs) or [run_payload()], **changes}
 
 
+def agreement_payload(first: str, second: str, words: str = "Alike.") -> dict[str, Any]:
+    """Two runs that share 63% of their neighbours."""
+    return {"k": 10, "runs": [first, second], "matrix": [[1, 0.63], [0.63, 1]], "verdict": "good", "words": words}
+
+
 def flat_map(n: int, k: int = 10) -> dict[str, Any]:
     """Many points, in seven clouds."""
     rng = np.random.default_rng(0)
@@ -235,3 +248,14 @@ def drag(page, *places):
     for place in places[1:]:
         page.mouse.move(*place, steps=4)
     page.mouse.up()
+
+
+def search(page, text: str) -> None:
+    """Type into the search box, and Enter."""
+    page.locator("#search").fill(text)
+    page.locator("#search").press("Enter")
+
+
+def unpacked(text: str, name: str) -> str:
+    """What the page of this ``text`` holds under a name."""
+    return gzip.decompress(base64.b64decode(re.search(rf'id="{name}">([^<]*)<', text)[1])).decode()

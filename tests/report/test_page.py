@@ -1,8 +1,6 @@
 """The report page in a real browser: what is drawn, said, found, selected and written is what the payload holds."""
 
-import base64
 import csv
-import gzip
 import json
 import re
 from collections import Counter
@@ -15,7 +13,9 @@ from epagcl.errors import MissingExtra
 from epagcl.report import page as page_module
 from epagcl.report.page import have_plotly, write_page
 from tests.report.browser import (
+    NO_WEBGL,
     Shown,
+    agreement_payload,
     coloured_pixels,
     drag,
     flat_map,
@@ -24,17 +24,14 @@ from tests.report.browser import (
     payload,
     pixels,
     run_payload,
+    search,
     traces,
+    unpacked,
 )
 
 pytestmark = pytest.mark.skipif(not have_plotly(), reason="needs plotly, which brings plotly.js")
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b> &amp; %{x} {{js}}"
-NO_WEBGL = """
-const getContext = HTMLCanvasElement.prototype.getContext;
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-    return kind.includes("webgl") ? null : getContext.call(this, kind, ...rest);
-};"""
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +77,6 @@ def page(shared):
     shared.locator("#reset").click()
     shared.locator("#map").scroll_into_view_if_needed()
     return shared
-
-
-def unpacked(text: str, name: str) -> str:
-    return gzip.decompress(base64.b64decode(re.search(rf'id="{name}">([^<]*)<', text)[1])).decode()
 
 
 class TestFile:
@@ -207,8 +200,7 @@ class TestMap:
         page.locator("#colour-by").select_option("degree")
         page.wait_for_selector("#map .colorbar")
         xy = page.evaluate("(() => { const [t] = map.data; return [[...t.x], [...t.y]]; })()")
-        wide = 11
-        order = np.array(xy[0]) + wide * np.array(xy[1])
+        order = np.array(xy[0]) + 11 * np.array(xy[1])
         assert sorted(order) == list(range(120))
         assert abs(np.corrcoef(order, np.arange(120))[0, 1]) < 0.3
 
@@ -263,12 +255,10 @@ class TestMap:
         x, y = page.evaluate("(() => { const l = map.layout; return [l.xaxis.range, l.yaxis.range]; })()")
         assert [sum(x) / 2, sum(y) / 2] == pytest.approx([0, 1])  # node 11 is the first of the second row
         assert x[1] - x[0] < 8
-        page.locator("#search").fill("N10")
-        page.locator("#search").press("Enter")
+        search(page, "N10")
         page.wait_for_selector("#node[data-node=n10]")
         assert "starts with" in page.locator("#found").inner_text()
-        page.locator("#search").fill("nowhere")
-        page.locator("#search").press("Enter")
+        search(page, "nowhere")
         assert page.locator("#found").inner_text() == "No node “nowhere” on the map."
 
     def test_the_wheel_zooms_only_after_a_click(self, page):
@@ -347,13 +337,10 @@ class TestLooks:
         page.wait_for_function(f"{looks}[1] === '{light[1]}'")
 
     def test_phone(self, open_page):
-        phone = {
-            "viewport": {"width": 360, "height": 740},
-            "has_touch": True,
-            "is_mobile": True,
-            "color_scheme": "dark",
-        }
-        page = open_page(payload(run_payload("a-rather-long-name-" * 5), run_payload("second")), **phone)
+        phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+        page = open_page(
+            payload(run_payload("a-rather-long-name-" * 5), run_payload("second")), color_scheme="dark", **phone
+        )
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
@@ -380,14 +367,13 @@ class TestLooks:
         run["settings"][0] = {"name": HOSTILE, "value": HOSTILE, "meaning": HOSTILE, "changed": True}
         run["classes"]["names"] = [HOSTILE, HOSTILE, "constructor"]
         run["health"][0].update(name=HOSTILE, shown=HOSTILE, words=HOSTILE)
-        matrix = {"k": 5, "runs": [HOSTILE, "b"], "matrix": [[1, 0.5], [0.5, 1]], "verdict": "fair", "words": HOSTILE}
+        matrix = agreement_payload(HOSTILE, "b", words=HOSTILE)
         page = open_page(payload(run, run_payload("b"), title=HOSTILE, agreement=matrix))
         assert page.title() == re.sub(r"\s+", " ", HOSTILE)
         legend = page.locator("#map .legendtext").all_text_contents()
         assert legend[0].startswith("</script><img src=x onerr")
         assert legend[1].startswith("<a href='x'>link</a>")
-        page.locator("#search").fill(HOSTILE)
-        page.locator("#search").press("Enter")
+        search(page, HOSTILE)
         page.wait_for_selector("#node[data-node]")
         assert HOSTILE[:40] in page.locator("#node h3").inner_text()
         assert page.locator("#map .annotation-text").last.text_content().startswith("</script><img")
@@ -404,13 +390,7 @@ class TestRuns:
         other = run_payload("second", method="GRACE", history={"epoch": [1, 2], "loss": [5.0, 4.0]})
         other["map"]["x"] = [-x for x in other["map"]["x"]]
         other["scores"]["rows"][1].update(name="GRACE", accuracy=0.8)
-        agreement = {
-            "k": 10,
-            "runs": ["first", "second"],
-            "matrix": [[1, 0.63], [0.63, 1]],
-            "verdict": "good",
-            "words": "Alike.",
-        }
+        agreement = agreement_payload("first", "second")
         page = open_page(payload(run_payload(), other, agreement=agreement))
         assert page.locator("main h2").all_inner_texts()[2] == "Comparison"
         rows = [row.inner_text().split("\t") for row in page.locator("#comparison tbody tr").all()]
@@ -422,12 +402,9 @@ class TestRuns:
         assert page.locator("#agreement td").all_inner_texts() == ["1.00", "0.63", "0.63", "1.00"]
         page.locator("#comparison .plot").first.scroll_into_view_if_needed()
         page.wait_for_function("document.querySelector('#comparison .plot').data")
-        assert page.evaluate("document.querySelector('#comparison .plot').data.map((t) => t.y)") == [
-            [3, 2, 1.5],
-            [5, 4],
-        ]
-        page.locator("#search").fill("n50")
-        page.locator("#search").press("Enter")
+        losses = page.evaluate("document.querySelector('#comparison .plot').data.map((t) => t.y)")
+        assert losses == [[3, 2, 1.5], [5, 4]]
+        search(page, "n50")
         page.locator("#run").select_option("1")
         page.wait_for_function("map.layout.xaxis.range[0] + map.layout.xaxis.range[1] < 0")
         assert "second" in page.locator("#about").inner_text()
