@@ -265,8 +265,11 @@ def test_class_numbers_are_only_names():
 def test_alpha():
     degree = torch.tensor([2, 8, 4, 0])
     pairs = torch.tensor([[0, 0, 2], [1, 2, 2]])
-    assert alpha_drop(degree, pairs).tolist() == [2 / 4, 2 / math.sqrt(8), 2 / 4]
-    assert alpha_add(degree, torch.tensor([[0, 3], [1, 3]])).tolist() == [2 / math.sqrt(27), 2.0]
+    # One last bit: processors differ in the square root of a vector.
+    assert alpha_drop(degree, pairs).tolist() == pytest.approx([2 / 4, 2 / math.sqrt(8), 2 / 4], rel=1e-15)
+    assert alpha_add(degree, torch.tensor([[0, 3], [1, 3]])).tolist() == pytest.approx(
+        [2 / math.sqrt(27), 2.0], rel=1e-15
+    )
     assert alpha_drop(degree, pairs).dtype == torch.float64
 
 

@@ -134,13 +134,16 @@ def test_scores_equal_scikit_learn():
     assert all(scores[name][5].isnan() for name in ("precision", "recall", "f1"))
 
 
-def test_the_confusion_is_that_of_the_test_nodes():
-    z, y = blobs(spread=0.05)
-    result = linear_evaluation(z, y + 3, runs=2)
-    assert result.classes == (y + 3).unique().tolist()
-    splits = [random_split(y, seed=seed) for seed in range(2)]
-    expected = sum(torch.bincount(y[split.test], minlength=len(result.classes)) for split in splits)
-    assert result.confusion == expected.diag().tolist()
+def test_the_confusion_has_true_classes_in_rows_and_predicted_ones_in_columns():
+    """Every fifth node of class 1 looks like class 2, and can only be taken for it."""
+    y = torch.arange(400) % 4
+    looks = torch.where((y == 1) & (torch.arange(400) % 20 == 1), 2, y)
+    result = linear_evaluation(torch.eye(4)[looks], y + 3, runs=2)
+    assert result.classes == [3, 4, 5, 6]
+    tested = torch.cat([random_split(y, seed=seed).test for seed in range(2)])
+    expected = torch.bincount(4 * y[tested] + looks[tested], minlength=16).view(4, 4)
+    assert expected[1, 2] > 0
+    assert result.confusion == expected.tolist()
 
 
 def test_scale_of_the_embedding_does_not_matter_to_strict():
