@@ -9,8 +9,8 @@ from tests.report.browser import Shown, launched
 def main(page: Path, folder: Path) -> None:
     """Health and map in both themes, with a node chosen, and the map on a phone: ``report-<look>.png``."""
     looks = {
-        "light": {"viewport": {"width": 1280, "height": 1240}, "color_scheme": "light"},
-        "dark": {"viewport": {"width": 1280, "height": 1240}, "color_scheme": "dark"},
+        "light": {"viewport": {"width": 1280, "height": 1330}, "color_scheme": "light"},
+        "dark": {"viewport": {"width": 1280, "height": 1330}, "color_scheme": "dark"},
         "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "device_scale_factor": 2},
     }
     with launched() as browser:
@@ -24,7 +24,8 @@ def main(page: Path, folder: Path) -> None:
                 view.fill("#search", "1")  # the first node whose id begins so
                 view.keyboard.press("Enter")
                 view.get_by_text("Whole map").click()
-                view.evaluate("document.querySelector('#health').scrollIntoView({block: 'start'}); scrollBy(0, 32)")
+                top = view.locator("#health").bounding_box()["y"] - 12  # less its margin, under the menu
+                view.evaluate(f"scrollBy({{top: {top}, behavior: 'instant'}})")
             view.wait_for_timeout(1500)  # plots lower on the page, the move to the node
             view.screenshot(path=folder / f"report-{name}.png")
             shown.close()
