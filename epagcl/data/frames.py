@@ -140,7 +140,7 @@ def _frame(given: Any) -> pd.DataFrame | None:
         try:
             given = given.to_pandas()
         except ModuleNotFoundError:
-            raise MissingExtra("pyarrow", "parquet", "reading polars tables") from None
+            raise MissingExtra("pyarrow", "polars", "reading polars tables") from None
     if isinstance(given, pd.Series):
         return given.to_frame("label" if given.name is None else given.name)
     return given if isinstance(given, pd.DataFrame) else None
