@@ -174,7 +174,7 @@ _WORDS = {
     },
     "alignment": {
         "good": "Nodes keep their place when details are missing: that is what training is for.",
-        "fair": "An encoder without training does about as well: train longer, or look whether the loss fell.",
+        "fair": "After training usually below 25%, without above 30%: train longer, or look whether the loss fell.",
         "poor": "A few missing details move a node further than another node is away: the embedding shows noise.",
     },
     "neighbour agreement": {

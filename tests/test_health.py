@@ -1,12 +1,14 @@
 import json
+from operator import truediv
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import epagcl
-from benchmarks.health import summary
+from benchmarks.health import SPOILT, summary
 from epagcl import health
 from epagcl.health import (
     Finding,
@@ -160,3 +162,22 @@ def test_the_verdicts_tell_spoilt_training_from_whole_on_what_was_measured():
 def found_kinds(found):
     order = ("recipe", "not trained", "5 points", "less lost")
     return [next(kind for kind in found if words in kind) for words in order]
+
+
+def test_what_the_words_say_of_trained_and_untrained_encoders_was_measured():
+    """The words of a fair alignment, and what docs/report.md adds to the table."""
+    rows = json.loads((RESULTS / "benchmarks" / "health.json").read_text())["rows"]
+    rows = [row for row in rows if row["row"] not in SPOILT]
+    moved = {(row["graph"], row["row"]): fmean(map(truediv, row["alignment"], row["distance"])) for row in rows}
+    accuracy = {(row["graph"], row["row"]): 100 * fmean(row["accuracy"]) for row in rows}
+    trained = [moved[row["graph"], row["row"]] for row in rows if not row["changes"]]
+    assert min(value for (_, kind), value in moved.items() if kind == "untrained") > 0.3
+    assert sum(value < 0.25 for value in trained) / len(trained) > 0.75
+
+    assert accuracy["texas", "GMI"] == pytest.approx(46.7, abs=0.05)
+    raw = next(row["raw"] for row in rows if row["graph"] == "texas")
+    assert 100 * fmean(raw) == pytest.approx(66.2, abs=0.05)
+    others = [value for (graph, _), value in accuracy.items() if graph == "amazon-photo" and value > 90]
+    for name in ("DGI", "GMI", "MVGRL"):
+        assert 0.6 <= moved["amazon-photo", name] <= 0.85
+        assert accuracy["amazon-photo", name] > min(others) - 1
