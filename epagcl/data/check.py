@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from epagcl.errors import InputError
 
@@ -27,6 +27,8 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         features: False lets ``x`` be absent, for what needs only edges and labels; the number of nodes is then
             ``num_nodes``, else that of the labels, else the highest node number + 1.
     """
+    if isinstance(data, HeteroData):
+        raise InputError(f"{source}: one kind of nodes and edges is meant; data.to_homogeneous() makes them one")
     if not isinstance(data, Data):
         fix = "make one with epagcl.from_networkx, epagcl.from_scipy, epagcl.from_tables or epagcl.read_graph"
         raise InputError(f"{source}: a {type(data).__name__} is no torch_geometric.data.Data; {fix}")

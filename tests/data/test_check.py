@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from epagcl.data.check import both_directions, check, mended, undirected_pairs
 from epagcl.errors import InputError
@@ -317,3 +317,10 @@ def test_other_graph_types_are_told_how_to_come_in():
         InputError, match=r"a Graph is no torch_geometric.data.Data; make one with epagcl.from_networkx"
     ):
         check(nx.path_graph(3))
+
+
+def test_a_graph_of_several_kinds_is_told_how_to_become_one():
+    kinds = HeteroData({"a": {"x": torch.eye(4)}, ("a", "to", "a"): {"edge_index": torch.tensor([[0, 1], [1, 2]])}})
+    with pytest.raises(InputError, match=r"data.to_homogeneous\(\) makes them one"):
+        check(kinds)
+    assert check(kinds.to_homogeneous()).num_edges == 4
