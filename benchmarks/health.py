@@ -56,7 +56,7 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
     """Accuracy and measures of the models of some seeds, seed k scored on split k."""
     from epagcl.data import load
     from epagcl.evaluation import linear_evaluation
-    from epagcl.health import distance_between_nodes, neighbour_agreement
+    from epagcl.health import neighbour_agreement
     from epagcl.methods import method
     from epagcl.recipes import recipe
     from epagcl.training import HEALTH
@@ -71,7 +71,7 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
         model = method(name)(**{**settings, "seed": seed}).fit(data)
         embeddings.append(model.embed(data))
         checked = model._graph(data, next(model.network_.parameters()).device)
-        measures.append(measure(model, model.network_, checked) | {"distance": distance_between_nodes(embeddings[-1])})
+        measures.append(measure(model, model.network_, checked))
     accuracy = linear_evaluation(embeddings, data.y, "strict")
     raw = linear_evaluation(data.x, data.y, "strict", runs=SEEDS)
     agreement = neighbour_agreement(embeddings)
@@ -84,7 +84,7 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
         "nodes": data.num_nodes,
         "accuracy": accuracy.runs,
         "raw": raw.runs,
-        **{key: [one[key] for one in measures] for key in (*HEALTH, "distance")},
+        **{key: [one[key] for one in measures] for key in HEALTH},
         "agreement": fmean(agreement[a][b] for a in range(SEEDS) for b in range(a)),
     }
 

@@ -59,6 +59,7 @@ MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; s
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
+Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 
 
@@ -161,6 +162,7 @@ def embed(
     method: MethodName = "epagcl",
     config: Config = None,
     map_: Map = "auto",
+    columns: Columns = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +175,7 @@ def embed(
         from epagcl.data.writers import check_output, write_embeddings
         from epagcl.hardware import resolve_device
         from epagcl.methods import load_model
-        from epagcl.report.files import write_embedding_report
+        from epagcl.report.files import check_columns, read_columns, write_embedding_report
         from epagcl.report.maps import check_kind
         from epagcl.runs import claim, trained_metrics
 
@@ -184,6 +186,9 @@ def embed(
         raise InputError("--model is trained already; leave out --save and --config")
     with busy(console, "reading the graph"):
         name, graph_data, source = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
+        extra = None if columns is None else read_columns(columns)
+        if extra is not None:
+            check_columns(extra, graph_data.get("node_ids", range(graph_data.num_nodes)), name)
     settings = settings_of(context, None if source or model else name, method, config)
     if model is not None:
         if any(flag != "--device" for flag, _ in context.meta["settings"]):
@@ -207,7 +212,7 @@ def embed(
         written = write_embeddings(z, graph_data.get("node_ids"), out)
         with interruptible("the embeddings are written, the report is not"):
             metrics = trained_metrics(graph_data, trained, name)
-            page = write_embedding_report(out, graph_data, trained, z, metrics, kind=map_, say=line.say)
+            page = write_embedding_report(out, graph_data, trained, z, metrics, kind=map_, extra=extra, say=line.say)
     result = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
@@ -226,7 +231,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     out: Annotated[Path | None, typer.Option(help="The page; else report.html in the folder, or here.")] = None,
     map_: Annotated[str | None, typer.Option("--map", help="Another map: tsne, umap, pca or none.")] = None,
-    columns: Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")] = None,
+    columns: Columns = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -248,14 +248,15 @@ def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
             nearest = f"{100 * scores['knn_accuracy']['mean']:.2f}" if "knn_accuracy" in scores else ""
             nmi = f"{scores['clustering']['nmi']:.3f}" if "clustering" in scores else ""
             accuracy, f1 = scores["accuracy"], scores["macro_f1"]
-            spread = f"{100 * accuracy['mean']:.2f} ± {100 * accuracy['std']:.2f}"
-            scores_table.add_row(name, spread, f"{100 * f1['mean']:.2f}", nearest, nmi)
+            spread = f" ± {100 * accuracy['std']:.2f}" if len(accuracy["runs"]) > 1 else ""
+            scores_table.add_row(name, f"{100 * accuracy['mean']:.2f}{spread}", f"{100 * f1['mean']:.2f}", nearest, nmi)
         scores = metrics["evaluation"]
         count = len(scores["accuracy"]["runs"])
+        runs = f"{count} run{'s' * (count > 1)}"
         seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
         items += [
             scores_table,
-            f"protocol {scores['protocol']}, {count} runs, splits {scores['split']}{seeds}, measured here",
+            f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here",
         ]
     items += health_items(metrics.get("health", []))
     page = folder / "report.html"

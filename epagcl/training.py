@@ -22,7 +22,7 @@ from epagcl.capture import Epochs
 from epagcl.data.graph import Graph
 from epagcl.errors import InputError, TrainingError
 from epagcl.files import atomic_path
-from epagcl.health import alignment, effective_rank, uniformity
+from epagcl.health import alignment, distance_between_nodes, effective_rank, uniformity
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
@@ -36,7 +36,7 @@ Callback = Callable[[Row], None]
 Look = tuple[int, Callable[[int, Tensor], None]]
 
 CHECKPOINT_SECONDS = 10.0  # EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
-HEALTH = ("effective_rank", "alignment", "uniformity")
+HEALTH = ("effective_rank", "alignment", "distance", "uniformity")
 FIRST_HEALTH = 25  # epoch of the first measurement of health; each is three forward passes, and some ms
 THINNED = (
     0.2  # share of pairs and feature columns that each view of the alignment lacks, whatever the method's own views
@@ -216,7 +216,12 @@ def health(method: "Method", network: nn.Module, graph: Graph) -> Row:
     if not torch.isfinite(z).all():
         return dict.fromkeys(HEALTH, math.nan)
     views = (_embedding(method, network, graph.thinned(THINNED, which)) for which in (1, 2))
-    return {"effective_rank": effective_rank(z), "alignment": alignment(*views), "uniformity": uniformity(z)}
+    return {
+        "effective_rank": effective_rank(z),
+        "alignment": alignment(*views),
+        "distance": distance_between_nodes(z),
+        "uniformity": uniformity(z),
+    }
 
 
 def write_history(history: list[Row], path: str | Path) -> None:

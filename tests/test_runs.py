@@ -179,7 +179,16 @@ def test_a_supervised_method_and_its_references_are_scored_on_one_split(tmp_path
     raw = metrics["references"]["raw features"]["accuracy"]["runs"]
     assert raw == pytest.approx(linear_evaluation(data.x, data.y, runs=1, seed=3).runs)
     header = (tmp_path / "run" / "history.csv").read_text().splitlines()[0].split(",")
-    assert header == ["epoch", "loss", "seconds", "effective_rank", "alignment", "uniformity", "validation_loss"]
+    assert header == [
+        "epoch",
+        "loss",
+        "seconds",
+        "effective_rank",
+        "alignment",
+        "distance",
+        "uniformity",
+        "validation_loss",
+    ]
 
 
 def test_several_seeds_of_a_supervised_method_have_a_split_each(tmp_path, data):

@@ -24,7 +24,7 @@ from epagcl.data.graph import Graph, row_normalise
 from epagcl.errors import InputError
 from epagcl.files import atomic_path
 from epagcl.hardware import resolve_device
-from epagcl.health import Finding, distance_between_nodes, judge
+from epagcl.health import Finding, judge
 from epagcl.losses import PRECISIONS
 from epagcl.training import Callback, Look, Row, health, train
 from epagcl.views import Views
@@ -229,9 +229,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
         network = self._fitted_network()
         graph = self._graph(check(data, quiet=True), next(network.parameters()).device)
-        z = self.embed(data)
-        measures = health(self, network, graph) | {"distance": distance_between_nodes(z)}
-        return judge(measures, *z.shape)
+        return judge(health(self, network, graph), *self.embed(data).shape)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.

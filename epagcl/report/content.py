@@ -23,16 +23,18 @@ from epagcl import __version__
 from epagcl.errors import InputError
 from epagcl.evaluation import class_scores
 from epagcl.files import atomic_path
-from epagcl.health import judge_agreement, nearest, neighbour_agreement, sample
+from epagcl.health import NEIGHBOURS, judge_agreement, nearest, neighbour_agreement, sample
 from epagcl.methods.base import Method
 from epagcl.report.maps import TITLES, choose_kind, flat_map
 from epagcl.report.structure import structure
-from epagcl.training import HEALTH
 
 FILE = "report.json.gz"
 MOST = 100_000  # points of a map
 LEVELS = 200  # a column of text with more values than this is no grouping: it is shown, not coloured by
+EXACT = 2**53  # JavaScript rounds whole numbers beyond
 FEATURES = 20  # named feature columns that a map takes over
+OWN = ("label", "degree", "cluster")  # columns of every map; a user's come next, features last
+PLACES = ("map_x", "map_y")  # columns of nodes.csv
 
 #: A run's part of a report, or a whole report.
 Content = dict[str, Any]
@@ -67,7 +69,6 @@ def run_content(
         say: told what is being done.
     """
     history = getattr(method, "history_", [])
-    measured = [row for row in history if row.get("effective_rank") is not None]
     content = {
         "name": name,
         "method": type(method).title,
@@ -81,7 +82,7 @@ def run_content(
             for key in ("epoch", "loss", "validation_loss")
             if key in (history or [{}])[0]
         },
-        "measures": {key: [row.get(key) for row in measured] for key in ("epoch", *HEALTH)},
+        "measures": _measures(history),
         "map": map_content(z, nodes, kind, method.seed, say),
         "classes": _classes(data, metrics),
     }
@@ -111,7 +112,8 @@ def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
     columns["cluster"] = order[found] + 1
     names = data.get("feature_names")
     if names is not None and len(names) <= FEATURES and data.x.layout == torch.strided:
-        columns |= {str(name): data.x[:, k].cpu().numpy() for k, name in enumerate(names) if str(name) not in columns}
+        taken = {*columns, *PLACES}
+        columns |= {str(name): data.x[:, k].cpu().numpy() for k, name in enumerate(names) if str(name) not in taken}
     return pd.DataFrame(columns)
 
 
@@ -148,8 +150,9 @@ def column_content(column: pd.Series) -> Content:
     """A column to colour by: numbers as they are, anything else as levels; labels and clusters are levels always."""
     name = str(column.name)
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    if numeric and name not in ("label", "cluster"):
-        values = [None if pd.isna(value) else value for value in column.tolist()]
+    exact = not pd.api.types.is_integer_dtype(column) or not (column.abs() > EXACT).any()
+    if numeric and exact and name not in ("label", "cluster"):
+        values = [None if pd.isna(value) or not math.isfinite(value) else value for value in column.tolist()]
         known = [value for value in values if value is not None]
         wide = bool(known) and min(known) >= 0 and max(known) > 50 * max(float(np.median(known)), 1)
         return {"name": name, "kind": "number", "log": name == "degree" or wide, "values": values}
@@ -159,7 +162,8 @@ def column_content(column: pd.Series) -> Content:
         order = sorted(range(len(texts)), key=lambda k: int(texts[k]))
         codes = np.where(codes < 0, -1, np.argsort(order)[codes])
         texts = [texts[k] for k in order]
-    return {"name": name, "kind": "category", "levels": texts, "values": codes.tolist()}
+    few = len(texts) <= LEVELS or name in OWN
+    return {"name": name, "kind": "category", "levels": texts, "values": codes.tolist(), "colour": few}
 
 
 def write_content(content: Content, folder: Path) -> None:
@@ -186,26 +190,44 @@ def report(runs: Sequence[Content], embeddings: Sequence[Tensor] = (), title: st
     if len(set(names)) < len(names):
         runs = [run | {"name": f"{run['name']} ({k})"} for k, run in enumerate(runs, 1)]
     words = title or (f"{first['method']} on {first['graph']}" if len(runs) == 1 else f"{len(runs)} runs")
-    agreement = None
-    if len(embeddings) > 1 and len({len(z) for z in embeddings}) == 1:
-        matrix = neighbour_agreement(embeddings)
-        finding = judge_agreement(matrix)
-        agreement = {"k": 10, "runs": [run["name"] for run in runs], "matrix": matrix, **asdict(finding)}
     return {
         "title": words,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
         "runs": list(runs),
-        "agreement": agreement,
+        "agreement": _agreement(runs, embeddings),
     }
+
+
+def _agreement(runs: Sequence[Content], embeddings: Sequence[Tensor]) -> Content | None:
+    """How far runs on the same nodes agree on who is near whom; a verdict only where nothing but the seed differs."""
+    sizes = {len(z) for z in embeddings}
+    if len(embeddings) < 2 or len(sizes) > 1 or min(sizes) <= NEIGHBOURS + 1:  # all others are neighbours
+        return None
+    matrix = neighbour_agreement(embeddings)
+    found = {"k": NEIGHBOURS, "runs": [run["name"] for run in runs], "matrix": matrix}
+    settings = [[run["method"], [one for one in run["settings"] if one["name"] != "seed"]] for run in runs]
+    if all(each == settings[0] for each in settings):
+        return found | asdict(judge_agreement(matrix))
+    words = f"How many of a node's {NEIGHBOURS} nearest neighbours another run, with other settings, gives it too."
+    return found | {"verdict": None, "words": words}
+
+
+def _measures(history: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The health by epoch; alignment as the verdicts take it, a share of the distance between nodes."""
+    rows = [row for row in history if row.get("effective_rank") is not None]
+    found = {key: [row.get(key) for row in rows] for key in ("epoch", "effective_rank", "uniformity")}
+    return found | {"alignment": [row["alignment"] / max(row["distance"], 1e-9) for row in rows]}
 
 
 def _facts(method: Method, metrics: dict[str, Any]) -> list[list[str]]:
     graph, training = metrics["graph"], metrics["training"]
     sizes = f"{graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} features"
     if graph["classes"]:
-        sizes += f", {graph['classes']} classes"
+        sizes += f", {graph['classes']} class{'es' * (graph['classes'] > 1)}"
     facts = [["Graph", f"{graph['name']}: {sizes}"], ["Method", f"{type(method).title}: {type(method).summary()}"]]
+    if graph["classes"] and "evaluation" not in metrics:
+        facts.append(["Scores", "none: the labels do not allow an evaluation"])
     if training["epochs"]:
         where = metrics["hardware"]["device"]
         facts.append(["Trained", f"{training['epochs']:,} epochs in {_duration(training['seconds'])} on {where}"])
@@ -219,12 +241,10 @@ def _facts(method: Method, metrics: dict[str, Any]) -> list[list[str]]:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{int(seconds // 60)} min {seconds % 60:.0f} s"
-    )
+    whole, minutes = round(seconds), round(seconds / 60)
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _settings(method: Method) -> list[dict[str, Any]]:
@@ -248,11 +268,12 @@ def _scores(title: str, metrics: dict[str, Any]) -> Content | None:
     rows = {**metrics.get("references", {}), title: scores}
     return {
         "protocol": f"{scores['protocol']} protocol, {runs} run{'s' * (runs > 1)}, splits {scores['split']}",
+        "runs": runs,
         "rows": [
             {
                 "name": name,
                 "accuracy": row["accuracy"]["mean"],
-                "std": row["accuracy"]["std"],
+                "std": row["accuracy"]["std"] if runs > 1 else None,
                 "macro_f1": row["macro_f1"]["mean"],
                 "knn": row["knn_accuracy"]["mean"] if "knn_accuracy" in row else None,
                 "nmi": row["clustering"]["nmi"] if "clustering" in row else None,

@@ -17,6 +17,8 @@ from epagcl.files import atomic_path
 from epagcl.methods.base import Method
 from epagcl.report.content import (
     FILE,
+    OWN,
+    PLACES,
     Content,
     Say,
     column_content,
@@ -54,7 +56,7 @@ def write_run_report(
     content = run_content(folder.resolve().name, data, method, z, metrics, nodes, kind=kind, say=say)
     places = content["map"]
     if places is not None and len(places["x"]) == len(nodes):
-        nodes = nodes.assign(x=places["x"], y=places["y"])
+        nodes = nodes.assign(**dict(zip(PLACES, (places["x"], places["y"]), strict=True)))
     with atomic_path(folder / NODES) as temporary:
         nodes.to_csv(temporary, index=False)
     write_content(content, folder)
@@ -64,12 +66,24 @@ def write_run_report(
 
 
 def write_embedding_report(
-    path: Path, data: Data, method: Method, z: Tensor, metrics: dict[str, Any], *, kind: str = "auto", say: Say = silent
+    path: Path,
+    data: Data,
+    method: Method,
+    z: Tensor,
+    metrics: dict[str, Any],
+    *,
+    kind: str = "auto",
+    extra: pd.DataFrame | None = None,
+    say: Say = silent,
 ) -> Path | None:
-    """Beside the embeddings in ``path``: ``<name>.report.html``; None where plotly is missing."""
+    """Beside the embeddings in ``path``: ``<name>.report.html``; None where plotly is missing.
+
+    ``extra`` has further columns to colour by, as :func:`read_columns` gives them.
+    """
     page = path.with_name(f"{path.stem}.report.html")
     say("clusters")
     content = run_content(path.stem, data, method, z, metrics, node_table(data, z, method.seed), kind=kind, say=say)
+    _add_columns(content, extra)
     say("report")
     return page if _page(report([content]), page, "the command") else None
 
@@ -127,35 +141,62 @@ def read_columns(path: Path) -> pd.DataFrame:
     try:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
+            ids = _id_column(frame)
         else:
-            frame = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+            sep = "\t" if path.suffix == ".tsv" else ","
+            ids = _id_column(pd.read_csv(path, sep=sep, nrows=0, encoding="utf-8-sig"))
+            frame = _read_csv(path, [ids], sep)
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a table ({error}); give .csv, .tsv or .parquet") from None
-    ids = next((name for name in frame.columns if str(name).lower() in ID_NAMES), frame.columns[0])
     if len(frame.columns) < 2:
         raise InputError(f"{path}: only one column; give an id column and at least one more")
+    if frame.empty:
+        raise InputError(f"{path}: no rows; give one per node")
     frame.index = frame.pop(ids).astype(str)
     if not frame.index.is_unique:
         raise InputError(f"{path}: id {frame.index[frame.index.duplicated()][0]} stands twice; give one row per node")
     return frame
 
 
+def check_columns(extra: pd.DataFrame, ids: Sequence[Any], where: str) -> None:
+    """That the table speaks of these nodes."""
+    if not extra.index.isin([str(node) for node in ids]).any():
+        first, node = extra.index[0], ids[0]
+        raise InputError(f"--columns: none of its ids (such as {first}) is a node of {where} (such as {node})")
+
+
+def _id_column(frame: pd.DataFrame) -> Any:
+    return next((name for name in frame.columns if str(name).lower() in ID_NAMES), frame.columns[0])
+
+
+def _read_csv(path: Path, texts: Sequence[Any], sep: str = ",") -> pd.DataFrame:
+    """A table of which some columns are text as it stands: 007 is no number, NA no gap."""
+    options = {"sep": sep, "encoding": "utf-8-sig"}
+    literal = pd.read_csv(path, usecols=lambda name: name in texts, dtype=str, keep_default_na=False, **options)
+    return pd.read_csv(path, **options).assign(**{name: literal[name] for name in literal.columns})
+
+
 def _renew(content: Content, folder: Path, kind: str | None, extra: pd.DataFrame | None, say: Say) -> None:
     """Another map, further columns."""
     if kind is not None:
-        nodes = pd.read_csv(folder / NODES, dtype={"id": str, "label": str}).drop(columns=["x", "y"], errors="ignore")
+        nodes = _read_csv(folder / NODES, ["id", "label"]).drop(columns=list(PLACES), errors="ignore")
+        nodes = nodes.replace({"label": {"": None}}) if "label" in nodes else nodes
         seed = next(int(setting["value"]) for setting in content["settings"] if setting["name"] == "seed")
         content["map"] = map_content(_embedding(folder), nodes, kind, seed, say)
+    if extra is not None and content["map"] is not None:
+        check_columns(extra, content["map"]["ids"], str(folder))
+    _add_columns(content, extra)
+
+
+def _add_columns(content: Content, extra: pd.DataFrame | None) -> None:
+    """Of a user's table, after those of every map and before the features."""
     if extra is None or content["map"] is None:
         return
-    ids = [str(node) for node in content["map"]["ids"]]
-    if not extra.index.isin(ids).any():
-        raise InputError(
-            f"--columns: none of its ids (such as {extra.index[0]}) is a node of {folder} (such as {ids[0]})"
-        )
-    rows = extra.reindex(ids)
-    known = {column["name"] for column in content["map"]["columns"]}
-    content["map"]["columns"] += [
+    columns = content["map"]["columns"]
+    rows = extra.reindex([str(node) for node in content["map"]["ids"]])
+    known = {column["name"] for column in columns}
+    own = sum(column["name"] in OWN for column in columns)
+    columns[own:own] = [
         column_content(rows[name].rename(f"{name} (table)" if name in known else name)) for name in rows.columns
     ]
 

@@ -2,26 +2,32 @@
 
 const MOST_LEVELS = 20;
 const MOST_POINTS_SVG = 5000;
+const MOST_ATTRIBUTES = 12; // in the tip beside the pointer; the panel shows all
+const MISSING = "(missing)";
 
 // The element outlives a change of run: each new one would take three of the browser's few WebGL contexts.
-const view = { map: null, groups: [], home: null, div: el("div", { id: "map" }), tip: el("div", { id: "tip", hidden: "" }) };
+const view = {
+  map: null, groups: [], colours: new Map(), home: null, tip: el("div", { id: "tip", hidden: "" }),
+  div: el("div", { id: "map", role: "group", "aria-label": "Map of the embedding. Search for a node by its id to read its neighbours." }),
+};
 
 function mapSection(run) {
   view.map = run.map;
   if (!view.map) return null;
   prepare(view.map);
   const { columns, nodes, ids, note, kind } = view.map;
-  if (!columns.some((column) => column.name === state.column)) state.column = columns[0]?.name ?? "";
+  const colourable = columns.filter((column) => column.colour !== false);
+  if (!colourable.some((column) => column.name === state.column)) state.column = colourable[0]?.name ?? "";
   const modes = [["pan", "Move"], ["select", "Box"], ["lasso", "Lasso"]];
   const button = (label, act, more = {}) => el("button", { type: "button", onclick: act, ...more }, label);
   return section("embedding", "Map of the embedding",
     el("p", { class: "quiet" }, note || `${kind} of ${count(ids.length)} embeddings`,
       ids.length < nodes ? `. The map shows ${count(ids.length)} of ${count(nodes)} nodes.` : ""),
     state.webgl ? null : el("p", { class: "notice", id: "no-webgl" },
-      `This browser has no WebGL: the map shows at most ${count(MOST_POINTS_SVG)} of ${count(ids.length)} points, drawn more slowly.`),
+      `This browser has no WebGL: the map shows ${count(Math.min(MOST_POINTS_SVG, ids.length))} of ${count(ids.length)} points, drawn more slowly.`),
     el("div", { class: "tools" },
-      columns.length ? el("label", {}, "Colour by", el("select", { id: "colour-by", onchange: (event) => recolour(event.target.value) },
-        columns.map((column) => el("option", { value: column.name, selected: column.name === state.column ? "" : null }, column.name)))) : null,
+      colourable.length ? el("label", {}, "Colour by", el("select", { id: "colour-by", onchange: (event) => recolour(event.target.value) },
+        colourable.map((column) => el("option", { value: column.name, selected: column.name === state.column ? "" : null }, column.name)))) : null,
       el("form", { role: "search", onsubmit: search }, el("label", {}, "Node", el("input", {
         id: "search", type: "search", list: "suggestions", placeholder: "id, then Enter", autocomplete: "off",
         spellcheck: "false", oninput: suggest })),
@@ -59,15 +65,15 @@ const chosenColumn = () => view.map.columns.find((column) => column.name === sta
 
 function shown(column, node) {
   const value = column.values[node];
-  if (column.kind === "category") return column.levels[value] ?? "none";
-  return value === null ? "none" : plain(value);
+  if (column.kind === "category") return column.levels[value] ?? MISSING;
+  return value === null ? MISSING : plain(value);
 }
 
-// What is drawn as one trace: { name, nodes, colour } with one colour or, for numbers, one per node.
+// What is drawn as one trace: { name, nodes, colour, levels } with one colour or, for numbers, one per node.
 function groupsOf(map, column) {
   if (!column) return [{ name: "nodes", nodes: map.order, colour: colourOf(0) }];
   const none = map.order.filter((i) => (column.kind === "category" ? !(column.values[i] >= 0) : column.values[i] === null));
-  const groups = none.length ? [{ name: "none", nodes: none, colour: css("--none"), rank: 1e6 }] : []; // first: beneath the others
+  const groups = none.length ? [{ name: MISSING, nodes: none, colour: css("--none"), rank: 1e6, levels: [-1] }] : []; // first: beneath the others
   return groups.concat(column.kind === "category" ? levelsOf(map, column) : numbersOf(map, column));
 }
 
@@ -80,8 +86,10 @@ function levelsOf(map, column) {
   const other = many ? byCount.slice(MOST_LEVELS - 1) : [];
   // Frequent levels are drawn first, so that rare ones stay visible; the legend keeps the order of the levels.
   const groups = kept.map((level, place) => ({
-    name: column.levels[level], nodes: members[level], colour: colourOf(many ? place : level), rank: many ? place : level }));
-  return other.length ? [{ name: "other", nodes: other.flatMap((level) => members[level]), colour: css("--soft"), rank: 1e5 }, ...groups] : groups;
+    name: column.levels[level], nodes: members[level], colour: colourOf(many ? place : level), rank: many ? place : level,
+    levels: [level] }));
+  const rest = { name: `(${count(other.length)} others)`, nodes: other.flatMap((level) => members[level]), colour: css("--soft"), rank: 1e5, levels: other };
+  return other.length ? [rest, ...groups] : groups;
 }
 
 function numbersOf(map, column) {
@@ -127,6 +135,7 @@ function drawMap() {
   const { map } = view;
   const narrow = view.div.clientWidth < 640;
   view.groups = groupsOf(map, chosenColumn());
+  view.colours = new Map(view.groups.flatMap((group) => (group.levels ?? []).map((level) => [level, group.colour])));
   const home = (view.home ??= { x: extent(map.x), y: extent(map.y), fresh: true });
   const kept = home.fresh ? null : view.div.layout;
   home.fresh = false;
@@ -238,7 +247,7 @@ function showTip() {
   if (!hovered) return;
   const { node, event } = hovered;
   hovered = null;
-  view.tip.replaceChildren(el("strong", {}, short(view.map.ids[node], 60)), attributes(node));
+  view.tip.replaceChildren(el("strong", {}, short(view.map.ids[node], 60)), attributes(node, MOST_ATTRIBUTES));
   view.tip.hidden = false;
   const box = view.div.getBoundingClientRect();
   const left = event.clientX - box.left, top = event.clientY - box.top;
@@ -247,8 +256,14 @@ function showTip() {
   view.tip.style.top = `${Math.max(4, Math.min(top - height / 2, box.height - height - 4))}px`;
 }
 
-const attributes = (node) => el("dl", {}, view.map.columns.flatMap((column) =>
-  [el("dt", {}, short(column.name, 40)), el("dd", {}, short(shown(column, node), 80))]));
+function attributes(node, most = Infinity) {
+  const { columns } = view.map;
+  const first = columns.slice(0, most);
+  const chosen = chosenColumn();
+  if (chosen && !first.includes(chosen)) first[most - 1] = chosen;
+  return el("dl", {}, first.flatMap((column) => [el("dt", {}, short(column.name, 40)), el("dd", {}, short(shown(column, node), 80))]),
+    first.length < columns.length ? el("dt", {}, `and ${columns.length - first.length} more`) : null);
+}
 
 function choose(node, move = false) {
   if (node === undefined) return;
@@ -266,20 +281,28 @@ function choose(node, move = false) {
 
 function swatch(node) {
   const column = chosenColumn();
-  const group = column?.kind === "category" && view.groups.find((each) => each.name === shown(column, node));
-  return el("span", { class: "swatch", style: `background:${group ? group.colour : column?.kind === "category" ? css("--soft") : "transparent"}` });
+  const colour = column?.kind === "category" ? view.colours.get(column.values[node]) : null;
+  return el("span", { class: "swatch", style: `background:${colour ?? "transparent"}` });
+}
+
+// New content for a panel; who was in it with the keyboard stays there.
+function renew(panel, ...children) {
+  const held = panel.contains(document.activeElement);
+  panel.replaceChildren(...children);
+  panel.tabIndex = -1;
+  if (held) panel.focus({ preventScroll: true });
 }
 
 function showNode() {
   const { node } = state;
   if (node === null) {
-    $("node").replaceChildren(el("h3", {}, "Node"),
+    renew($("node"), el("h3", {}, "Node"),
       el("p", { class: "quiet" }, "Click a node or search for its id to see its attributes and nearest neighbours."));
     return;
   }
   const column = chosenColumn();
   $("node").dataset.node = view.map.ids[node];
-  $("node").replaceChildren(
+  renew($("node"),
     el("h3", {}, `Node ${short(view.map.ids[node], 60)}`, el("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => {
       state.node = null;
       delete $("node").dataset.node;
@@ -300,10 +323,13 @@ function matches(text, most) {
   const { ids, place } = view.map;
   const found = place.has(text) ? [place.get(text)] : [];
   const low = text.toLowerCase();
+  const inside = []; // after those that begin so
   for (let i = 0; i < ids.length && found.length < most; i++) {
-    if (ids[i] !== text && ids[i].toLowerCase().startsWith(low)) found.push(i);
+    const place = ids[i] === text ? -1 : ids[i].toLowerCase().indexOf(low);
+    if (place === 0) found.push(i);
+    else if (place > 0 && inside.length < most) inside.push(i);
   }
-  return found;
+  return found.concat(inside).slice(0, most);
 }
 
 function suggest(event) {
@@ -319,7 +345,7 @@ function search(event) {
   const [node] = text ? matches(text, 1) : [];
   if (node !== undefined) choose(node, true);
   $("found").textContent = !text || view.map.ids[node] === text ? ""
-    : node === undefined ? `No node “${short(text)}” on the map.` : `The first id that starts with “${short(text)}”.`;
+    : node === undefined ? `No node “${short(text)}” on the map.` : `The first id with “${short(text)}”.`;
 }
 
 // ------------------------------------------------------------------------------------------------ selection
@@ -333,12 +359,12 @@ function showSelection() {
   const { selection } = state;
   $("selection").dataset.count = selection.length;
   if (!selection.length) {
-    $("selection").replaceChildren(el("h3", {}, "Selection"),
+    renew($("selection"), el("h3", {}, "Selection"),
       el("p", { class: "quiet" }, "Choose Box or Lasso and drag over the map; with Shift to add."));
     return;
   }
   const button = (label, id, act) => el("button", { type: "button", id, onclick: act }, label);
-  $("selection").replaceChildren(
+  renew($("selection"),
     el("h3", {}, `${count(selection.length)} ${selection.length === 1 ? "node" : "nodes"} selected`),
     makeUp(selection),
     el("div", { class: "actions" }, button("Download ids (CSV)", "download", download), button("Copy ids", "copy", copy),
@@ -350,13 +376,14 @@ function makeUp(selection) {
   const column = chosenColumn()?.kind === "category" ? chosenColumn() : columns.find((each) => each.kind === "category");
   if (!column) return "";
   const counts = new Map();
-  for (const node of selection) counts.set(shown(column, node), (counts.get(shown(column, node)) ?? 0) + 1);
+  for (const node of selection) counts.set(column.values[node], (counts.get(column.values[node]) ?? 0) + 1);
   const rows = [...counts].sort((a, b) => b[1] - a[1]);
-  const colour = (name) => (column === chosenColumn() ? view.groups.find((group) => group.name === name)?.colour : null) ?? css("--accent");
-  const list = rows.slice(0, 10).map(([name, number]) => el("li", { class: "row" },
-    el("span", { class: "swatch", style: `background:${colour(name)}` }), el("span", { class: "name", title: name }, name),
+  const colour = (level) => (column === chosenColumn() ? view.colours.get(level) : null) ?? css("--accent");
+  const name = (level) => column.levels[level] ?? MISSING;
+  const list = rows.slice(0, 10).map(([level, number]) => el("li", { class: "row" },
+    el("span", { class: "swatch", style: `background:${colour(level)}` }), el("span", { class: "name", title: name(level) }, name(level)),
     el("span", { class: "number" }, `${count(number)} · ${percent(number / selection.length)}%`),
-    el("span", { class: "share" }, el("i", { style: `width:${(100 * number) / selection.length}%;background:${colour(name)}` }))));
+    el("span", { class: "share" }, el("i", { style: `width:${(100 * number) / selection.length}%;background:${colour(level)}` }))));
   return el("div", {}, el("h4", {}, column.name), el("ul", { class: "rows", id: "make-up" }, list),
     rows.length > 10 ? el("p", { class: "quiet" }, `and ${rows.length - 10} more`) : null);
 }

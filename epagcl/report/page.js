@@ -59,7 +59,12 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-const short = (text, most = 28) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+// In the middle: names often differ at their ends.
+function short(text, most = 28) {
+  const letters = text.length > most ? [...text] : []; // whole ones, also beyond 16 bits
+  const tail = Math.floor(most * 0.4);
+  return letters.length > most ? `${letters.slice(0, most - 1 - tail).join("")}…${letters.slice(-tail).join("")}` : text;
+}
 // Plotly reads <b>, <a href> and entities in its strings: those of users are cut short and taken literally.
 const safe = (text, most) => short(String(text), most).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -97,7 +102,7 @@ function section(id, title, ...children) {
 function buildHead() {
   document.title = payload.title;
   $("title").textContent = payload.title;
-  $("made").textContent = `${payload.created.slice(0, 16).replace("T", " ")} · epagcl ${payload.version}`;
+  $("made").textContent = `${payload.created.slice(0, 16).replace("T", " ")} UTC · epagcl ${payload.version}`;
   $("theme").addEventListener("click", () => {
     setTheme(root.dataset.theme === "dark" ? "light" : "dark");
     try { localStorage.setItem("epagcl-theme", root.dataset.theme); } catch { /* storage is off: the choice is not kept */ }
@@ -118,6 +123,7 @@ function setTheme(theme) {
 }
 
 async function chooseRun(index) {
+  const listed = $("comparison").contains(document.activeElement);
   const id = state.node === null ? null : view.map.ids[state.node];
   const top = scrollY;
   Object.assign(state, { run: index, selection: [], node: null });
@@ -126,6 +132,7 @@ async function chooseRun(index) {
   build();
   state.node = view.map?.place.get(id) ?? null; // the same node, where it is there
   scrollTo({ top, behavior: "instant" });
+  if (listed) $("comparison").querySelectorAll("button")[index].focus({ preventScroll: true });
   await drawAll();
   if (view.map) showNode();
 }
@@ -138,10 +145,10 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "600px" });
 
 // `draw` is asked each time, so that it reads the colours of the theme.
-function figure(title, note, height, draw) {
-  const div = el("div", { class: "plot", style: `height:${height}px`, role: "img", "aria-label": title });
+function figure(title, note, height, draw, width = 0) {
+  const div = el("div", { class: "plot", style: `height:${height}px;min-width:${width}px`, role: "img", "aria-label": title });
   plots.set(div, draw);
-  return el("figure", {}, el("figcaption", {}, el("h3", {}, title), note ? el("p", {}, note) : null), div);
+  return el("figure", {}, el("figcaption", {}, el("h3", {}, title), note ? el("p", {}, note) : null), el("div", { class: "scrolls" }, div));
 }
 
 function draw(div) {
@@ -160,11 +167,33 @@ async function drawAll(again = false) {
   }
 }
 
+// On paper everything is drawn, and dark on white.
+let shownTheme = null;
+addEventListener("beforeprint", () => {
+  if (root.dataset.ready !== "yes") return;
+  shownTheme = root.dataset.theme;
+  setTheme("light");
+  if (view.map && shownTheme === "dark") drawMap();
+  for (const div of plots.keys()) if (shownTheme === "dark" || div.dataset.drawn !== "yes") draw(div);
+});
+addEventListener("afterprint", () => {
+  if (shownTheme !== "dark") return;
+  setTheme("dark");
+  drawAll(true);
+});
+
 function axis(title, more = {}) {
   return {
     title: { text: title, standoff: 8, font: { size: 13 } }, gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false,
     automargin: true, fixedrange: true, ticks: "", ...more, // fixed: a finger or wheel on a small plot scrolls the page
   };
+}
+
+// Logarithmic where the values span much; over little it would have one tick or none.
+function spanAxis(title, values) {
+  const known = values.filter((value) => value > 0);
+  const decades = Math.log10(Math.max(...known) / Math.min(...known));
+  return axis(title, decades < 1.5 ? { rangemode: "tozero" } : { type: "log", dtick: decades < 3 ? "D2" : 1 });
 }
 
 function withLooks(layout) {
@@ -184,17 +213,17 @@ function curve(x, y, name, colour, marked = false) {
   };
 }
 
-function curves(data, xTitle, yTitle) {
+function curves(data, xTitle, yTitle, showlegend = data.length > 1) {
   return {
     data,
-    layout: { hovermode: "x unified", showlegend: data.length > 1, xaxis: axis(xTitle, { rangemode: "tozero" }), yaxis: axis(yTitle) },
+    layout: { hovermode: "x unified", showlegend, xaxis: axis(xTitle, { rangemode: "tozero" }), yaxis: axis(yTitle) },
   };
 }
 
 const colourOf = (i) => PALETTE[i % PALETTE.length];
 const MEASURES = [
   ["effective_rank", "Effective rank", "Directions that the embedding uses. A fall towards 1 is collapse."],
-  ["alignment", "Alignment", "Squared distance of a node's two views: 0 is the same place, 2 is unrelated."],
+  ["alignment", "Alignment", "How far a node moves when details are hidden, as a share of the distance between nodes."],
   ["uniformity", "Uniformity", "How far nodes spread: 0 is one point, about −4 the whole sphere."],
 ];
 
@@ -207,16 +236,18 @@ function trainingFigures(runs) {
       several ? `${run.name}, validation` : "validation", several ? colour : colourOf(1)],
   ]).filter(Boolean);
   const made = MEASURES.map(([key, title, note]) => {
-    const found = runs.filter(({ run }) => present(run.measures?.[key]));
+    const found = runs.filter(({ run }) => run.measures?.[key]?.filter((value) => value !== null).length > 1); // else it stands above
     return found.length ? figure(title, note, several ? 270 : 240, () =>
-      curves(found.map(({ run, colour }) => curve(run.measures.epoch, run.measures[key], run.name, colour, true)), "epoch", "")) : null;
+      curves(found.map(({ run, colour }) => curve(run.measures.epoch, run.measures[key], run.name, colour, true)), "epoch", "", false)) : null;
   });
   const loss = losses.length ? figure("Loss", several ? "Losses of different methods have different scales." : "", 280, () => {
     const data = losses.map((each) => curve(...each));
     data.forEach((trace) => { if (trace.name.endsWith("validation")) trace.line.dash = "dot"; });
-    return curves(data, "epoch", "loss");
+    return curves(data, "epoch", "loss", data.length > 1 && !several);
   }) : null;
-  return [loss, made.some(Boolean) ? el("div", { class: "figures" }, made) : null];
+  const names = several ? el("ul", { class: "legend" }, runs.map(({ run, colour }) =>
+    el("li", {}, el("span", { class: "swatch", style: `background:${colour}` }), run.name))) : null;
+  return [names, loss, made.some(Boolean) ? el("div", { class: "figures" }, made) : null];
 }
 
 // ------------------------------------------------------------------------------------------------ the sections
@@ -276,14 +307,14 @@ function comparison() {
     const rows = run.scores?.rows ?? [];
     const own = rows.find((row) => row.name.toLowerCase() === run.method.toLowerCase()) ?? rows.at(-1) ?? {};
     const name = el("button", { class: "plain", type: "button", onclick: () => chooseRun(i) }, run.name);
-    return [name, run.method, run.graph, ...(scored ? scoreCells(own) : []), ...measured.map((wanted) => {
+    return [name, run.method, run.graph, ...(scored ? [count(run.scores?.runs), ...scoreCells(own)] : []), ...measured.map((wanted) => {
       const item = (run.health ?? []).find((each) => each.name === wanted);
       return el("td", { class: "number" }, item?.shown ?? "–", badge(item?.verdict));
     })];
   });
   const runs = payload.runs.map((run, i) => ({ run, colour: colourOf(i) }));
   return section("comparison", "Comparison",
-    table("Runs", ["Run", "Method", "Graph", ...(scored ? SCORES : []), ...measured.map(capital)], rows, 3,
+    table("Runs", ["Run", "Method", "Graph", ...(scored ? ["Splits", ...SCORES] : []), ...measured.map(capital)], rows, 3,
       (r) => (r === state.run ? "current" : null)),
     trainingFigures(runs));
 }
@@ -305,8 +336,8 @@ function scores(run) {
       table("Scores", ["Embedding", ...SCORES], run.scores.rows.map((row) => [row.name, ...scoreCells(row)]))] : null,
     classes ? el("div", { class: "beside" },
       figure("Confusion matrix", `Rows: true class, as shares of the row. ${capital(classes.note ?? "")}`,
-        Math.min(900, 190 + 34 * classes.names.length), () => confusion(classes)),
-      table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Nodes"], classes.names.map((name, i) => [
+        Math.min(900, 190 + 34 * classes.names.length), () => confusion(classes), 150 + 18 * classes.names.length),
+      table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Test nodes, all splits"], classes.names.map((name, i) => [
         name, decimal(classes.precision[i], 2), decimal(classes.recall[i], 2), decimal(classes.f1[i], 2),
         classes.support[i] === null ? "–" : count(classes.support[i])]))) : null);
 }
@@ -317,7 +348,7 @@ function confusion({ names, confusion: counts }) {
   // Classes stand at whole numbers with their names as ticks: names may look like numbers, or be the same twice.
   const narrow = innerWidth < 600;
   const ticks = { tickvals: names.map((_, i) => i), ticktext: names.map((name) => safe(name, narrow ? 12 : 18)), showgrid: false, showline: false };
-  const hover = counts.map((row, i) => row.map((value, j) => `${count(value)} of ${count(sums[i])} nodes (${percent(shares[i][j])}%)`
+  const hover = counts.map((row, i) => row.map((value, j) => `${count(value)} of ${count(sums[i])} test nodes (${percent(shares[i][j])}%)`
     + `<br>true: ${safe(names[i], 40)}<br>predicted: ${safe(names[j], 40)}`));
   return {
     data: [{
@@ -355,11 +386,13 @@ function graph(run) {
     figures.length ? el("div", { class: "figures pairs" }, figures) : null);
 }
 
-function degrees({ degree, nodes }) {
+function degrees(all) {
+  const linked = (values) => values.filter((_, i) => all.degree[i] > 0);
+  const [degree, nodes] = [linked(all.degree), linked(all.nodes)];
   return {
     data: [{ type: "scatter", mode: "markers", x: degree, y: nodes, marker: { color: colourOf(0), size: 6, opacity: 0.8 },
       hovertemplate: "%{y:,} nodes of degree %{x:,}<extra></extra>" }],
-    layout: { xaxis: axis("degree", { type: "log", dtick: 1 }), yaxis: axis("nodes", { type: "log", dtick: 1 }) },
+    layout: { xaxis: spanAxis("degree", degree), yaxis: spanAxis("nodes", nodes) },
   };
 }
 
@@ -371,7 +404,7 @@ function chancesAgainstDegree(probabilities, kinds) {
     return [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: `${colour}2e` }, curve(degree, mean, kind, colour, true)];
   });
   const drawn = curves(data, "degree of the pair (geometric mean)", "probability");
-  drawn.layout.xaxis = axis("degree of the pair (geometric mean)", { type: "log", dtick: "D2" });
+  drawn.layout.xaxis = spanAxis("degree of the pair (geometric mean)", kinds.flatMap((kind) => probabilities[kind].degree));
   drawn.layout.yaxis.rangemode = "tozero";
   return drawn;
 }

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import numpy as np
@@ -47,7 +48,9 @@ def test_what_was_run(made, data):
     assert "temperature" not in changed
     assert content["history"]["loss"] == [row["loss"] for row in model.history_]
     assert content["measures"]["epoch"] == [25, 30]
-    assert content["measures"]["alignment"][-1] == model.history_[-1]["alignment"]
+    last = model.history_[-1]
+    assert content["measures"]["alignment"][-1] == last["alignment"] / last["distance"]
+    assert f"{100 * content['measures']['alignment'][-1]:.0f}%" == content["health"][2]["shown"]
     assert content["health"] == metrics["health"]
     assert said[0] == "map: PCA of 80 nodes"
     json.dumps(content, allow_nan=False)
@@ -103,10 +106,11 @@ def test_clusters_find_groups_and_are_numbered_by_size():
 
 def test_few_named_features_are_columns(data):
     named = data.clone()
-    named.x, named.feature_names = torch.rand(80, 2), ["age", "degree"]
+    named.x, named.feature_names = torch.rand(80, 4), ["age", "degree", "x", "map_x"]
     table = node_table(named, torch.rand(80, 4))
     assert table["age"].tolist() == named.x[:, 0].tolist()
-    assert list(table.columns) == ["id", "label", "degree", "cluster", "age"]  # a second "degree" would hide the first
+    # A second "degree" would hide the first, and nodes.csv has map_x of its own.
+    assert list(table.columns) == ["id", "label", "degree", "cluster", "age", "x"]
 
 
 def test_a_very_large_graph_is_sampled(monkeypatch, data):
@@ -128,12 +132,35 @@ def test_a_very_large_graph_is_sampled(monkeypatch, data):
         ([0.5, None, 2.0], "number", [0.5, None, 2.0]),
         (["b", None, "a"], "category", [0, -1, 1]),
         ([True, False, True], "category", [0, 1, 0]),
+        ([np.inf, 1.0, -np.inf], "number", [None, 1.0, None]),  # JSON has no infinities
+        ([2**60, 2**60 + 1, 2**60], "category", [0, 1, 0]),  # JavaScript would round them
     ],
 )
 def test_columns(values, kind, shown):
     found = column_content(pd.Series(values, name="c"))
     assert found["kind"] == kind
     assert found["values"] == shown
+
+
+def test_text_with_too_many_values_is_shown_and_not_coloured_by():
+    assert column_content(pd.Series([f"v{k}" for k in range(200)], name="c"))["colour"]
+    assert not column_content(pd.Series([f"v{k}" for k in range(201)], name="c"))["colour"]
+    assert column_content(pd.Series([f"v{k}" for k in range(201)], name="label"))["colour"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (3.14159, "3.1 s"),
+        (59.96, "1 min 0 s"),
+        (119.6, "2 min 0 s"),
+        (3599.4, "59 min 59 s"),
+        (3599.6, "1 h 0 min"),
+        (7290, "2 h 2 min"),
+    ],
+)
+def test_durations(seconds, words):
+    assert room._duration(seconds) == words
 
 
 def test_numbered_labels_are_in_their_order():
@@ -158,6 +185,20 @@ def test_a_report_of_several_runs_says_how_far_they_agree(made):
     assert report([content])["agreement"] is None
     assert report([content])["title"] == "EPAGCL on zoo"
     assert report([content, content], [z, z[:70]])["agreement"] is None  # other nodes
+    assert report([content, content], [z[:11], z[:11]])["agreement"] is None  # all others are neighbours
+    other = report([content, content | {"method": "GRACE"}], [z, z])["agreement"]
+    assert other["verdict"] is None
+    assert "with other settings" in other["words"]
+    seed = [one | {"value": "7"} if one["name"] == "seed" else one for one in content["settings"]]
+    assert report([content, content | {"settings": seed}], [z, z])["agreement"]["verdict"] == "good"
+
+
+def test_one_split_has_no_spread(made):
+    _, _, metrics, *_ = made
+    one = copy.deepcopy(metrics)
+    one["evaluation"]["accuracy"] = {"mean": 0.8, "std": 0.0, "runs": [0.8]}
+    assert room._scores("EPAGCL", one)["rows"][-1]["std"] is None
+    assert room._scores("EPAGCL", metrics)["rows"][-1]["std"] == metrics["evaluation"]["accuracy"]["std"]
 
 
 def test_supervised_methods_have_no_label_free_health(tmp_path, data):

@@ -4,14 +4,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from epagcl import EPAGCL, GRACE
 from epagcl.data import block_model
 from epagcl.errors import InputError, MissingExtra
 from epagcl.health import neighbour_agreement
 from epagcl.report import files
-from epagcl.report.files import PAGE, read_columns, runs_in, write_comparison
-from epagcl.runs import Plan, run, run_seeds
+from epagcl.report.files import PAGE, read_columns, runs_in, write_comparison, write_embedding_report
+from epagcl.runs import Plan, run, run_seeds, trained_metrics
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 
@@ -44,11 +45,11 @@ def test_a_run_has_its_page_and_its_nodes(folders, data):
     page = (folders / "one" / PAGE).read_text()
     assert "EPAGCL on graph" in page
     nodes = pd.read_csv(folders / "one" / "nodes.csv")
-    assert list(nodes.columns) == ["id", "label", "degree", "cluster", "x", "y"]
+    assert list(nodes.columns) == ["id", "label", "degree", "cluster", "map_x", "map_y"]
     assert nodes["id"].tolist() == data.node_ids.tolist()
     assert nodes["label"].tolist() == data.y.tolist()
     kept = json.loads(gzip.decompress((folders / "one" / "report.json.gz").read_bytes()))
-    assert nodes["x"].tolist() == kept["map"]["x"]
+    assert nodes["map_x"].tolist() == kept["map"]["x"]
 
 
 def test_several_runs_in_one_page(folders, written, tmp_path):
@@ -96,6 +97,36 @@ def test_another_map_and_further_columns(folders, written, tmp_path):
     assert degree["values"][:3] == [2.5, 1.5, None]
 
 
+def test_ids_stay_the_text_they_are(tmp_path, written):
+    """Neither 007 nor NA nor null is a number or a gap; and features called x and y stay what they are."""
+    names = ["007", "NA", "null", "nan", *(f"{k:03d}" for k in range(100, 120))]
+    data = block_model(24, num_classes=2, num_features=2, topic_words=1, words_per_node=1, seed=0)
+    data.node_ids, data.x, data.feature_names = names, torch.rand(24, 2), ["x", "y"]
+    data.label_names = ["NA", "b"]
+    run(data, EPAGCL(**SMALL), tmp_path / "run", map_kind="pca")
+    (tmp_path / "t.csv").write_text("\ufeffnode,a\n007,1\nNA,2\nnull,inf\n100,\n", encoding="utf-8")
+    assert read_columns(tmp_path / "t.csv").index.tolist() == ["007", "NA", "null", "100"]
+    out = write_comparison([tmp_path / "run"], tmp_path / "p.html", kind="tsne", columns=tmp_path / "t.csv")
+    found = written[out]["runs"][0]["map"]
+    assert found["ids"] == names
+    columns = {column["name"]: column for column in found["columns"]}
+    assert list(columns) == ["label", "degree", "cluster", "a", "x", "y"]
+    assert columns["a"]["values"][:5] == [1, 2, None, None, None]
+    assert columns["x"]["values"] == pytest.approx(data.x[:, 0].tolist(), rel=1e-6)
+    assert [columns["label"]["levels"][k] for k in columns["label"]["values"]] == [data.label_names[k] for k in data.y]
+
+
+def test_an_embedding_is_coloured_by_a_table(tmp_path, data, written):
+    model = EPAGCL(**SMALL).fit(data)
+    extra = pd.DataFrame({"city": ["Ulm", "Köln"]}, index=["n1", "n0"])
+    z = model.embed(data)
+    page = write_embedding_report(
+        tmp_path / "z.npy", data, model, z, trained_metrics(data, model, "g"), kind="pca", extra=extra
+    )
+    column = written[page]["runs"][0]["map"]["columns"][3]
+    assert (column["name"], [column["levels"][k] for k in column["values"][:2]]) == ("city", ["Köln", "Ulm"])
+
+
 def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no such run folder"):
         runs_in(tmp_path / "none")
@@ -104,6 +135,9 @@ def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):
         write_comparison([folders / "one"], tmp_path / "p.html", columns=tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("id,a\nx,1\nx,2\n")
     with pytest.raises(InputError, match="id x stands twice"):
+        read_columns(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("id,a\n")
+    with pytest.raises(InputError, match="no rows"):
         read_columns(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("id\nx\n")
     with pytest.raises(InputError, match="only one column"):

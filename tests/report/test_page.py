@@ -1,13 +1,10 @@
 """The report page in a real browser: what is drawn, said, found, selected and written is what the payload holds."""
 
-import csv
 import json
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from epagcl.errors import MissingExtra
 from epagcl.report import page as page_module
@@ -17,9 +14,7 @@ from tests.report.browser import (
     Shown,
     agreement_payload,
     coloured_pixels,
-    drag,
     flat_map,
-    launched,
     map_payload,
     payload,
     pixels,
@@ -32,51 +27,6 @@ from tests.report.browser import (
 pytestmark = pytest.mark.skipif(not have_plotly(), reason="needs plotly, which brings plotly.js")
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b> &amp; %{x} {{js}}"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    """Show a payload; at the end the page must have logged no error and asked for nothing but itself."""
-    opened = []
-
-    def show(what, **settings):
-        write_page(what, tmp_path / "report.html")
-        opened.append(Shown(browser, tmp_path / "report.html", **settings))
-        return opened[-1].wait()
-
-    yield show
-    for shown in opened:
-        shown.close()
-
-
-@pytest.fixture(scope="module")
-def shared(browser, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(payload(), path)
-    shown = Shown(browser, path)
-    yield shown.wait()
-    shown.close()
-
-
-@pytest.fixture
-def page(shared):
-    """The page of one full run, its map as at the beginning; tests share it, since a browser starts slowly."""
-    for button in ("#clear", "#node .close"):
-        if shared.locator(button).count():
-            shared.locator(button).click()
-    shared.locator("#colour-by").select_option("label")
-    shared.locator("#modes [data-mode=pan][aria-pressed=false]").evaluate_all(
-        "found => found.forEach((b) => b.click())"
-    )
-    shared.locator("#reset").click()
-    shared.locator("#map").scroll_into_view_if_needed()
-    return shared
 
 
 class TestFile:
@@ -122,7 +72,7 @@ class TestSections:
             "What was run", "Did training work?", "Map of the embedding", "Training", "Scores", "The graph",
         ]  # fmt: skip
         assert page.locator("h1").inner_text() == "EPAGCL on made"
-        assert page.locator("#made").inner_text() == "2026-11-15 19:20 · epagcl 0.1.0"
+        assert page.locator("#made").inner_text() == "2026-11-15 19:20 UTC · epagcl 0.1.0"
         assert page.locator("#about dl").inner_text().split("\n") == ["Graph", "120 nodes", "Trained", "3 epochs"]
         assert "the map shows 120 of 240 nodes" in page.locator("#embedding").inner_text().lower()
         cards = page.locator("#health .card").all_inner_texts()
@@ -164,162 +114,6 @@ class TestSections:
         )
         assert page.locator("main h2").all_inner_texts() == ["What was run"]
         assert page.locator("#map, .plot, #run-field:visible, #agreement").count() == 0
-
-
-class TestMap:
-    def test_points_are_drawn(self, page):
-        assert sum(t["length"] for t in traces(page)) == 120
-        assert 1_000 < coloured_pixels(page) < 60_000
-
-    def test_colour_by_category(self, page):
-        found = {t["name"].split("  ")[0]: t for t in traces(page)}
-        assert {name: t["length"] for name, t in found.items()} == {"none": 30, "red": 30, "green": 30, "blue": 30}
-        assert len({t["color"] for t in found.values()}) == 4
-        legend = page.locator("#map .legendtext").all_text_contents()
-        assert [re.sub(r"\s+", " ", text) for text in legend] == ["red 30", "green 30", "blue 30", "none 30"]
-
-    def test_more_than_twenty_levels(self, page):
-        page.locator("#colour-by").select_option("many")
-        page.wait_for_function("map.data.length === 20")
-        values = Counter(map_payload()["columns"][1]["values"])
-        found = {t["name"].split("  ")[0]: t["length"] for t in traces(page)}
-        assert found == {f"level {i}": values[i] for i in range(19)} | {"other": sum(values[i] for i in range(19, 25))}
-
-    def test_colour_by_number(self, page):
-        page.locator("#colour-by").select_option("degree")
-        page.wait_for_selector("#map .colorbar")
-        degrees = map_payload()["columns"][2]["values"]
-        colours = page.evaluate("Array.from(map.data[0].marker.color)")
-        assert min(degrees) == 0  # hence log(1 + degree)
-        assert sorted(colours) == pytest.approx(sorted(np.log10(np.array(degrees) + 1.0)), abs=1e-5)
-        page.locator("#colour-by").select_option("score")
-        page.wait_for_function("map.data.length === 2")
-        assert [(t["name"], t["length"]) for t in traces(page)] == [("none  12", 12), ("score  108", 108)]
-
-    def test_order_of_drawing_is_mixed(self, page):
-        page.locator("#colour-by").select_option("degree")
-        page.wait_for_selector("#map .colorbar")
-        xy = page.evaluate("(() => { const [t] = map.data; return [[...t.x], [...t.y]]; })()")
-        order = np.array(xy[0]) + 11 * np.array(xy[1])
-        assert sorted(order) == list(range(120))
-        assert abs(np.corrcoef(order, np.arange(120))[0, 1]) < 0.3
-
-    def test_hover_shows_id_and_all_columns(self, page):
-        ((x, y),) = pixels(page, [37])
-        page.mouse.move(x - 30, y - 9)
-        page.mouse.move(x, y, steps=3)
-        page.wait_for_selector("#tip:not([hidden])")
-        page.wait_for_function("document.querySelector('#tip strong').textContent === 'n37'")
-        map_ = map_payload()
-        assert page.locator("#tip dt").all_inner_texts() == ["label", "many", "degree", "score"]
-        assert page.locator("#tip dd").all_inner_texts() == [
-            "red",
-            "level 18",
-            str(map_["columns"][2]["values"][37]),
-            "4.625",
-        ]
-        page.mouse.move(5, 5)
-        page.wait_for_selector("#tip", state="hidden")
-
-    def test_click_shows_the_neighbours(self, page):
-        ((x, y),) = pixels(page, [50])
-        page.mouse.click(x, y)
-        page.wait_for_selector("#node[data-node=n50]")
-        map_ = map_payload()
-        near = [f"n{i}" for i in map_["neighbours"][250:255]]
-        assert page.locator("#neighbours button").evaluate_all("found => found.map((b) => b.dataset.node)") == near
-        assert page.locator("#neighbours .number").all_inner_texts() == [f"{c:.3f}" for c in map_["similarity"][:5]]
-        marked = page.evaluate("map.layout.annotations.filter((a) => a.width).map((a) => [a.x, a.y])")
-        assert marked == [[map_["x"][i], map_["y"][i]] for i in [*map_["neighbours"][250:255], 50]]
-        assert page.locator("#map .annotation-text").last.text_content() == "n50"
-        page.locator("#neighbours button").nth(2).click()
-        page.wait_for_selector(f"#node[data-node={near[2]}]")
-
-    def test_picture(self, page, tmp_path):
-        with page.expect_download() as started:
-            page.get_by_role("button", name="Picture").click()
-        started.value.save_as(tmp_path / "map.png")
-        assert started.value.suggested_filename == "first-map.png"
-        with Image.open(tmp_path / "map.png") as picture:
-            assert picture.width == 2 * page.evaluate("map.clientWidth")
-            shown = np.asarray(picture.convert("RGB")).astype(int)
-        assert (shown.max(2) - shown.min(2) > 40).sum() > 4_000  # twice the pixels of the page, each way
-
-    def test_search(self, page):
-        page.locator("#search").fill("n11")
-        options = page.locator("#suggestions option").evaluate_all("found => found.map((o) => o.value)")
-        assert options == ["n11", *(f"n{i}" for i in range(110, 120))]
-        page.locator("#search").press("Enter")
-        page.wait_for_selector("#node[data-node=n11]")
-        assert page.locator("#found").inner_text() == ""
-        x, y = page.evaluate("(() => { const l = map.layout; return [l.xaxis.range, l.yaxis.range]; })()")
-        assert [sum(x) / 2, sum(y) / 2] == pytest.approx([0, 1])  # node 11 is the first of the second row
-        assert x[1] - x[0] < 8
-        search(page, "N10")
-        page.wait_for_selector("#node[data-node=n10]")
-        assert "starts with" in page.locator("#found").inner_text()
-        search(page, "nowhere")
-        assert page.locator("#found").inner_text() == "No node “nowhere” on the map."
-
-    def test_the_wheel_zooms_only_after_a_click(self, page):
-        width = "(map.layout.xaxis.range[1] - map.layout.xaxis.range[0])"
-        before, top = page.evaluate(f"[{width}, scrollY]")
-        ((x, y),) = pixels(page, [60])
-        page.mouse.move(x + 12, y + 12)
-        page.mouse.wheel(0, -60)
-        page.wait_for_function(f"scrollY === {top - 60}")  # the page scrolls, the map stays
-        assert page.evaluate(width) == before
-        page.mouse.click(x + 12, y + 12)
-        page.wait_for_selector(".dragcover", state="detached")
-        page.mouse.wheel(0, -60)
-        page.wait_for_function(f"{width} < {before}")
-        assert page.evaluate("scrollY") == top - 60
-
-
-class TestSelection:
-    def test_box(self, page, tmp_path):
-        page.locator("#modes [data-mode=select]").click()
-        map_ = map_payload()
-        (x0, y0), (x1, y1) = pixels(page, [2 * 11 + 2, 5 * 11 + 6])
-        drag(page, (x0 - 8, y0 + 8), (x1 + 8, y1 - 8))  # y runs upwards in the plot and downwards on the screen
-        inside = [i for i in range(120) if 2 <= map_["x"][i] <= 6 and 2 <= map_["y"][i] <= 5]
-        assert len(inside) == 20
-        page.wait_for_selector("#selection[data-count='20']")
-        names = [["red", "green", "blue", "none"][map_["columns"][0]["values"][i]] for i in inside]
-        assert dict(row.split("\n")[:2] for row in page.locator("#make-up li").all_inner_texts()) == {
-            name: f"{number} · {5 * number:.1f}%" for name, number in Counter(names).items()
-        }
-        with page.expect_download() as started:
-            page.locator("#download").click()
-        started.value.save_as(tmp_path / "ids.csv")
-        with open(tmp_path / "ids.csv", newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        assert [row["id"] for row in rows] == [f"n{i}" for i in inside]
-        assert list(rows[0]) == ["id", "label", "many", "degree", "score"]
-        assert [row["label"] for row in rows] == ["" if name == "none" else name for name in names]
-        assert [row["score"] for row in rows] == ["" if i % 10 == 0 else f"{i / 8:g}" for i in inside]
-        assert started.value.suggested_filename == "first-selection.csv"
-
-        # Another colouring keeps the selection, and its points stay the bright ones.
-        page.locator("#colour-by").select_option("degree")
-        page.wait_for_selector("#map .colorbar")
-        assert page.locator("#selection").get_attribute("data-count") == "20"
-        chosen = "map._fullData[0].selectedpoints.map((i) => 11 * map.data[0].y[i] + map.data[0].x[i])"
-        assert sorted(page.evaluate(chosen)) == inside
-        page.locator("#clear").click()
-        assert page.locator("#selection").get_attribute("data-count") == "0"
-        page.wait_for_function("map._fullData.every((t) => !t.selectedpoints)")
-
-    def test_lasso_and_copy(self, page):
-        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.locator("#modes [data-mode=lasso]").click()
-        a, b, c = pixels(page, [0, 4, 44])  # a triangle of the nodes with x + y <= 4
-        drag(page, (a[0] - 6, a[1] + 6), (b[0] + 15, b[1] + 6), (c[0] - 6, c[1] - 15), (a[0] - 6, a[1] + 6))
-        inside = [i for i in range(120) if i % 11 + i // 11 <= 4]
-        page.wait_for_selector(f"#selection[data-count='{len(inside)}']")
-        page.locator("#copy").click()
-        page.wait_for_function("document.getElementById('copy').textContent === 'Copied'")
-        assert page.evaluate("navigator.clipboard.readText()") == "\n".join(f"n{i}" for i in inside)
 
 
 class TestLooks:
@@ -371,18 +165,60 @@ class TestLooks:
         page = open_page(payload(run, run_payload("b"), title=HOSTILE, agreement=matrix))
         assert page.title() == re.sub(r"\s+", " ", HOSTILE)
         legend = page.locator("#map .legendtext").all_text_contents()
-        assert legend[0].startswith("</script><img src=x onerr")
+        assert legend[0].startswith("</script><img s…")
         assert legend[1].startswith("<a href='x'>link</a>")
         search(page, HOSTILE)
         page.wait_for_selector("#node[data-node]")
-        assert HOSTILE[:40] in page.locator("#node h3").inner_text()
+        assert HOSTILE[:30] in page.locator("#node h3").inner_text()
         assert page.locator("#map .annotation-text").last.text_content().startswith("</script><img")
         page.locator("#colour-by").select_option(HOSTILE + "2")
         page.wait_for_selector("#map .colorbar")
         page.locator("#scores .plot").scroll_into_view_if_needed()
         page.wait_for_selector("#scores .plot .xtick text")
-        assert page.locator("#scores .plot .xtick text").first.text_content().startswith("</script><img")
+        assert page.locator("#scores .plot .xtick text").first.text_content().startswith("</script><…")
         assert page.locator("main img, main b, main a, .plot b, #map a, header img").count() == 0
+
+    def test_on_paper_everything_is_drawn_dark_on_white(self, open_page, tmp_path):
+        page = open_page(payload(), color_scheme="dark")
+        undrawn = "[...document.querySelectorAll('.plot')].filter((p) => !p.querySelector('.main-svg')).length"
+        assert page.evaluate(undrawn) > 0
+        seen = page.evaluate(
+            f"""() => {{
+                const found = [];
+                const look = () => found.push(document.documentElement.dataset.theme, {undrawn});
+                addEventListener("beforeprint", look);
+                dispatchEvent(new Event("beforeprint"));
+                removeEventListener("beforeprint", look);
+                dispatchEvent(new Event("afterprint"));
+                return [...found, document.documentElement.dataset.theme];
+            }}"""
+        )
+        assert seen == ["light", 0, "dark"]
+        page.pdf(path=tmp_path / "report.pdf")
+        assert (tmp_path / "report.pdf").stat().st_size > 100_000
+
+    def test_many_classes_on_a_phone(self, open_page):
+        names = [f"category number {k}" for k in range(30)]
+        by_class = dict.fromkeys(("precision", "recall", "f1", "support"), [1] * 30)
+        classes = {"names": names, "confusion": np.eye(30, dtype=int).tolist(), "note": "", **by_class}
+        page = open_page(payload(run_payload(classes=classes)), viewport={"width": 390, "height": 844})
+        page.locator("#scores .plot").scroll_into_view_if_needed()
+        page.wait_for_selector("#scores .plot .xtick text")
+        ticks = page.locator("#scores .plot .xtick text")
+        assert len(set(ticks.all_text_contents())) == 30
+        boxes = ticks.evaluate_all("found => found.map((t) => t.getBoundingClientRect().left)")
+        assert min(np.diff(boxes)) > 12
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    def test_an_axis_is_logarithmic_where_values_span_much(self, open_page):
+        wide = {"degree": [1, 3, 500], "nodes": [1, 2, 4]}
+        structure = run_payload()["structure"] | {"degree": wide}
+        page = open_page(payload(run_payload(structure=structure)))
+        plot = page.locator("#graph .plot").first
+        plot.scroll_into_view_if_needed()
+        page.wait_for_function("document.querySelector('#graph .plot')._fullLayout")
+        kinds = "['xaxis', 'yaxis'].map((name) => document.querySelector('#graph .plot')._fullLayout[name].type)"
+        assert page.evaluate(kinds) == ["log", "linear"]
 
 
 class TestRuns:
@@ -394,10 +230,11 @@ class TestRuns:
         page = open_page(payload(run_payload(), other, agreement=agreement))
         assert page.locator("main h2").all_inner_texts()[2] == "Comparison"
         rows = [row.inner_text().split("\t") for row in page.locator("#comparison tbody tr").all()]
-        assert [row[:5] for row in rows] == [
-            ["first", "EPAGCL", "made", "84.8 ± 0.6", "83.0"],
-            ["second", "GRACE", "made", "80.0 ± 0.6", "83.0"],
+        assert [row[:6] for row in rows] == [
+            ["first", "EPAGCL", "made", "5", "84.8 ± 0.6", "83.0"],
+            ["second", "GRACE", "made", "5", "80.0 ± 0.6", "83.0"],
         ]
+        assert page.locator("#comparison .legend li").all_inner_texts() == ["first", "second"]
         assert "6.3 of 10 neighbours shared" in page.locator("#agreement").inner_text()
         assert page.locator("#agreement td").all_inner_texts() == ["1.00", "0.63", "0.63", "1.00"]
         page.locator("#comparison .plot").first.scroll_into_view_if_needed()
@@ -410,6 +247,16 @@ class TestRuns:
         assert "second" in page.locator("#about").inner_text()
         assert page.locator("#node").get_attribute("data-node") == "n50"  # the same node in the other map
         assert coloured_pixels(page) > 1_000
+
+    def test_the_keyboard_stays_where_it_was(self, open_page):
+        page = open_page(payload(run_payload(), run_payload("second")))
+        page.locator("#comparison button").nth(1).press("Enter")
+        page.wait_for_function("document.querySelector('#about').textContent.includes('second')")
+        assert page.evaluate("document.activeElement.textContent") == "second"
+        search(page, "n50")
+        page.locator("#neighbours button").first.press("Enter")
+        page.wait_for_function("document.querySelector('#node').dataset.node !== 'n50'")
+        assert page.evaluate("document.activeElement.id") == "node"
 
 
 class TestOldBrowsers:
@@ -427,24 +274,3 @@ class TestOldBrowsers:
         assert "DecompressionStream is missing" in shown.page.locator("#loading").inner_text()
         shown.errors.clear()  # said on the page and in the console
         shown.close()
-
-
-def test_hundred_thousand_points(open_page, tmp_path):
-    """Loaded, drawn, coloured anew and hovered; the limits are for two slow cores that draw in software."""
-    page = open_page(payload(run_payload(map=flat_map(100_000))))
-    assert (tmp_path / "report.html").stat().st_size < 20_000_000
-    assert sum(t["length"] for t in page.evaluate("map.data.map((t) => ({length: t.x.length}))")) == 100_000
-    page.locator("#map").scroll_into_view_if_needed()
-    assert coloured_pixels(page) > 20_000
-    seconds = page.evaluate(
-        """async () => {
-            const select = document.getElementById("colour-by"), start = performance.now();
-            const drawn = new Promise((done) => map.once("plotly_afterplot", done));
-            select.value = "degree";
-            select.dispatchEvent(new Event("change"));
-            await drawn;
-            return (performance.now() - start) / 1000;
-        }"""
-    )
-    assert seconds < 5
-    assert page.evaluate("map.data.map((t) => t.x.length)") == [100_000]
