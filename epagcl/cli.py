@@ -12,7 +12,20 @@ import typer.core
 from epagcl import __version__
 from epagcl.errors import InputError, MissingExtra, TrainingError
 from epagcl.options import (
+    AsJson,
+    Columns,
+    Config,
+    Edges,
+    Features,
+    Graph,
+    Labels,
+    Map,
+    MethodName,
+    Nodes,
+    Quiet,
+    Root,
     WithSettings,
+    flag_of,
     graph_of,
     interruptible,
     make_method,
@@ -21,6 +34,7 @@ from epagcl.options import (
     settings_of,
 )
 from epagcl.paper.commands import app as paper
+from epagcl.report.commands import export, report
 from epagcl.terminal import (
     Line,
     Work,
@@ -48,19 +62,6 @@ app = typer.Typer(
 )
 app.add_typer(paper, name="paper")
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
-
-Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
-Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")]
-Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
-Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
-Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, where the features have none.")]
-Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
-MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")]
-Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
-Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
-Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -158,6 +159,7 @@ def embed(
     out: Annotated[Path, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = Path("z.npy"),
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,
     data: Root = None,
     method: MethodName = "epagcl",
     config: Config = None,
@@ -200,17 +202,18 @@ def embed(
             raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
         resolve_device(trained.device)
         if save is not None:
-            claim(save)
+            claim(save, overwrite=overwrite, option="--save", make=False)
     with Line(console, trained) as line:
-        with interruptible("nothing was written (`epagcl train` keeps checkpoints)"):
+        with interruptible("nothing was written (`epagcl train` keeps checkpoints)", line):
             if model is None:
                 trained.fit(graph_data, callback=line)
                 if save is not None:
+                    claim(save, overwrite=overwrite, option="--save")
                     trained.save(save)
             line.say("embedding")
             z = trained.embed(graph_data)
         written = write_embeddings(z, graph_data.get("node_ids"), out)
-        with interruptible("the embeddings are written, the report is not"):
+        with interruptible("the embeddings are written, the report is not", line):
             metrics = trained_metrics(graph_data, trained, name)
             page = write_embedding_report(out, graph_data, trained, z, metrics, kind=map_, extra=extra, say=line.say)
     result = {
@@ -218,6 +221,7 @@ def embed(
         "dim": z.shape[1],
         "health": metrics["health"],
         "files": [str(path) for path in written],
+        "model": None if save is None else str(save),
         "report": None if page is None else str(page),
     }
     if as_json:
@@ -226,51 +230,8 @@ def embed(
         show_embedding(result)
 
 
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
-    out: Annotated[Path | None, typer.Option(help="The page; else report.html in the folder, or here.")] = None,
-    map_: Annotated[str | None, typer.Option("--map", help="Another map: tsne, umap, pca or none.")] = None,
-    columns: Columns = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """The report of a run made anew, or one page that compares several runs.
-
-    Example: epagcl report runs/cora-epagcl runs/cora-grace --out compare.html
-    """
-    console = console_for(quiet)
-    with busy(console, "starting"):
-        from epagcl.report.files import write_comparison
-        from epagcl.report.maps import check_kind
-
-    if map_ is not None:
-        check_kind(map_)
-    with interruptible("nothing was written"), busy(console, "making the report"):
-        page = write_comparison(runs, out, kind=map_, columns=columns, title=title)
-    if as_json:
-        print(json.dumps({"report": str(page)}))
-    elif not quiet:
-        show(f"report: {page}")
-
-
-@app.command()
-def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    out: Annotated[Path | None, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = None,
-    columns: Annotated[bool, typer.Option("--columns", help="Also the columns of the run's nodes.csv.")] = False,
-    projector: Annotated[Path | None, typer.Option(help="Folder to write for the Embedding Projector.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """The embeddings of a finished run in another format, or for the Embedding Projector.
-
-    Example: epagcl export runs/cora-epagcl --out z.parquet --columns
-    """
-    from epagcl.data.writers import export_run
-
-    files = [str(path) for path in export_run(run, out, projector, columns)]
-    print(json.dumps({"files": files}, indent=2) if as_json else "written: " + ", ".join(files))
+app.command()(report)
+app.command()(export)
 
 
 @app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")
@@ -291,10 +252,12 @@ def compare(
 
     Example: epagcl compare cora citeseer --methods epagcl,grace,gca --seeds 5
     """
-    from epagcl.comparison import cells, collect, fill, protocols_of, rows
-    from epagcl.evaluation import PROTOCOLS
-    from epagcl.runs import Plan, unfit_labels
-    from epagcl.store import Store
+    console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.comparison import cells, collect, fill, protocols_of, rows
+        from epagcl.evaluation import PROTOCOLS
+        from epagcl.runs import Plan, unfit_labels
+        from epagcl.store import Store
 
     wanted = [protocol.strip() for protocol in protocols.split(",") if protocol.strip()]
     if not wanted or set(wanted) - set(PROTOCOLS):
@@ -305,7 +268,8 @@ def compare(
         raise InputError("no option --seed; models have the seeds 0, 1, ... up to --seeds")
     chosen = rows([name.strip() for name in methods.split(",") if name.strip()])
     settings = options_of(context, *(row.method for row in chosen[2:]))
-    loaded = [graph_of(graph, data) for graph in graphs]
+    with busy(console, "reading the graphs"):
+        loaded = [graph_of(graph, data) for graph in graphs]
     if len({name.lower() for name, _, _ in loaded}) < len(loaded):
         raise InputError("two graphs of one name; their results would mix: rename one, or compare them apart")
     for name, graph_data, _ in loaded:
@@ -317,7 +281,7 @@ def compare(
             raise InputError(f"{name}: {reason}")
     options = {"seeds": seeds, "protocols": wanted, "settings": settings}
     made = {name: cells(graph_data, name, chosen, named=not source, **options) for name, graph_data, source in loaded}
-    store, work = Store(out), Work(console_for(quiet))
+    store, work = Store(out), Work(console)
     with interruptible("what is finished is kept; the same command goes on"), work:
         fill([cell for row in made.values() for cell in row], store, work)
     results = {name: [collect(cell, store) for cell in row] for name, row in made.items()}
@@ -338,18 +302,19 @@ def epr(
     labels: Labels = None,
     nodes: Nodes = None,
     data: Root = None,
-    top: Annotated[int, typer.Option(help="How many of the most harmful edges to list.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="How many of the most harmful edges to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """How much of a graph's messages come from another class (EPR), and which edges do the most harm.
 
     Example: epagcl epr cora
     """
-    from torch_geometric.data import Data
+    with busy(console_for(), "reading the graph"):
+        from torch_geometric.data import Data
 
-    from epagcl.epr import epr_summary
+        from epagcl.epr import epr_summary
 
-    name, graph_data, _ = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
+        name, graph_data, _ = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
     if graph_data.y is None:
         raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
     ids = graph_data.get("node_ids")
@@ -360,7 +325,8 @@ def epr(
         ids = [node for node, known in zip(ids, labelled.tolist(), strict=True) if known]
         graph_data = Data(edge_index=graph_data.edge_index, y=graph_data.y, num_nodes=graph_data.num_nodes)
         graph_data = graph_data.subgraph(labelled)
-    summary = epr_summary(graph_data.edge_index, graph_data.y, top=top)
+    with busy(console_for(), "EPR"):
+        summary = epr_summary(graph_data.edge_index, graph_data.y, top=top)
     if as_json:
         result = {"name": name, **summary.to_dict()}
         for edge in result["most_harmful"]:
@@ -415,7 +381,7 @@ def methods(
         ]
         shown = table("setting", "default", "meaning")
         for row in rows:
-            shown.add_row(f"--{row['setting'].replace('_', '-')}", str(row["default"]), row["meaning"])
+            shown.add_row(flag_of(row["setting"]), str(row["default"]), row["meaning"])
     if as_json:
         print(json.dumps(rows, indent=2))
     else:

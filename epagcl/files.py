@@ -19,6 +19,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
     try:
         yield temporary
+        os.umask(mask := os.umask(0))
+        temporary.chmod(0o666 & ~mask)  # some writers make files that only their owner can read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

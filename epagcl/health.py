@@ -115,22 +115,24 @@ class Finding:
     words: str
 
 
-def judge(measures: dict[str, float], nodes: int, dim: int) -> list[Finding]:
+def judge(measures: dict[str, float], nodes: int, dim: int, features: int | None = None) -> list[Finding]:
     """The measures of one model in words.
 
     Args:
         measures: ``effective_rank``, ``alignment``, ``uniformity``, and ``distance`` between nodes.
         nodes: of the graph.
         dim: of the embedding.
+        features: columns, where they may be fewer than the embedding has dimensions.
     """
     rank, spread = measures["effective_rank"], measures["uniformity"]
-    share = rank / min(nodes, dim)
+    share = rank / min(nodes, dim, features or dim)
     # Held against the distance between nodes: of a collapsed embedding every view is the same.
     moved = measures["alignment"] / max(measures["distance"], 1e-9)
+    shown = f"{100 * moved:.0f}%" if moved <= 10 else "> 1000%"
     return [
         _finding("effective rank", rank, f"{rank:.0f} of {dim}", share >= 0.08 and rank >= 3, share < 0.04 or rank < 2),
         _finding("uniformity", spread, f"{spread:.2f}".replace("-", "−"), spread <= -0.5, spread > -0.1),
-        _finding("alignment", measures["alignment"], f"{100 * moved:.0f}%", moved <= 0.25, moved > 1),
+        _finding("alignment", measures["alignment"], shown, moved <= 0.25, moved > 1),
     ]
 
 
@@ -164,7 +166,7 @@ _MEANING = {
 _WORDS = {
     "effective rank": {
         "good": "Enough for nodes to differ in many ways.",
-        "fair": "Few: nodes differ in little. Train longer, or lower the learning rate.",
+        "fair": "Few: nodes differ in little. Try a lower learning rate, and look at the map.",
         "poor": "The embedding has collapsed: lower the learning rate, or hide less in the views.",
     },
     "uniformity": {

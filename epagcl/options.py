@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
@@ -17,8 +17,23 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from epagcl.methods.base import Method
+    from epagcl.terminal import Line
 
 log = logging.getLogger("epagcl")
+
+# What several commands take.
+Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
+Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")]
+Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
+Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
+Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, where the features have none.")]
+Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
+MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")]
+Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
+Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 
 
 class WithSettings(typer.core.TyperCommand):
@@ -52,9 +67,8 @@ def graph_of(
 
     given = {key: value for key, value in files.items() if value is not None}
     if name is None and not given:
-        raise InputError(
-            "no graph given; name one (`epagcl datasets` lists them), or give a file, or --edges and --features"
-        )
+        files = "--edges and --features" if need_features else "--edges and --labels"
+        raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {files}")
     if name is None:
         source = {key: str(value) for key, value in given.items()}
         return given.get("edges", Path("graph")).stem, read_graph(**given, need_features=need_features), source
@@ -96,20 +110,25 @@ def options_of(context: typer.Context, *methods: str) -> dict[str, Any]:
 
     from epagcl.methods import method as method_class
 
-    types = {field.name: field.type for method in methods for field in method_class(method).setting_fields()}
+    fields = {flag_of(field.name): field for method in methods for field in method_class(method).setting_fields()}
     values: dict[str, Any] = {}
     for flag, text in context.meta["settings"]:
-        key = flag[2:].replace("-", "_")
-        if key not in types:
-            known = [f"--{name.replace('_', '-')}" for name in types]
+        if flag.replace("_", "-") not in fields:
+            known = list(fields)
             known += [option for parameter in context.command.params for option in parameter.opts]
             close = difflib.get_close_matches(flag, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {methods[0]}` lists the settings"
             raise InputError(f"no option {flag}; {hint}")
         if text is None:
             raise InputError(f"{flag} needs a value")
-        values[key] = _parse(flag, text, types[key])
+        field = fields[flag.replace("_", "-")]
+        values[field.name] = _parse(flag, text, field.type)
     return values
+
+
+def flag_of(setting: str) -> str:
+    """The option of a setting: its name with hyphens, but ``--features`` is the file."""
+    return "--scale-features" if setting == "features" else f"--{setting.replace('_', '-')}"
 
 
 def _parse(flag: str, text: str, kind: type) -> Any:
@@ -118,7 +137,9 @@ def _parse(flag: str, text: str, kind: type) -> Any:
             return {"true": True, "false": False}[text.lower()]
         return kind(text)
     except (ValueError, KeyError):
-        raise InputError(f"{flag} {text}: must be {'true or false' if kind is bool else kind.__name__}") from None
+        from epagcl.methods.base import TYPE_WORDS
+
+        raise InputError(f"{flag} {text}: must be {TYPE_WORDS[kind]}") from None
 
 
 def make_method(name: str, settings: dict[str, Any]) -> "Method":
@@ -133,11 +154,13 @@ def make_method(name: str, settings: dict[str, Any]) -> "Method":
 
 
 @contextlib.contextmanager
-def interruptible(what_now: str) -> Iterator[None]:
-    """Ctrl-C ends in a line that says what is left and how to go on."""
+def interruptible(what_now: str, line: "Line | None" = None) -> Iterator[None]:
+    """Ctrl-C ends in a line that says what is left and how to go on, below the progress ``line``."""
     try:
         yield
     except KeyboardInterrupt:
+        if line is not None:
+            line.stop()
         print(f"stopped; {what_now}", file=sys.stderr)
         raise
 

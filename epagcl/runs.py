@@ -51,6 +51,8 @@ RUN_FILES = (
     "README.md",
     CHECKPOINT,
 )
+#: Of these, what only a run has: a folder with none of them is somebody's own.
+RUN_MARKS = ("config.toml", "metrics.json", "model.safetensors", "report.json.gz", CHECKPOINT)
 
 
 @dataclass(frozen=True)
@@ -370,17 +372,36 @@ def peak_memory_gib(device: str) -> float | None:
     return peak / (2**30 if platform.system() == "Darwin" else 2**20)
 
 
-def claim(folder: Path, *, resume: bool = False, overwrite: bool = False, seeds: int = 1) -> None:
-    """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one."""
+def claim(
+    folder: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    seeds: int = 1,
+    option: str = "--out",
+    make: bool = True,
+) -> None:
+    """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one.
+
+    Messages name the ``option`` that gave the folder. With ``make=False`` nothing is changed, only checked.
+    """
     if resume:
         several = any(folder.glob("seed-*/config.toml"))
         if several != (seeds > 1) or not (several or (folder / "config.toml").is_file()):
             many = " of several seeds" if seeds > 1 else " of one seed"
             raise InputError(f"{folder}: no run{many} to resume; leave out --resume to start one")
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        if not overwrite or not folder.is_dir():
-            raise InputError(f"{folder}: already there; give another --out, --resume to continue it, or --overwrite")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give the name of a folder with {option}")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not any((old / name).exists() for old in (folder, *folder.glob("seed-*")) for name in RUN_MARKS):
+            raise InputError(f"{folder}: holds other files and no run; give another {option}")
+        if not overwrite:
+            resumed = "--resume to continue it, " if option == "--out" else ""
+            raise InputError(f"{folder}: already there; give another {option}, {resumed}or --overwrite")
+    if not make:
+        return
+    if folder.is_dir():
         for old in (*folder.glob("seed-*"), folder):
             for name in (*RUN_FILES, *(event.name for event in old.glob("events.out.tfevents.*"))):
                 (old / name).unlink(missing_ok=True)
@@ -389,9 +410,9 @@ def claim(folder: Path, *, resume: bool = False, overwrite: bool = False, seeds:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another {option}") from None
     if not os.access(folder, os.W_OK):
-        raise InputError(f"{folder}: not writable; give another --out")
+        raise InputError(f"{folder}: not writable; give another {option}")
 
 
 def _begin(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:

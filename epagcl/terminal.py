@@ -22,7 +22,7 @@ SETTLED_SECONDS = 10  # of training, after which the time left can be told
 LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
 
 
-def console_for(quiet: bool) -> "Console":
+def console_for(quiet: bool = False) -> "Console":
     """Where progress goes; quiet silences it and the notes, not the warnings."""
     from rich.console import Console
 
@@ -80,9 +80,13 @@ class Line:
         self._task = self._bar.add_task(self.title, total=self.method.epochs, loss="–", memory="")
         return self
 
-    def __exit__(self, *reason: Any) -> None:
+    def stop(self) -> None:
+        """Leave the line as it is."""
         self._bar.stop()
         self._step.stop()
+
+    def __exit__(self, *reason: Any) -> None:
+        self.stop()
         if self._logger is not None:
             self._logger.__exit__(*reason)
 
@@ -127,6 +131,8 @@ class Work:
     a console it is silent.
     """
 
+    what = "runs"
+
     def __init__(self, console: "Console | None" = None):
         self.console = console
         self.runs = self.done = 0
@@ -143,7 +149,7 @@ class Work:
                 TextColumn("{task.description}"), *columns, console=self.console, disable=disable, transient=True
             )
             self._bars.start()
-            self._all = self._bars.add_task("runs", total=None, note="")
+            self._all = self._bars.add_task(self.what, total=None, note="")
             self._one = self._bars.add_task("", total=None, note="", visible=False)
         return self
 
@@ -208,7 +214,8 @@ class Work:
         if self.console is None or self.console.is_terminal or time.monotonic() - self._spoken < LOG_SECONDS:
             return
         self._spoken = time.monotonic()
-        log.info("%s", ", ".join(part for part in (f"{self.done} of {self.runs} runs", what, self.time_left()) if part))
+        parts = (f"{self.done} of {self.runs} {self.what}", what, self.time_left())
+        log.info("%s", ", ".join(part for part in parts if part))
 
 
 def table(*columns: str) -> "Table":
@@ -218,7 +225,8 @@ def table(*columns: str) -> "Table":
 
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        right = column.startswith(">")  # numbers, which stay on one line
+        result.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
     return result
 
 
@@ -268,8 +276,7 @@ def show_embedding(result: dict[str, Any]) -> None:
     """The closing summary of an embedding without a run folder."""
     items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health_items(result["health"])]
     items.append("written: " + ", ".join(result["files"]))
-    if result["report"] is not None:
-        items.append(f"report: {result['report']}")
+    items += [f"{what}: {result[what]}" for what in ("model", "report") if result[what] is not None]
     show(*items)
 
 
@@ -313,10 +320,12 @@ COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "se
 
 def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[str]) -> None:
     """Test accuracy of every row on a graph, measured here and published."""
-    columns = [f">{column}" for column in (*protocols, *COMPARISON_COLUMNS[:-1])]
-    shown = table("accuracy", *columns, COMPARISON_COLUMNS[-1])
-    for result in results:
-        shown.add_row(*comparison_cells(name, result, protocols))
+    columns = ["accuracy", *(f">{column}" for column in (*protocols, *COMPARISON_COLUMNS[:-1])), COMPARISON_COLUMNS[-1]]
+    cells = [comparison_cells(name, result, protocols) for result in results]
+    used = [k for k in range(len(columns)) if any(row[k] not in ("–", "") for row in cells)]
+    shown = table(*(columns[k] for k in used))
+    for row in cells:
+        shown.add_row(*(row[k] for k in used))
     hardware = ", ".join(sorted({device for result in results for device in result["hardware"]}))
     show(
         f"{name}: test accuracy in %, split k for seed k (strict, paper: random 10/10/80); measured on "

@@ -110,11 +110,10 @@ def train(
                 # Class scores of a supervised method have few directions by right.
                 if rank < COLLAPSED_BELOW and not method.supervised and (last or not collapsed):
                     collapsed = True  # said once, and again if it is still so at the end
-                    remedy = "raise the temperature, " if hasattr(method, "temperature") else ""
                     log.warning(
                         "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
-                        "lower lr (now %g), %sor try another seed",
-                        *(method.seed, stop, rank, method.lr, remedy),
+                        "lower lr (now %g), or try another seed",
+                        *(method.seed, stop, rank, method.lr),
                     )
             history += rows
             if graph.device.type == "cuda":

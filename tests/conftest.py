@@ -1,5 +1,6 @@
 """Graphs, settings and devices that tests share."""
 
+import logging
 import os
 import sys
 
@@ -71,7 +72,8 @@ def run(monkeypatch, capsys, tmp_path):
         out = capsys.readouterr()
         return exit_.value.code, out.out, out.err
 
-    return call
+    yield call
+    logging.getLogger("epagcl").setLevel(logging.NOTSET)  # --quiet has set it
 
 
 @pytest.fixture

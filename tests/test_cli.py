@@ -165,6 +165,51 @@ def test_embed_saves_its_model(run, files):
     data = epagcl.read_graph(edges=files / "e.csv", features=files / "f.csv")
     z = epagcl.load_model(files / "kept", device="cpu").embed(data)
     np.testing.assert_array_equal(z.numpy(), np.load(files / "z.npy"))
+    arguments = ("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "kept: already there; give another --save, or --overwrite" in err
+    code, out, _ = run(*arguments, "--overwrite", "--seed", 1, "--json")
+    assert code == 0
+    assert json.loads(out)["model"] == "kept"
+    assert epagcl.load_model(files / "kept", device="cpu").seed == 1
+
+
+def test_feature_columns_are_matched_by_name(run, files):
+    """A table whose columns have another order gives the same embedding; one that lacks a column is refused."""
+    assert run("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)[0] == 0
+    table = pd.read_csv(files / "f.csv")
+    names = [name for name in table.columns if name != "id"]
+    table[["id", *names[::-1]]].to_csv(files / "turned.csv", index=False)
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "turned.csv", "--model", "kept", "--out", "t.npy")
+    assert code == 0
+    np.testing.assert_array_equal(np.load(files / "t.npy"), np.load(files / "z.npy"))
+    table.rename(columns={names[2]: "new"}).to_csv(files / "other.csv", index=False)
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "other.csv", "--model", "kept", "--out", "t.npy")
+    assert code == 2
+    assert f"no feature column '{names[2]}', on which the model was trained (1 of {len(names)} are missing)" in err
+
+
+def test_embed_colours_by_a_table(run, files):
+    first = pd.read_csv(files / "f.csv")["id"][0]
+    (files / "c.csv").write_text(f"id,city\n{first},Ulm\n")
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--columns", "c.csv", *FAST)
+    assert code == 0
+    (files / "c.csv").write_text("id,city\nnobody,Ulm\n")
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "f.csv", "--columns", "c.csv", *FAST)
+    assert code == 2
+    assert "--columns: none of its ids (such as nobody) is a node of e (such as user-" in err
+
+
+def test_a_collapsed_embedding_has_its_report_without_a_warning_of_others(run, files, caplog):
+    (files / "three.csv").write_text("a,b\nb,c\nc,a\n")
+    np.save(files / "three.npy", np.ones((3, 2), dtype=np.float32))
+    code, out, err = run("embed", "--edges", "three.csv", "--features", "three.npy", *FAST)
+    assert code == 0
+    assert "three.csv: all nodes have the same features; only their edges can tell them apart" in caplog.messages
+    assert "Convergence" not in err
+    assert "1000%" in out or "collapsed" in out
+    assert (files / "z.report.html").exists()
 
 
 def test_epr(run, files):
@@ -221,7 +266,7 @@ def test_methods(run):
         (["train", "demo", "--epoch", "3"], "no option --epoch; did you mean --epochs?"),
         (["train", "demo", "--overwrit"], "did you mean --overwrite?"),
         (["train", "demo", "--epochs"], "--epochs needs a value"),
-        (["train", "demo", "--epochs", "many"], "--epochs many: must be int"),
+        (["train", "demo", "--epochs", "many"], "--epochs many: must be a whole number"),
         (["train", "demo", "--temperature", "0.001"], "temperature=0.001: must be at least 0.03"),
         (["train", "demo", "--protocol", "loose"], "choose one of strict, paper, public"),
         (["train", "demo", "--protocol", "public"], "no public split"),
@@ -232,14 +277,20 @@ def test_methods(run):
         (["train", "demo", "stray"], "unexpected extra argument"),
         (["train", "demo", "--resume"], "no run of one seed to resume"),
         (["train", "--refrences", "demo"], "no option --refrences; did you mean --references?"),
-        (["train", "demo", "--lr", "nan"], "lr=nan must be a finite number"),
+        (["train", "demo", "--lr", "nan"], "lr=nan: must be a finite number"),
         (["train", "demo", "--seed", "-1"], "seed=-1: must be 0 or more"),
         (["train", "demo", "--config", "."], "cannot be read"),
         (["embed", "demo", "--model", "m", "--save", "s"], "leave out --save and --config"),
         (["embed", "demo", "--out", "z.xlsx"], "cannot write .xlsx"),
-        (["embed", "demo", "--out", "none/z.npy"], "does not exist"),
+        (["embed", "demo", "--out", "/dev/null/z.npy"], "cannot be written"),
+        (["train", "demo", "--device", "tpu"], "epagcl: device='tpu': choose one of"),
+        (["train", "demo", "--epochs", "-3"], "epagcl: epochs=-3: must be at least 0"),
+        (["train", "demo", "--method", "gracee"], "did you mean grace?"),
+        (["train", "demo", "--scale-features", "rows"], "choose one of given, row-sum, row-max"),
+        (["epr"], "or --edges and --labels"),
+        (["epr", "demo", "--top", "-1"], "Invalid value"),
         (["embed", "--edges", "none.csv", "--features", "f.npy"], "none.csv: no such file"),
-        (["embed", "demo", "--model", "none"], "config.toml: no such file"),
+        (["embed", "demo", "--model", "none"], "none: no such folder; give one that save() or `epagcl train` wrote"),
         (["epr", "--top", "x"], "Invalid value"),
         (["frain"], "No such command"),
     ],
@@ -331,7 +382,7 @@ def test_a_mistake_in_a_real_process_is_one_line(tmp_path):
     command = [sys.executable, "-m", "epagcl", "train", "demo", "--epochs", "abc"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 2
-    assert result.stderr == "epagcl: --epochs abc: must be int\n"
+    assert result.stderr == "epagcl: --epochs abc: must be a whole number\n"
 
 
 def test_a_broken_loss_is_one_line(run, monkeypatch):

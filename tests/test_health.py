@@ -122,6 +122,13 @@ def test_verdicts(changes, expected):
     assert [finding.verdict for finding in judge(measures(**changes), 1000, 256)] == expected
 
 
+def test_the_rank_is_held_against_what_it_can_be():
+    """With 40 feature columns 19 directions are many; with 500 they are few."""
+    assert judge(measures(effective_rank=19.0), 1000, 256, 40)[0].verdict == "good"
+    assert judge(measures(effective_rank=19.0), 1000, 256, 500)[0].verdict == "fair"
+    assert judge(measures(distance=1e-12), 1000, 256)[2].shown == "> 1000%"
+
+
 def test_words_name_the_measure_and_the_remedy():
     rank, spread, moved = judge(measures(effective_rank=1.0, uniformity=0.0, alignment=0.3), 1000, 256)
     assert rank.shown == "1 of 256"

@@ -150,8 +150,16 @@ def test_claim(tmp_path):
     with pytest.raises(InputError, match="no run of one seed to resume"):
         claim(tmp_path / "none", resume=True)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="already there"):
+    with pytest.raises(InputError, match="file: is a file; give the name of a folder with --out"):
         claim(tmp_path / "file", overwrite=True)
+    own = tmp_path / "project"
+    own.mkdir()
+    (own / "README.md").write_text("mine")
+    with pytest.raises(InputError, match="project: holds other files and no run; give another --save"):
+        claim(own, overwrite=True, option="--save")
+    assert (own / "README.md").read_text() == "mine"
+    claim(tmp_path / "later", make=False)
+    assert not (tmp_path / "later").exists()
     with pytest.raises(InputError, match="cannot be made"):
         claim(tmp_path / "file" / "run")
 

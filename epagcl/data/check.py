@@ -44,6 +44,8 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
             log.log(level, "%s: %s", source, note)
         if data.get("edge_attr") is not None or data.get("edge_weight") is not None:
             log.warning("%s: edge weights and attributes are not used", source)
+        if x is not None and x.layout == torch.strided and len(x) > 1 and bool((x == x[0]).all()):
+            log.warning("%s: all nodes have the same features; only their edges can tell them apart", source)
 
     num_edges = edge_index.shape[1]
     checked = Data(

@@ -126,6 +126,11 @@ def _ids_of_rows(edges: _EdgeList, rows: int, name: str) -> np.ndarray:
             f"{name} are numbered from 0; give the ids of the rows with {edges.nodes_option}"
         )
     if whole and ids.max() < rows:
+        if ids.min() == 1 and ids.max() == rows - 1:  # as well one row too many for ids from 1
+            log.warning(
+                "%s: has no ids; its rows are numbered from 0, and node 0 has no edge in %s; say otherwise with %s",
+                *(name, edges.name, edges.nodes_option),
+            )
         return np.arange(rows)
     if len(ids) != rows:
         raise InputError(
@@ -284,6 +289,13 @@ class _LabelList:
         labels[position] = self.values
         return labels
 
+    def may_begin_with_header(self, known: np.ndarray) -> bool:
+        """Whether the first row, read as a node, is the only unknown one, or the only one with its label."""
+        if self.table.header or known[0]:
+            return False
+        others = {str(value) for value in self.values[1:] if value is not None}
+        return bool(known[1:].all()) or str(self.values[0]) not in others
+
     def unknown(self, known: np.ndarray, fix: str) -> str:
         """A message about the ids that are not in the graph."""
         unknown = self.ids[~known]
@@ -301,8 +313,8 @@ def _ids_without_features(edges: _EdgeList, labels: _LabelList | None, nodes: Ro
     ids = edges.ids if listed is None else union(listed, edges.ids)
     if labels is not None and labels.ids is not None:
         known = positions(labels.ids, ids) >= 0
-        # All or the first alone: ids of another kind, or a header that was not seen.
-        if not known.any() or (not labels.table.header and not known[0] and known[1:].all()):
+        # Ids of another kind, or a header that was not seen.
+        if not known.any() or labels.may_begin_with_header(known):
             raise InputError(labels.unknown(known, f"use the ids of {edges.name}"))
         if not known.all():
             unknown = labels.ids[~known]

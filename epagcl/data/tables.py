@@ -148,7 +148,8 @@ class TextTable(Table):
         options = {"keep_default_na": False, "na_values": list(MISSING)}
         sample = self._read(header=True, rows=_HEADER_ROWS, **options)
         if any(column in sample and _has_numbers(sample[column]) for column in text):
-            log.info("%s: the first row is read as a header (%s)", self.name, ", ".join(self.first))
+            names = self.first if len(self.first) <= 5 else [*self.first[:3], "...", self.first[-1]]
+            log.info("%s: the first row is read as a header (%s)", self.name, ", ".join(names))
             return True
         return False
 

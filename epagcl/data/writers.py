@@ -3,8 +3,8 @@
 import csv
 import importlib.util
 import itertools
-import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def check_output(path: Path | str) -> None:
-    """Raise now, before long work, if ``write_embeddings`` could not write ``path``."""
+    """Raise now, before long work, if ``write_embeddings`` could not write ``path``; its folder is made."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
@@ -135,10 +135,12 @@ def write_projector(z: torch.Tensor | np.ndarray, metadata: pd.DataFrame, folder
 def _check_folder(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the folder {path.parent} is not writable; choose another")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
 
 
 def check_ids(ids: Sequence | None) -> None:

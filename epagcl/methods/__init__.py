@@ -1,5 +1,6 @@
 """All methods by name. ``epagcl.methods()`` lists them, ``epagcl.method(name)`` is the class."""
 
+import difflib
 import importlib
 import pkgutil
 import sys
@@ -35,13 +36,20 @@ def method(name: str) -> type[Method]:
     """The class of a method, by name in any case."""
     registry = _registry()
     if name.lower() not in registry:
-        raise InputError(f"no method {name!r}; there are {', '.join(registry)}")
+        close = difflib.get_close_matches(name.lower(), registry, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(registry)}"
+        raise InputError(f"no method {name!r}; {hint}")
     return registry[name.lower()]
 
 
 def load_model(folder: str | Path, device: str = "auto") -> Method:
     """The trained model in a folder that ``save`` or ``epagcl train`` wrote, on ``device``."""
-    config = read_config(Path(folder) / "config.toml")
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one that save() or `epagcl train` wrote")
+    if not (folder / "model.safetensors").exists() and (seeds := sorted(folder.glob("seed-*/model.safetensors"))):
+        raise InputError(f"{folder}: a run of several seeds; give one of them, such as {seeds[0].parent}")
+    config = read_config(folder / "config.toml")
     if "method" not in config or "model" not in config:
         raise InputError(
             f"{folder}/config.toml: no trained model; give a folder that save() or `epagcl train` finished"

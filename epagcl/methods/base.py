@@ -29,6 +29,9 @@ from epagcl.losses import PRECISIONS
 from epagcl.training import Callback, Look, Row, health, train
 from epagcl.views import Views
 
+#: The types of settings, as people call them.
+TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
 
 def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
     """A method's setting: default and one line that the command line and the documentation show."""
@@ -94,12 +97,10 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def validate(self) -> None:
         """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
         for field in dataclasses.fields(self):
-            setattr(self, field.name, _checked_setting(type(self).name, field, getattr(self, field.name)))
-        if min(self.epochs, self.weight_decay, self.patience) < 0 or self.lr <= 0:
-            raise InputError(
-                f"epochs={self.epochs}, lr={self.lr}, weight_decay={self.weight_decay}, patience={self.patience}: "
-                "lr must be positive, the others must not be negative"
-            )
+            setattr(self, field.name, _checked_setting(field, getattr(self, field.name)))
+        self.check_at_least(0, "epochs", "weight_decay", "patience")
+        if self.lr <= 0:
+            raise InputError(f"lr={self.lr}: must be positive")
         if not 0 <= self.seed < 2**63:
             raise InputError(f"seed={self.seed}: must be 0 or more, and below 2⁶³")
 
@@ -189,6 +190,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         device = resolve_device(self.device)
         graph = self._graph(check(data), device)
         self.num_features_ = graph.num_features
+        self.feature_names_ = None if data.get("feature_names") is None else [str(name) for name in data.feature_names]
         self.network_ = self._initial_network().to(device)
         self.history_: list[Row] = train(
             self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback, look=look
@@ -197,14 +199,13 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     @torch.no_grad()
     def embed(self, data: Data) -> Tensor:
-        """Embeddings ``[num_nodes, dim]``, float32, of this or any other graph with the same feature columns."""
+        """Embeddings ``[num_nodes, dim]``, float32, of this or any other graph with the same feature columns.
+
+        Where both graphs name their columns (``feature_names``), they are matched by name, else they must have the
+        same order.
+        """
         network = self._fitted_network()
-        checked = check(data)
-        if checked.x.shape[1] != self.num_features_:
-            raise InputError(
-                f"the graph has {checked.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
-            )
-        graph = self._graph(checked, next(network.parameters()).device)
+        graph = self._graph(self._same_columns(check(data)), next(network.parameters()).device)
         return self.represent(network.eval(), graph).to(data.edge_index.device)
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
@@ -228,8 +229,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def health(self, data: Data) -> list[Finding]:
         """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
         network = self._fitted_network()
-        graph = self._graph(check(data, quiet=True), next(network.parameters()).device)
-        return judge(health(self, network, graph), *self.embed(data).shape)
+        graph = self._graph(self._same_columns(check(data, quiet=True)), next(network.parameters()).device)
+        return judge(health(self, network, graph), *self.embed(data).shape, self.num_features_)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
@@ -241,7 +242,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_path(folder / "model.safetensors") as path:
             save_file(state, path)
-        model = {name.removesuffix("_"): getattr(self, name) for name in type(self).fitted} | {"version": __version__}
+        kept = (*type(self).fitted, "feature_names_")
+        model = {name.removesuffix("_"): getattr(self, name) for name in kept} | {"version": __version__}
         write_config(folder / "config.toml", {"method": self.settings(), "model": model, **sections})
 
     def load_weights(self, folder: str | Path, model: dict[str, Any]) -> Self:
@@ -253,6 +255,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             if name.removesuffix("_") not in model:
                 raise InputError(f"{folder}/config.toml: [model] has no {name.removesuffix('_')}; was it edited?")
             setattr(self, name, model[name.removesuffix("_")])
+        self.feature_names_ = model.get("feature_names")
         self.network_ = self._initial_network()
         try:
             self.network_.load_state_dict(load_file(path))
@@ -281,6 +284,24 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """First line of the method's documentation."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
 
+    def _same_columns(self, data: Data) -> Data:
+        """The graph with the feature columns of training, in their order."""
+        names, trained = data.get("feature_names"), self.feature_names_
+        if names is not None and trained is not None and list(map(str, names)) != trained:
+            position = {str(name): k for k, name in enumerate(names)}
+            if missing := [name for name in trained if name not in position]:
+                raise InputError(
+                    f"the graph has no feature column {missing[0]!r}, on which the model was trained "
+                    f"({len(missing)} of {len(trained)} are missing); give them, or leave out the names of all"
+                )
+            order = torch.tensor([position[name] for name in trained], device=data.x.device)
+            return data.clone().update({"x": data.x.index_select(1, order), "feature_names": trained})
+        if data.x.shape[1] != self.num_features_:
+            raise InputError(
+                f"the graph has {data.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
+            )
+        return data
+
     def _graph(self, data: Data, device: torch.device) -> Graph:
         if self.features != "given":
             data = data.clone().update({"x": row_normalise(data.x, self.features.removeprefix("row-"))})
@@ -298,15 +319,15 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return self.network_
 
 
-def _checked_setting(method: str, field: dataclasses.Field, value: Any) -> Any:
+def _checked_setting(field: dataclasses.Field, value: Any) -> Any:
     """A setting as its plain type (NumPy's numbers are taken, a whole number is a float too), of its choices."""
     kinds = {int: numbers.Integral, float: numbers.Real}
     wanted = kinds.get(field.type, field.type)
     if not isinstance(value, wanted) or (isinstance(value, bool) and field.type is not bool):
-        raise InputError(f"{method}: {field.name}={value!r} must be {field.type.__name__}")
+        raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[field.type]}")
     if field.type is float and not math.isfinite(value):
-        raise InputError(f"{method}: {field.name}={value!r} must be a finite number")
+        raise InputError(f"{field.name}={value!r}: must be a finite number")
     choices = field.metadata.get("choices")
     if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
-        raise InputError(f"{method}: {field.name}={value!r}: choose one of {', '.join(choices)}")
+        raise InputError(f"{field.name}={value!r}: choose one of {', '.join(choices)}")
     return value if type(value) in (int, float) else field.type(value)

@@ -7,6 +7,7 @@ again without the graph.
 import gzip
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -93,6 +94,7 @@ def run_content(
 def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
     """A row for each node: id, label where there are any, degree, cluster, and the named features if they are few."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     count = data.num_nodes
     ids = data.get("node_ids")
@@ -106,7 +108,8 @@ def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
     columns["degree"] = torch.bincount(data.edge_index[0].cpu(), minlength=count).numpy()
     rows = torch.nn.functional.normalize(z.detach().float().cpu(), dim=1).numpy()
     kind = KMeans if count <= 20_000 else MiniBatchKMeans
-    found = kind(min(classes, count), n_init=3, random_state=seed % 2**32).fit_predict(rows)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # equal rows make fewer clusters
+        found = kind(min(classes, count), n_init=3, random_state=seed % 2**32).fit_predict(rows)
     # By size, so that cluster 1 is the largest.
     order = np.argsort(np.argsort(-np.bincount(found, minlength=classes), kind="stable"), kind="stable")
     columns["cluster"] = order[found] + 1

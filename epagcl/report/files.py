@@ -78,7 +78,7 @@ def write_embedding_report(
 ) -> Path | None:
     """Beside the embeddings in ``path``: ``<name>.report.html``; None where plotly is missing.
 
-    ``extra`` has further columns to colour by, as :func:`read_columns` gives them.
+    ``extra`` has further columns to colour by, with the ids of nodes as its index.
     """
     page = path.with_name(f"{path.stem}.report.html")
     say("clusters")

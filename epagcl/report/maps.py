@@ -62,10 +62,10 @@ def principal_components(z: Tensor, count: int) -> Tensor:
 
     The sign of each direction is that of its largest entry, so that the same embedding gives the same map everywhere.
     """
-    rows = F.normalize(z.detach().float().cpu(), dim=1)
+    rows = F.normalize(z.detach().double().cpu(), dim=1)
     rows = rows - rows.mean(0)
     rows = F.pad(rows, (0, max(0, 2 - rows.shape[1])))
     _, vectors = torch.linalg.eigh(rows.T @ rows)
     vectors = vectors[:, -min(count, rows.shape[1]) :].flip(1)
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
-    return rows @ (vectors * largest.sign())
+    return (rows @ (vectors * largest.sign())).float()

@@ -8,8 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epagcl.errors import InputError
-from epagcl.options import WithSettings, graph_of, interruptible, options_of, resume_line, settings_of
-from epagcl.terminal import console_for, show, table
+from epagcl.options import (
+    AsJson,
+    Config,
+    Edges,
+    Features,
+    Graph,
+    Labels,
+    MethodName,
+    Nodes,
+    Quiet,
+    Root,
+    WithSettings,
+    graph_of,
+    interruptible,
+    options_of,
+    resume_line,
+    settings_of,
+)
+from epagcl.terminal import busy, console_for, show, table
 
 if TYPE_CHECKING:
     from epagcl.tuning.study import Tuning
@@ -35,14 +52,14 @@ class WithSpace(WithSettings):
 
 def tune(
     context: typer.Context,
-    graph: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A graph with some labels.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")] = None,
-    features: Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Ids of the feature rows, where the features have none.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA.")] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")] = "epagcl",
-    config: Annotated[Path | None, typer.Option(help="TOML file with a [method] table to start from.")] = None,
+    graph: Graph = None,
+    edges: Edges = None,
+    features: Features = None,
+    labels: Labels = None,
+    nodes: Nodes = None,
+    data: Root = None,
+    method: MethodName = "epagcl",
+    config: Config = None,
     trials: Annotated[int, typer.Option(help="How many settings to try.")] = 30,
     minutes: Annotated[float | None, typer.Option(help="Begin no trial after so long.")] = None,
     seeds: Annotated[int, typer.Option(help="Models per trial, counting up from --seed.")] = 2,
@@ -55,20 +72,22 @@ def tune(
     test: Annotated[bool, typer.Option(help="Close by reading the test accuracy, default against tuned.")] = True,
     out: Annotated[Path | None, typer.Option(help="Folder; else runs/<graph>-<method>-tune.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in that folder, or join it.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search a method's settings by the accuracy on validation nodes; test labels are hidden from the search.
 
     Example: epagcl tune cora --trials 30 --minutes 20 --space default dim=128,256,512
     """
-    from epagcl.methods import method as method_class
-    from epagcl.tuning.study import TrialWork
-    from epagcl.tuning.study import tune as search
-
     console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.methods import method as method_class
+        from epagcl.tuning.study import TrialWork
+        from epagcl.tuning.study import tune as search
+
     fixed = options_of(context, method)
-    name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    with busy(console, "reading the graph"):
+        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
     start = settings_of(context, None if source else name, method, config)
     seed = start.pop("seed", 0)
     fixed.pop("seed", None)
@@ -123,8 +142,9 @@ def show_tuning(name: str, result: "Tuning", folder: Path, use: str) -> None:
         f"protocol {search['protocol']}, split {search['split']}, {models}, measured here; "
         "settings and epochs chosen on validation nodes, test labels hidden from the search"
     )
-    items.append(f"written to {folder}: best.toml, trials.csv, metrics.json\nuse them: {use}")
+    items.append(f"written to {folder}: best.toml, trials.csv, metrics.json")
     show(*items)
+    print(f"use them: {use}")  # on one line, to be copied
 
 
 def _best_trials(result: "Tuning") -> Any:

@@ -83,6 +83,7 @@ class Tuning:
 class TrialWork(Work):
     """Progress of a search: also the best so far, and the end of its time."""
 
+    what = "trials"
     best: float | None = None
     deadline: float | None = None
 
@@ -143,8 +144,11 @@ def tune(
         settings: of the method, fixed: they are not searched.
     """
     cls = method_class(method)
-    if trials < 1 or seeds < 1 or (minutes is not None and minutes <= 0):
-        raise InputError(f"trials={trials}, seeds={seeds}, minutes={minutes}: trials and seeds must be 1 or more")
+    for what, number in (("trials", trials), ("seeds", seeds)):
+        if number < 1:
+            raise InputError(f"{what}={number}: must be 1 or more")
+    if minutes is not None and minutes <= 0:
+        raise InputError(f"minutes={minutes}: must be positive")
     if unknown := {*(start or {}), *settings} - {f.name for f in cls.setting_fields()} - {"name", "source"}:
         raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
     base = {key: value for key, value in {**(start or {}), **settings}.items() if key not in ("name", "source")}

@@ -214,6 +214,15 @@ def test_other_ids_take_rows_by_first_appearance_and_it_is_said(edges, ids, file
     ]
 
 
+def test_a_row_for_a_node_0_without_edges_is_said(files, caplog):
+    """Ids 1, 2 and three rows: counted from 0, or from 1 and a node 3 without edges."""
+    data = read_graph(**files(edges=("e.csv", "1,2\n"), features=("x.npy", np.array(X))))
+    assert rows(data) == {0: [1, 2], 1: [3, 4], 2: [5, 6]}
+    assert said(caplog) == [
+        "x.npy: has no ids; its rows are numbered from 0, and node 0 has no edge in e.csv; say otherwise with --nodes"
+    ]
+
+
 def test_ids_from_one_to_the_number_of_rows_are_counted_from_one(files, caplog):
     data = read_graph(**files(edges=("e.csv", "3,1\n1,2\n"), features=("x.npy", np.array(X))))
     assert rows(data) == {1: [1, 2], 2: [3, 4], 3: [5, 6]}
@@ -359,6 +368,10 @@ def test_labelled_nodes_without_edges_are_said(files, caplog):
         (
             {"labels": ("l.csv", "who,what\nx,a\ny,b\n")},
             "l.csv: line 1: 1 id not in the graph (who); if line 1 is a header, call its columns id and label",
+        ),
+        (
+            {"labels": ("l.csv", "who,what\nx,a\ny,b\np,a\n")},
+            "l.csv: line 1: 2 ids not in the graph (who, p); if line 1 is a header, call its columns id and label",
         ),
         (
             {"labels": ("l.txt", "0\n1\n")},

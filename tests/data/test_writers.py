@@ -135,8 +135,9 @@ def test_check_output_names_the_fix(tmp_path):
         check_output(tmp_path / "z.xlsx")
     with pytest.raises(InputError, match=r"cannot write a file without suffix; use .npy"):
         check_output(tmp_path / "z")
-    with pytest.raises(InputError, match=r"the folder .*nowhere does not exist; make it first$"):
-        check_output(tmp_path / "nowhere" / "z.csv")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"z.csv: cannot be written \(.*\); choose another place$"):
+        check_output(tmp_path / "file" / "z.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match=r"folder.csv: is a folder; give the name of a file$"):
         check_output(tmp_path / "folder.csv")
@@ -146,8 +147,11 @@ def test_check_output_names_the_fix(tmp_path):
 
 
 def test_check_output_sees_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers.os, "access", lambda *_: False)  # root may write anywhere
-    with pytest.raises(InputError, match=r"is not writable; choose another$"):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(writers.tempfile, "TemporaryFile", refuse)  # root may write anywhere
+    with pytest.raises(InputError, match=r"z.csv: cannot be written \(Permission denied\); choose another place$"):
         check_output(tmp_path / "z.csv")
 
 
@@ -158,9 +162,20 @@ def test_missing_pyarrow_names_the_extra(tmp_path, monkeypatch):
     check_output(tmp_path / "z.csv")
 
 
-def test_missing_folder_fails_before_writing(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        write_embeddings(Z, None, tmp_path / "nowhere" / "z.npy")
+def test_a_missing_folder_is_made(tmp_path):
+    write_embeddings(Z, None, tmp_path / "new" / "one" / "z.npy")
+    assert np.load(tmp_path / "new" / "one" / "z.npy").shape == Z.shape
+
+
+def test_files_can_be_read_by_whom_the_umask_allows(tmp_path):
+    """Some writers make files that only their owner can read."""
+    before = os.umask(0o027)
+    try:
+        with atomic_path(tmp_path / "a.bin") as temporary:
+            os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o600))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.bin").stat().st_mode & 0o777 == 0o640
 
 
 def test_text_is_fast(tmp_path):

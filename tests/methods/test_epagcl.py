@@ -183,11 +183,11 @@ def test_scikit_learn_conventions():
         ({"p_drop_1": 1.5}, "p_drop_1=1.5: a probability lies between 0 and 1"),
         ({"temperature": 0.01}, "temperature=0.01: must be at least 0.03"),
         ({"epochs": -1}, "epochs=-1"),
-        ({"epochs": 2.5}, "epochs=2.5 must be int"),
+        ({"epochs": 2.5}, "epochs=2.5: must be a whole number"),
         ({"drop": "best"}, "drop='best': choose one of eq7, text, uniform"),
         ({"device": "tpu"}, "device='tpu': choose one of auto, cpu, cuda, mps"),
         ({"dim": 0}, "must be at least 1"),
-        ({"lr": 0.0}, "lr must be positive"),
+        ({"lr": 0.0}, "lr=0.0: must be positive"),
     ],
 )
 def test_wrong_settings_name_the_fix(settings, message):
@@ -221,8 +221,10 @@ def test_a_damaged_model_is_one_line(tmp_path, small_graph):
 def test_published_name_and_registry():
     assert "epagcl" in epagcl.methods()
     assert epagcl.method("EPAGCL") is EPAGCL
-    with pytest.raises(InputError, match="no method 'gcl'; there are bgrl, cca-ssg, "):
-        epagcl.method("gcl")
+    with pytest.raises(InputError, match="no method 'node2vec'; there are bgrl, cca-ssg, "):
+        epagcl.method("node2vec")
+    with pytest.raises(InputError, match=r"no method 'gracee'; did you mean grace\?"):
+        epagcl.method("gracee")
 
 
 def test_numpy_sees_the_embedding(small_graph):

@@ -303,7 +303,7 @@ def test_mistakes_are_said(graph, small, tune, monkeypatch, caplog):
     unlabelled.y = torch.full((600,), -1)
     with pytest.raises(InputError, match="mine: tuning needs labels"):
         epagcl.tune(unlabelled, name="mine", **small)
-    with pytest.raises(InputError, match="trials and seeds must be 1 or more"):
+    with pytest.raises(InputError, match="trials=0: must be 1 or more"):
         tune(trials=0)
     with pytest.raises(InputError, match="epagcl has no setting 'depth'"):
         tune(depth=3)
