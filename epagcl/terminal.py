@@ -303,7 +303,8 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     cells = [title]
     for protocol in protocols:
         accuracy = result["protocols"].get(protocol, {}).get("accuracy")
-        cells.append("–" if accuracy is None else f"{100 * accuracy['mean']:.1f} ± {100 * accuracy['std']:.1f}")
+        spread = f" ± {100 * accuracy['std']:.1f}" if accuracy is not None and len(accuracy["runs"]) > 1 else ""
+        cells.append("–" if accuracy is None else f"{100 * accuracy['mean']:.1f}{spread}")
     for kind in ("paper", "random", "public"):
         cells.append(" ± ".join(f"{value:.1f}" for value in figures[kind]) if kind in figures else "–")
     training = result["training"]

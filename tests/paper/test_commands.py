@@ -77,7 +77,7 @@ def test_quiet_says_nothing(run):
         (["accuracy", "--seed", "3"], "no option --seed"),
         (["accuracy", "--epcohs", "3"], "no option --epcohs; did you mean --epochs?"),
         (["accuracy", "--device", "tpu"], "device='tpu' is not available here"),
-        (["accuracy", "--datasets", "demo", "--methods", "epagcl", "--epochs", "-1"], "lr must be positive"),
+        (["accuracy", "--datasets", "demo", "--methods", "epagcl", "--epochs", "-1"], "epochs=-1: must be at least 0"),
         (["acuracy"], "acuracy"),
         (["page", "--results", "nowhere"], "nowhere: no results"),
     ],
