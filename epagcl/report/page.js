@@ -337,7 +337,7 @@ function scores(run) {
     classes ? el("div", { class: "beside" },
       figure("Confusion matrix", `Rows: true class, as shares of the row. ${capital(classes.note ?? "")}`,
         Math.min(900, 190 + 34 * classes.names.length), () => confusion(classes), 150 + 18 * classes.names.length),
-      table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Test nodes, all splits"], classes.names.map((name, i) => [
+      table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Tested"], classes.names.map((name, i) => [
         name, decimal(classes.precision[i], 2), decimal(classes.recall[i], 2), decimal(classes.f1[i], 2),
         classes.support[i] === null ? "–" : count(classes.support[i])]))) : null);
 }
