@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("epagcl")
 
 LOG_SECONDS = 20  # between lines of progress where there is no terminal
-SETTLED_SECONDS = 10  # of training, after which the time left can be told
+SETTLED_SECONDS = 5  # after the first epoch, before a long run is spoken of
 LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
 
 
@@ -66,7 +66,7 @@ class Line:
         disable = not console.is_terminal
         self._bar = Progress(*columns, console=console, disable=disable)
         self._step = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, disable=disable)
-        self._spoken, self._advised = 0.0, False
+        self._spoken, self._advised, self._first = 0.0, False, None
         self._log = logger, folder
         self._logger = None
 
@@ -100,15 +100,17 @@ class Line:
         memory = peak_memory_gib(method.device)
         shown = "" if memory is None else f"{memory:.1f} GiB"
         self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
-        minutes = method.epochs * row["seconds"] / row["epoch"] / 60
-        # Not earlier: on a GPU the first epochs compile.
-        if row["seconds"] > SETTLED_SECONDS and not self._advised and getattr(method, "batch_size", None) == 0:
+        # By the epochs after the first, in which a GPU compiles.
+        first = self._first = self._first or row
+        since = row["seconds"] - first["seconds"]
+        pace = since / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"]
+        if since > SETTLED_SECONDS and not self._advised and getattr(method, "batch_size", None) == 0:
             self._advised = True
-            if minutes > LONG_MINUTES:
+            if (minutes := method.epochs * pace / 60) > LONG_MINUTES:
                 log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
         if not self.console.is_terminal and row["seconds"] - self._spoken > LOG_SECONDS:
             self._spoken = row["seconds"]
-            left = minutes - row["seconds"] / 60
+            left = (method.epochs - row["epoch"]) * pace / 60
             words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
             log.info(words, self.title, row["epoch"], method.epochs, row["loss"], left, shown)
 

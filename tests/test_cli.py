@@ -60,6 +60,19 @@ def test_a_long_run_is_told_how_to_be_short(run, monkeypatch, caplog):
     assert not any("--batch-size 512" in message for message in caplog.messages)
 
 
+def test_the_first_epoch_in_which_a_gpu_compiles_is_no_pace(caplog):
+    caplog.set_level("INFO", "epagcl")
+    with terminal.Line(terminal.console_for(), epagcl.EPAGCL(epochs=500)) as line:
+        for epoch, seconds in ((1, 30.0), (2, 30.1), (400, 36.0)):
+            line({"epoch": epoch, "loss": 1.0, "seconds": seconds})
+    assert caplog.messages[1:] == []  # epoch 1 was long enough to be spoken of, and to no more
+    caplog.clear()
+    with terminal.Line(terminal.console_for(), epagcl.EPAGCL(epochs=500)) as line:
+        for epoch, seconds in ((1, 30.0), (2, 40.0)):
+            line({"epoch": epoch, "loss": 1.0, "seconds": seconds})
+    assert "about 83 minutes; --batch-size 512 is faster (negatives inside batches only)" in caplog.messages
+
+
 def test_progress_without_a_terminal_is_a_line_now_and_then(run, monkeypatch, caplog):
     monkeypatch.setattr(terminal, "LOG_SECONDS", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
