@@ -146,8 +146,8 @@ def _limits(cls: type[Method], graph: dict[str, Any]) -> str:
     lines = [
         f"Training has seen all nodes and edges of this one graph, {seen}. How good the model is on another graph has "
         "to be measured there.",
-        f"Another graph needs the same {columns}, in the same order and prepared in the same way; of this only their "
-        "number is checked.",
+        f"Another graph needs the same {columns}, prepared in the same way. Where both tables name them they are "
+        "matched by name; else they must have the same order, and only their number is checked.",
         "The result repeats what edges and features say, about people too. No audit of fairness or of privacy was "
         "made; make one before it has a part in decisions about people.",
     ]
