@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import scipy.sparse
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from epagcl.data.splits import Split, random_split
+from epagcl.data.splits import Split, as_splits, class_numbers, random_split, run_seeds
 from epagcl.errors import InputError
 from epagcl.randomness import Stream, uniform
+
+#: An embedding, a row per node, and the labels, one per node.
+Rows = Tensor | np.ndarray | pd.DataFrame | scipy.sparse.sparray | Sequence[Sequence[float]]
+Labels = Tensor | np.ndarray | pd.Series | Sequence
 
 PROTOCOLS = ("strict", "paper", "public")
 
@@ -57,7 +64,7 @@ class Evaluation:
         runs: accuracy (= micro-F1) of each run.
         macro_f1: macro-F1 of each run.
         chosen: what validation chose in each run: penalty, step and validation accuracy.
-        classes: the classes that occur, by number.
+        classes: the classes that occur, by number, or by name if the labels were names.
         confusion: test nodes of class r that were taken for class c, summed over runs.
     """
 
@@ -67,7 +74,7 @@ class Evaluation:
     runs: list[float]
     macro_f1: list[float]
     chosen: list[dict[str, float]]
-    classes: list[int]
+    classes: list[int] | list[str]
     confusion: list[list[int]]
 
     @property
@@ -100,12 +107,12 @@ class Evaluation:
 
 
 def linear_evaluation(
-    z: Tensor | Sequence[Tensor],
-    y: Tensor,
+    z: Rows | Sequence[Rows],
+    y: Labels,
     protocol: str = "strict",
     runs: int = 5,
     seed: int | Sequence[int] = 0,
-    splits: Sequence[Split] | None = None,
+    splits: Split | Sequence[Split] | None = None,
 ) -> Evaluation:
     """Accuracy of a linear classifier on an embedding.
 
@@ -117,37 +124,27 @@ def linear_evaluation(
     All runs are fitted together, in batched products.
 
     Args:
-        z: embedding ``[N, d]``, or any features, dense or sparse; or a list of embeddings, one for each run, as the
-            models of several seeds give them: the k-th is scored on the k-th split.
-        y: class of each node; −1 = none, and the node is left out.
+        z: embedding ``[N, d]``, or any features, dense or sparse (torch, NumPy, pandas, SciPy, a list of rows); or a
+            list of embeddings, one for each run, as the models of several seeds give them: the k-th is scored on the
+            k-th split.
+        y: class of each node, by number or by name, in the order of z; −1 or missing = none, and the node is left out.
         protocol: which of the above.
         runs: number of splits.
         seed: seed of the first split; run r has seed + r. Or a list, the seed of each run.
-        splits: splits to use in place of random ones.
+        splits: splits (or one) to use in place of random ones.
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
-    several = isinstance(z, list | tuple)
-    embeddings, y = [torch.as_tensor(one) for one in (z if several else [z])], torch.as_tensor(y)
-    y = y[:, 0] if y.dim() == 2 and y.shape[1] == 1 else y
-    for one in embeddings:
-        if one.dim() == 2 and one.shape[0] != y.shape[0]:
-            raise InputError(f"{one.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
-    one_seed = not isinstance(seed, Sequence)
+    several, one_seed = _are_several(z), np.ndim(seed) == 0
+    embeddings, y, names, splits = _checked(z if several else [z], y, splits)
     runs = len(embeddings) if several else runs if one_seed else len(seed)
-    starts = list(range(seed, seed + runs)) if one_seed else list(seed)
     words, seeds = "as given", []
     if splits is None:
         if protocol == "public":
             raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
-        if runs < 1:
-            raise InputError(f"runs={runs}: at least 1")
-        words, seeds = "random 10/10/80", starts
+        words, seeds = "random 10/10/80", _seeds(seed, runs)
         splits = [random_split(y, seed=seed) for seed in seeds]
-    elif len(splits) == 0:
-        raise InputError("splits is empty; give at least one")
-    elif one_seed:
-        starts = list(range(seed, seed + len(splits)))
+    starts = seeds or run_seeds(seed, len(splits))
     if several and len(splits) != runs:
         raise InputError(f"{runs} embeddings for {len(splits)} splits; give one embedding, or one for each split")
     if len(starts) != len(splits):
@@ -160,12 +157,61 @@ def linear_evaluation(
         raise InputError("embeddings of different widths; evaluate them one by one")
     classes, y = _classes(y.to(embeddings[0].device))
     results = []
-    for group in _groups([_labelled(split, y) for split in splits], embeddings[0].shape[1]):
+    for group in _groups(_usable(splits, y, ("train", "val", "test")), embeddings[0].shape[1]):
         first = len(results)
         parts = embeddings[first : first + len(group)] if several else embeddings * len(group)
         results += _evaluate_group(parts, y, group, len(classes), rule, starts[first : first + len(group)])
     tables, chosen = (list(column) for column in zip(*results, strict=True))
-    return _evaluation(protocol, words, seeds, tables, chosen, classes)
+    return _evaluation(
+        protocol, words, seeds, tables, chosen, [names[c] for c in classes] if names else classes.tolist()
+    )
+
+
+def _checked(
+    embeddings: Sequence[Rows], y: Labels, splits: Split | Sequence[Split] | None
+) -> tuple[list[Tensor], Tensor, list[str] | None, list[Split] | None]:
+    """What all scores are computed from: embeddings, class numbers and their names if they have any, splits."""
+    embeddings, (y, names) = [_rows(one) for one in embeddings], class_numbers(y)
+    if not embeddings:
+        raise InputError("z is empty; give at least one embedding")
+    for one in embeddings:
+        if one.dim() != 2 or one.shape[1] == 0:
+            raise InputError(f"embedding of shape {tuple(one.shape)}: it must be nodes × dimensions")
+        if one.shape[0] != y.shape[0]:
+            raise InputError(f"{one.shape[0]:,} rows for {y.shape[0]:,} labels; give one of each per node")
+    return embeddings, y, names, None if splits is None else as_splits(splits, len(y))
+
+
+def _are_several(z: Any) -> bool:
+    """Whether z is a list of embeddings; a list of lists of numbers is one, row by row."""
+    if not isinstance(z, list | tuple):
+        return False
+    first = z[0] if z else None
+    return not (isinstance(first, list | tuple) and not any(isinstance(value, list | tuple) for value in first))
+
+
+def _rows(z: Any) -> Tensor:
+    """An embedding as a tensor of any type and layout."""
+    if isinstance(z, Tensor):
+        return z
+    try:
+        array = z.toarray() if scipy.sparse.issparse(z) else np.asarray(z)
+        if array.dtype.kind == "O" and not any(isinstance(value, str) for value in array.flat):
+            array = array.astype(np.float64)  # columns of several types
+    except (TypeError, ValueError):
+        raise InputError("z: not a table of numbers; give rows of equal length, numbers alone") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"z: values of type {array.dtype}; give numbers")
+    as_is = array.flags.writeable and min(array.strides, default=0) >= 0  # pandas locks its arrays
+    return torch.as_tensor(array if as_is else array.copy(order="K"))
+
+
+def _seeds(seed: int | Sequence[int], runs: int) -> list[int]:
+    """The seeds of random splits."""
+    seeds = run_seeds(seed, runs)
+    if not seeds:
+        raise InputError(f"runs={runs}: at least 1")
+    return seeds
 
 
 def _evaluate_group(
@@ -195,7 +241,16 @@ def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol:
     predicted = torch.searchsorted(classes, prediction.cpu()[test].contiguous()).clamp(max=len(classes) - 1)
     words, seeds = ("published", []) if protocol == "public" else ("random 10/10/80", [seed])
     table = _confusion(predicted, truth[test], len(classes))
-    return _evaluation(protocol, words, seeds, [table], [], classes)
+    return _evaluation(protocol, words, seeds, [table], [], classes.tolist())
+
+
+def _usable(splits: Sequence[Split], y: Tensor, needed: Sequence[str]) -> list[Split]:
+    """Splits without the nodes that have no label, of which no part that is needed may then be empty."""
+    labelled = [_labelled(split, y) for split in splits]
+    for k, split in enumerate(labelled):
+        if empty := [part for part in needed if getattr(split, part).numel() == 0]:
+            raise InputError(f"splits[{k}].{empty[0]}: no labelled nodes; give at least one")
+    return labelled
 
 
 def _labelled(split: Split, y: Tensor) -> Split:
@@ -272,14 +327,19 @@ def _linear_start(parameter: Tensor, d: int, seed: int, which: int) -> Tensor:
 
 
 def knn_accuracy(
-    z: Tensor, y: Tensor, runs: int = 5, seed: int = 0, splits: Sequence[Split] | None = None
+    z: Rows,
+    y: Labels,
+    runs: int = 5,
+    seed: int | Sequence[int] = 0,
+    splits: Split | Sequence[Split] | None = None,
 ) -> list[float]:
     """Accuracy of cosine k-nearest neighbours on the strict splits, k of 1, 3, 5, 10, 20 chosen on validation."""
+    (z,), y, _, splits = _checked([z], y, splits)
     z = F.normalize(_scaled(z, STRICT), dim=1)
-    classes, y = _classes(torch.as_tensor(y).to(z.device))
+    classes, y = _classes(y.to(z.device))
+    splits = [random_split(y, seed=one) for one in _seeds(seed, runs)] if splits is None else splits
     results = []
-    for split in splits or [random_split(y, seed=seed + run) for run in range(runs)]:
-        split = _labelled(split, y)
+    for split in _usable(splits, y, ("train", "test")):
         train, val, test = split.train, split.val, split.test
 
         ks = [k for k in (1, 3, 5, 10, 20) if k <= train.numel()]
@@ -296,17 +356,20 @@ def knn_accuracy(
     return results
 
 
-def clustering(z: Tensor, y: Tensor, seed: int = 0) -> dict[str, float]:
+def clustering(z: Rows, y: Labels, seed: int = 0) -> dict[str, float]:
     """k-means on unit rows with as many clusters as classes: NMI and ARI against the classes."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    labelled = (torch.as_tensor(y) >= 0).cpu()
-    truth = torch.as_tensor(y).cpu()[labelled].numpy()
+    (z,), y, _, _ = _checked([z], y, None)
+    labelled = (y >= 0).cpu()
+    if not labelled.any():
+        raise InputError("y: no node has a label; clusters are compared with the classes of at least one")
+    truth = y.cpu()[labelled].numpy()
     rows = F.normalize(_scaled(z, STRICT), dim=1).cpu()[labelled].numpy()
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # equal rows make fewer clusters
-        clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=seed % 2**32).fit_predict(rows)
+        clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=run_seeds(seed)[0] % 2**32).fit_predict(rows)
     return {
         "nmi": float(normalized_mutual_info_score(truth, clusters)),
         "ari": float(adjusted_rand_score(truth, clusters)),
@@ -314,10 +377,7 @@ def clustering(z: Tensor, y: Tensor, seed: int = 0) -> dict[str, float]:
 
 
 def _scaled(z: Tensor, rule: Rule) -> Tensor:
-    z = torch.as_tensor(z)
     z = (z if z.layout == torch.strided else z.to_dense()).detach().float()
-    if z.dim() != 2:
-        raise InputError(f"embedding of shape {tuple(z.shape)}: it must be nodes × dimensions")
     if not torch.isfinite(z).all():
         raise InputError("the embedding has NaN or infinite values; train again with a lower lr")
     rms = z.square().mean().sqrt()
@@ -358,7 +418,7 @@ def _evaluation(
     seeds: list[int],
     tables: list[Tensor],
     chosen: list[dict[str, float]],
-    classes: Tensor,
+    classes: list[int] | list[str],
 ) -> Evaluation:
     """Of each run's confusion: accuracy, and macro-F1 over the classes that occur in truth or prediction."""
     accuracy, macro_f1 = [], []
@@ -367,7 +427,7 @@ def _evaluation(
         accuracy.append(float(table.diag().sum().double() / table.sum()))
         macro_f1.append(float(f1[~f1.isnan()].mean()))
     total = torch.stack(tables).sum(0).tolist()
-    return Evaluation(protocol, split, seeds, accuracy, macro_f1, chosen, classes.tolist(), total)
+    return Evaluation(protocol, split, seeds, accuracy, macro_f1, chosen, classes, total)
 
 
 def class_scores(confusion: Tensor | Sequence[Sequence[int]]) -> dict[str, Tensor]:

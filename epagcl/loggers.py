@@ -21,11 +21,11 @@ class Logger(ABC):
     """A callback that writes each epoch's row, and a context that closes it.
 
     At the end of the context ``final``, the last value of each column, is written beside the settings; other values
-    (an accuracy) can be put into it before. A context that ends in an exception keeps the curves alone.
+    (an accuracy, a name) can be put into it before. A context that ends in an exception keeps the curves alone.
     """
 
     def __init__(self):
-        self.final: dict[str, float] = {}
+        self.final: dict[str, Any] = {}
 
     def __call__(self, row: "Row") -> None:
         """Take an epoch's row of the history; what is None was not measured."""
@@ -102,10 +102,13 @@ class _TensorBoard(Logger):
             from torch.utils.tensorboard.summary import hparams
 
             self._open(None)
-            for key in self.final.keys() - self.columns:
-                self.writer.add_scalar(key, self.final[key])
+            settings, final = _plain(self.config), _plain(self.final)
+            numbers = {key: value for key, value in final.items() if not isinstance(value, str)}
+            for key in final.keys() - self.columns:
+                write = self.writer.add_scalar if key in numbers else self.writer.add_text
+                write(key, final[key])
             # Not SummaryWriter.add_hparams, which makes a second run in a folder below this one.
-            for part in hparams(self.config, self.final):
+            for part in hparams(settings, numbers):
                 self.writer.file_writer.add_summary(part)
         if self.writer is not None:
             self.writer.close()
@@ -116,6 +119,18 @@ class _TensorBoard(Logger):
             from torch.utils.tensorboard import SummaryWriter
 
             self.writer = SummaryWriter(self.folder, purge_step=epoch)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, float | str]:
+    """Values as TensorBoard takes them: numbers, and all else as text; without those that are None."""
+    plain = {str(key): _number(value) for key, value in values.items() if value is not None}
+    return {key: value if isinstance(value, int | float) else str(value) for key, value in plain.items()}
+
+
+def _number(value: Any) -> Any:
+    """The number in an array or tensor of one, such as NumPy's own numbers; all else as it is."""
+    size = getattr(value, "numel", lambda: getattr(value, "size", 0))()
+    return value.item() if size == 1 and hasattr(value, "item") else value
 
 
 class _WandB(Logger):

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from epagcl.data.check import check, counted
 from epagcl.data.tables import examples, positions
 from epagcl.errors import InputError
-from epagcl.methods.base import Method
+from epagcl.methods.base import Method, NotTrained
 
 CACHED = 8  # models that are kept, and the most whose embeddings are in memory
 
@@ -62,6 +62,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         if self.by not in ("number", "id"):
             raise InputError(f"by={self.by!r}: choose one of number, id")
+        if not isinstance(self.data, Data):
+            check(self.data)  # says what to give
         if X is not None:
             self._numbers(X)
         trained, self.embedding_ = _fitted(self.method, self.data)
@@ -71,7 +73,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> np.ndarray:
         """The embeddings ``[len(X), dim]`` of these nodes."""
         if not hasattr(self, "embedding_"):
-            raise InputError("this NodeEmbedder is not trained; call fit first")
+            raise NotTrained("this NodeEmbedder is not trained; call fit first")
         return self.embedding_[self._numbers(X)]
 
     @property
@@ -80,7 +82,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __sklearn_clone__(self) -> "NodeEmbedder":
         # The graph is only read: a copy for every fold would be memory for nothing.
-        return NodeEmbedder(clone(self.method), self.data, by=self.by)
+        made = type(self)(clone(self.method), self.data, by=self.by)
+        if hasattr(self, "_sklearn_output_config"):  # of set_output
+            made._sklearn_output_config = dict(self._sklearn_output_config)
+        return made
+
+    def __deepcopy__(self, memo: dict) -> "NodeEmbedder":
+        made = copy.copy(self)
+        made.method = copy.deepcopy(self.method, memo)
+        return made
 
     def _numbers(self, X: Any) -> np.ndarray:
         """The numbers of the nodes in X."""
@@ -91,10 +101,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise InputError(f"X has shape {nodes.shape}; give one node per row")
         if self.by == "id":
             return self._numbers_of_ids(nodes)
+        if not len(nodes):
+            return np.empty(0, dtype=np.int64)
         if nodes.dtype.kind not in "iu":
             raise InputError(f"X holds {nodes.dtype}, no node numbers; give integers, or ids with by='id'")
         num_nodes = self.data.num_nodes
-        if len(nodes) and not (nodes.min() >= 0 and nodes.max() < num_nodes):
+        if not (nodes.min() >= 0 and nodes.max() < num_nodes):
             beyond = nodes[(nodes < 0) | (nodes >= num_nodes)]
             raise InputError(f"X: no node {beyond[0]}; nodes are 0 to {num_nodes - 1:,}, or ids with by='id'")
         return nodes
@@ -141,5 +153,5 @@ def _content(data: Data) -> str:
         array = np.ascontiguousarray(tensor.detach().cpu().numpy())
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(array)
-    digest.update(f"{x.layout} {data.num_nodes}".encode())
+    digest.update(f"{x.layout} {data.num_nodes} {data.get('feature_names')}".encode())
     return digest.hexdigest()

@@ -105,6 +105,7 @@ def run(
     from epagcl.card import write_card
     from epagcl.report.files import write_run_report
 
+    folder = Path(folder)
     check_ids(data.get("node_ids"))
     fingerprint = Graph.from_data(check(data, quiet=True)).fingerprint
     sections = {"data": {"name": name, "fingerprint": fingerprint, **(source or {})}}
@@ -182,6 +183,7 @@ def run_seeds(
     """
     from epagcl.report.files import have_plotly, write_comparison
 
+    folder = Path(folder)
     single = None if plan is None else Plan(plan.protocol, 1, references=plan.references)
     results = []
     for method, context in zip(methods, progress or [nullcontext()] * len(methods), strict=True):

@@ -7,7 +7,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from epagcl.data.check import both_directions
+from epagcl.data.check import _is_edge_level, both_directions
 from epagcl.sparse import SparseMatrix
 from epagcl.views import EdgeProbabilities, ViewSampler, edge_probabilities, feature_mask
 
@@ -16,7 +16,8 @@ class EdgePerturbation(BaseTransform):
     """Drops and adds edges with the probabilities of Algorithm 1 and Eq. 7; every call draws another view.
 
     The k-th call draws view k of the seed, so a fresh transform repeats the same sequence. Probabilities are computed
-    once for each ``edge_index``. Edge attributes are dropped, since added edges have none.
+    once for each ``edge_index``, and again after it was changed in place. Attributes of edges (``edge_attr``,
+    ``edge_type``, whatever else has one row per edge) are dropped, since added edges have none.
 
     Args:
         p_drop: mean probability that an edge is dropped.
@@ -38,16 +39,24 @@ class EdgePerturbation(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """A view of ``data``: a shallow copy with another ``edge_index`` (both directions, sorted)."""
-        if data.edge_index not in self._known:
-            self._known[data.edge_index] = ViewSampler(self.probabilities(data), data.num_nodes, seed=self.seed, view=0)
-        pairs = self._known[data.edge_index].pairs(self._calls)
+        pairs = self._sampler(data).pairs(self._calls)
         self._calls += 1
         view = copy.copy(data)
-        for key in ("edge_attr", "edge_weight"):
-            if key in view:
-                del view[key]
+        for key in _edge_attributes(data):
+            del view[key]
         view.edge_index = both_directions(pairs, data.num_nodes)
         return view
+
+    def _sampler(self, data: Data) -> ViewSampler:
+        """The sampler of a graph, of an earlier call if its edges are still the same."""
+        edges = data.edge_index
+        # Tensors made in inference mode do not count their changes: nothing is known of them from one call to the next.
+        state = object() if edges.is_inference() else edges._version, data.num_nodes
+        known, sampler = self._known.get(edges, (None, None))
+        if known != state:
+            sampler = ViewSampler(self.probabilities(data), data.num_nodes, seed=self.seed, view=0)
+            self._known[edges] = state, sampler
+        return sampler
 
     def __getstate__(self) -> dict:
         """Without what was computed for the graphs seen, which lives by their identity in this process."""
@@ -58,6 +67,13 @@ class EdgePerturbation(BaseTransform):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_drop={self.p_drop}, p_add={self.p_add}, drop={self.drop!r}, add={self.add!r})"
+
+
+def _edge_attributes(data: Data) -> list[str]:
+    """What belongs to the edges of ``edge_index``; not the pairs that PyG's RandomLinkSplit sets aside to predict."""
+    others = {"edge_index"} | ({"edge_label", "edge_label_index"} if "edge_label_index" in data else set())
+    sizes = data.num_nodes, data.edge_index.shape[1]
+    return [key for key, value in data.to_dict().items() if key not in others and _is_edge_level(key, value, *sizes)]
 
 
 class FeatureMask(BaseTransform):

@@ -2,8 +2,11 @@
 
 import sys
 import types
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from epagcl import EPAGCL, loggers
 from epagcl.errors import InputError, MissingExtra
@@ -83,6 +86,28 @@ def test_tensorboard_of_an_untrained_model_has_its_settings(curves):
     with loggers.open_logger("tensorboard", curves, {"lr": 0.5}):
         pass
     assert hparams(curves) == ({"lr": 0.5}, set())
+
+
+def test_tensorboard_takes_values_of_any_type(curves):
+    config = {
+        "layers": [1, 2], "folder": Path("a") / "b", "none": None, "many": torch.ones(2),
+        "rate": np.float32(0.5), "width": np.int64(8), "one": torch.tensor(3), "on": np.bool_(True),
+    }  # fmt: skip
+    with loggers.tensorboard(curves, config) as log:
+        log({"epoch": 1, "loss": 2.0})
+        log.final |= {"device": "cpu", "best": Path("c"), "classes": [0, 1], "accuracy": np.float64(0.5), "f1": None}
+        log.final["rank"] = torch.tensor(4.0)
+    settings, final = hparams(curves)
+    assert settings == {
+        "layers": "[1, 2]", "folder": str(Path("a") / "b"), "many": "tensor([1., 1.])",
+        "rate": 0.5, "width": 8, "one": 3, "on": 1,
+    }  # fmt: skip
+    assert final == {"loss", "accuracy", "rank"}
+    assert curve(curves, "accuracy") == {0: 0.5}
+    assert curve(curves, "rank") == {0: 4}
+    texts = {tag: event.tensor_proto.string_val[0].decode() for tag in events(curves).Tags()["tensors"]
+             for event in events(curves).Tensors(tag)}  # fmt: skip
+    assert texts == {"device/text_summary": "cpu", "best/text_summary": "c", "classes/text_summary": "[0, 1]"}
 
 
 @pytest.fixture

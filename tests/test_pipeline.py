@@ -1,5 +1,6 @@
 """Methods and nodes in scikit-learn's pipelines, searches and folds."""
 
+import copy
 import pickle
 
 import joblib
@@ -280,6 +281,26 @@ def test_a_fitted_pipeline_survives_pickle_and_joblib(small_graph, tmp_path, tra
     for again in (pickle.loads(pickle.dumps(pipe)), joblib.load(tmp_path / "pipe.joblib")):
         assert np.array_equal(again.predict_proba(X), pipe.predict_proba(X))
     assert len(trainings) == 1
+
+
+def test_names_of_columns_belong_to_the_model(small_graph):
+    named = small_graph.clone()
+    named.feature_names = [f"w{k}" for k in range(small_graph.num_features)]
+    assert NodeEmbedder(EPAGCL(**SMALL), small_graph).fit().method_.feature_names_ is None
+    assert NodeEmbedder(EPAGCL(**SMALL), named).fit().method_.feature_names_ == named.feature_names
+
+
+def test_a_clone_keeps_its_class_and_its_output(small_graph):
+    class Own(NodeEmbedder):
+        pass
+
+    made = clone(Own(EPAGCL(**SMALL), small_graph).set_output(transform="pandas"))
+    assert type(made) is Own
+    assert isinstance(made.fit().transform([1, 2]), pd.DataFrame)
+    copied = copy.deepcopy(made)
+    assert copied.data is made.data
+    assert copied.method is not made.method
+    assert made.transform([]).shape == (0, made.embedding_.shape[1])
 
 
 # ---- Mistakes

@@ -14,6 +14,13 @@ def test_every_public_name_is_there():
         epagcl.nothing  # noqa: B018
 
 
+def test_rooms_that_the_reference_names_are_there_without_an_import_of_their_own():
+    rooms = ["epr", "errors", "evaluation", "health", "losses", "report", "runs", "tuning", "views"]
+    code = f"import epagcl; print(*(getattr(epagcl, room).__name__ for room in {rooms}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == [f"epagcl.{room}" for room in rooms]
+
+
 def test_methods_is_a_function_and_a_package():
     assert epagcl.methods() == epagcl.methods.names()
     import epagcl.methods.epagcl as module

@@ -4,6 +4,7 @@ import torch
 from torch_geometric.transforms import Compose
 from torch_geometric.utils import is_undirected
 
+from epagcl.data.check import both_directions, undirected_pairs
 from epagcl.transforms import EdgePerturbation, FeatureMask
 
 
@@ -48,6 +49,57 @@ def test_they_compose(small_graph):
     view = Compose([EdgePerturbation(), FeatureMask()])(small_graph)
     assert "edge_attr" not in view
     assert "edge_attr" in small_graph
+
+
+def test_no_attribute_of_the_edges_is_left(small_graph):
+    count = small_graph.edge_index.shape[1]
+    small_graph.edge_type = torch.zeros(count, dtype=torch.int64)
+    small_graph.weights = torch.ones(count, 2)
+    small_graph.train_mask = torch.ones(60, dtype=torch.bool)
+    before = set(small_graph.keys())
+    view = EdgePerturbation()(small_graph)
+    assert set(view.keys()) == before - {"edge_type", "weights"}
+    assert set(small_graph.keys()) == before
+    small_graph.edge_label_index, small_graph.edge_label = torch.tensor([[0, 1], [2, 3]]), torch.ones(2)
+    view = EdgePerturbation()(small_graph)
+    assert torch.equal(view.edge_label_index, small_graph.edge_label_index)  # pairs to predict, whatever the edges are
+    assert "edge_label" in view
+
+
+def test_a_graph_that_was_changed_in_place_is_another(small_graph):
+    transform, whole = EdgePerturbation(p_drop=0.4, p_add=0.2), EdgePerturbation(p_drop=0, p_add=0)
+    transform(small_graph)
+    whole(small_graph)
+    small_graph.edge_index.add_(1).remainder_(60)
+    assert torch.equal(whole(small_graph).edge_index, both_directions(undirected_pairs(small_graph.edge_index, 60), 60))
+    fresh = EdgePerturbation(p_drop=0.4, p_add=0.2)
+    fresh(small_graph)
+    assert torch.equal(transform(small_graph).edge_index, fresh(small_graph).edge_index)
+
+
+def test_a_graph_with_more_nodes_is_another(small_graph):
+    transform, fresh = (EdgePerturbation(p_drop=0.4, p_add=0.2, add="uniform") for _ in range(2))
+    transform(small_graph)
+    small_graph.num_nodes = 70
+    fresh(small_graph)
+    assert torch.equal(transform(small_graph).edge_index, fresh(small_graph).edge_index)
+
+
+def test_probabilities_are_computed_once(small_graph, monkeypatch):
+    calls = []
+    original = EdgePerturbation.probabilities
+    monkeypatch.setattr(EdgePerturbation, "probabilities", lambda *given: calls.append(1) or original(*given))
+    transform = EdgePerturbation()
+    for _ in range(3):
+        transform(small_graph)
+    assert len(calls) == 1
+
+
+def test_tensors_of_inference_mode(small_graph):
+    expected = EdgePerturbation(seed=1)(small_graph).edge_index
+    with torch.inference_mode():
+        small_graph.edge_index = small_graph.edge_index.clone()
+        assert torch.equal(EdgePerturbation(seed=1)(small_graph).edge_index, expected)
 
 
 def test_a_used_transform_can_be_pickled(small_graph):

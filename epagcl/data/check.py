@@ -12,7 +12,7 @@ from epagcl.errors import InputError
 log = logging.getLogger("epagcl")
 
 
-def check(data: Data, source: str = "graph", quiet: bool = False, features: bool = True) -> Data:
+def check(data: Data, source: str = "graph", quiet: bool = False, features: bool = True, labels: bool = True) -> Data:
     """A checked copy of ``data``: what cannot be used raises, what can be mended is mended and said.
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
@@ -26,6 +26,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         quiet: say nothing about what was mended (for named graphs, whose quirks are known).
         features: False lets ``x`` be absent, for what needs only edges and labels; the number of nodes is then
             ``num_nodes``, else that of the labels, else the highest node number + 1.
+        labels: False leaves ``y`` out unread, for what learns without labels: it may be of any kind.
     """
     if isinstance(data, HeteroData):
         raise InputError(f"{source}: one kind of nodes and edges is meant; data.to_homogeneous() makes them one")
@@ -34,8 +35,11 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         raise InputError(f"{source}: a {type(data).__name__} is no torch_geometric.data.Data; {fix}")
     x = None if data.x is None and not features else check_features(data.x, source)
     edge_index = _edges(data.edge_index, source)
-    y = _labels(data.y, source)
+    y = _labels(data.y, source) if labels else None
     num_nodes = _num_nodes(data, x, y, edge_index, source)
+    names = data.get("feature_names")
+    if names is not None and x is not None and len(names) != x.shape[1]:
+        raise InputError(f"{source}: {len(names):,} feature_names for {x.shape[1]:,} columns; give one per column")
     pairs = undirected_pairs(edge_index, num_nodes)
     if pairs.shape[1] == 0:
         raise InputError(f"{source}: no edges between different nodes; a graph needs at least one")
@@ -62,8 +66,12 @@ def check_features(x: Tensor | None, source: str, place: Callable[[int, int], st
     """Features as float32, dense or ``torch.sparse_csr``; ``place`` says in words where a row and column stand."""
     if x is None:
         raise InputError(f"{source}: no node features; give a table with one row per node (x, or --features)")
+    if not isinstance(x, Tensor):
+        raise InputError(f"{source}: features are a {type(x).__name__}; give a tensor (torch.as_tensor)")
     if x.dim() != 2 or x.shape[1] == 0:
         raise InputError(f"{source}: features have shape {tuple(x.shape)}; they must be nodes × columns")
+    if x.is_complex():
+        raise InputError(f"{source}: features are complex numbers; give real ones")
     x = x.float() if x.layout == torch.strided else x.to_sparse_csr().to(torch.float32)
     bad = ~torch.isfinite(x if x.layout == torch.strided else x.values())
     if bad.any():
@@ -128,6 +136,8 @@ def _is_edge_level(key: str, value: object, num_nodes: int, num_edges: int) -> b
 def _edges(edge_index: Tensor | None, source: str) -> Tensor:
     if edge_index is None:
         raise InputError(f"{source}: no edge_index; give edges as a [2, E] tensor")
+    if not isinstance(edge_index, Tensor):
+        raise InputError(f"{source}: edge_index is a {type(edge_index).__name__}; give a tensor (torch.as_tensor)")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise InputError(f"{source}: edge_index has shape {tuple(edge_index.shape)}; it must be [2, E]")
     if edge_index.is_floating_point() or edge_index.is_complex() or edge_index.dtype == torch.bool:

@@ -1,8 +1,8 @@
 """Graphs that a program already holds, as ``Data``: NetworkX, SciPy, and what all readers share."""
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,65 +12,80 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import epagcl.sparse  # noqa: F401 (silences torch's note on CSR tensors)
-from epagcl.data.check import check
-from epagcl.errors import InputError
+from epagcl.data.check import check, check_features, counted
+from epagcl.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     import networkx
+    import polars
 
 log = logging.getLogger("epagcl")
 
 
 def from_networkx(
     graph: "networkx.Graph",
-    features: "str | list[str] | np.ndarray | Tensor | scipy.sparse.sparray | None" = None,
-    labels: "str | Sequence | np.ndarray | Tensor | None" = None,
+    features: "str | list[str] | pd.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray | None" = None,
+    labels: "str | pd.Series | pd.DataFrame | polars.Series | Sequence | np.ndarray | Tensor | None" = None,
 ) -> Data:
     """A NetworkX graph as checked ``Data``; node k is the k-th of ``graph.nodes``, ``node_ids[k]`` its name.
 
+    A pandas table or series whose index holds the nodes is read by it. One with an index 0, 1, ... that are not the
+    nodes is read, like an array, in the order of ``graph.nodes``.
+
     Args:
         graph: any NetworkX graph; directed edges and parallel edges are merged into undirected pairs.
-        features: the name(s) of node attributes (numbers or vectors, joined in this order), or an array with
-            one row per node in the order of ``graph.nodes``; without it, the attribute ``x``.
-        labels: the name of a node attribute, or one label per node in the order of ``graph.nodes``.
+        features: the name(s) of node attributes (numbers or vectors, joined in this order), or a table (the names of
+            its columns become ``feature_names``) or an array with one row per node; without it, the attribute ``x``.
+        labels: the name of a node attribute, or one label per node.
     """
     source = "networkx graph"
+    if isinstance(graph, type) or not (hasattr(graph, "nodes") and hasattr(graph, "adjacency")):
+        raise InputError(f"{source}: a {type(graph).__name__} is none; give a networkx.Graph, or use from_tables")
     nodes = list(graph.nodes)
     number = {node: k for k, node in enumerate(nodes)}
     ends = np.array([(number[u], number[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
     features = "x" if features is None else features
-    names = [features] if isinstance(features, str) else features
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        x = torch.cat([_attribute_columns(graph, name, source) for name in names], dim=1)
+    attributes = [features] if isinstance(features, str) else features
+    names = None
+    if isinstance(attributes, list | tuple) and all(isinstance(name, str) for name in attributes):
+        if not attributes:
+            raise InputError(f"{source}: features are an empty list; name an attribute of the nodes, or give an array")
+        x = torch.cat([_attribute_columns(graph, name, source) for name in attributes], dim=1)
     else:
-        x = feature_tensor(features, source)
-    if isinstance(labels, str):
-        labels = _attribute(graph, labels, source)
+        x, names = _features(_by_node(features, nodes, source, "features"), source)
     if any(attributes for _, _, attributes in graph.edges(data=True)):
         log.warning("%s: edge weights and attributes are not used", source)
-    y = None if labels is None else encode_labels(labels, source)
-    return assemble(x, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source)
+    if isinstance(labels, str):
+        labels = _attribute(graph, labels, source)
+    y = None if labels is None else encode_labels(_by_node(labels, nodes, source, "labels"), source)
+    return assemble(x, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source, names)
 
 
 def from_scipy(
-    adjacency: "scipy.sparse.sparray | scipy.sparse.spmatrix | np.ndarray",
-    features: "np.ndarray | Tensor | scipy.sparse.sparray",
-    labels: "Sequence | np.ndarray | Tensor | None" = None,
+    adjacency: "scipy.sparse.sparray | scipy.sparse.spmatrix | np.ndarray | Tensor",
+    features: "pd.DataFrame | polars.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray",
+    labels: "pd.Series | pd.DataFrame | polars.Series | Sequence | np.ndarray | Tensor | None" = None,
 ) -> Data:
-    """An adjacency matrix (non-zero = edge) with one feature row per node as checked ``Data``."""
+    """An adjacency matrix (non-zero = edge) with one feature row per node as checked ``Data``.
+
+    Rows belong to nodes by their order, also those of a pandas table: its index is not used. The names of its columns
+    become ``feature_names``.
+    """
     source = "adjacency matrix"
-    matrix = scipy.sparse.coo_array(adjacency)
+    matrix = _matrix(adjacency, source)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{source}: shape {matrix.shape}; it must be square, nodes × nodes")
-    x = feature_tensor(features, source)
+    if features is None:
+        raise InputError(f"{source}: no features; give an array with one row per node")
+    x, names = _features(_by_row(features, source, "features"), source)
     if x.shape[0] != matrix.shape[0]:
         raise InputError(f"{source}: {x.shape[0]:,} feature rows for {matrix.shape[0]:,} nodes; give one row per node")
     edge = matrix.data != 0
     if (matrix.data[edge] != 1).any():
         log.warning("%s: edge weights and attributes are not used", source)
     ends = np.stack([matrix.row[edge], matrix.col[edge]]).astype(np.int64)
-    y = None if labels is None else encode_labels(labels, source)
-    return assemble(x, torch.from_numpy(ends), y, np.arange(x.shape[0]), source)
+    y = None if labels is None else encode_labels(_by_row(labels, source, "labels"), source)
+    return assemble(x, torch.from_numpy(ends), y, np.arange(x.shape[0]), source, names)
 
 
 def assemble(
@@ -97,20 +112,85 @@ def assemble(
 def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", source: str) -> Tensor:
     """Features as a float32 tensor ``[nodes, columns]``: sparse (CSR) if they were sparse, else dense."""
     if isinstance(features, Tensor):
-        return features
+        if features.is_complex():
+            raise InputError(f"{source}: features of type {features.dtype}; give real numbers")
+        return features.detach()
     if scipy.sparse.issparse(features):
         csr = scipy.sparse.csr_array(features)
+        _require_numbers(csr.dtype, source)
         csr.sum_duplicates()
         parts = csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float32)
         tensors = (torch.from_numpy(part) for part in parts)
         return torch.sparse_csr_tensor(*tensors, csr.shape, check_invariants=False)  # SciPy has sorted them
-    array = np.asarray(features)
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{source}: features of type {array.dtype}; give numbers")
+    array = _as_array(features, source, "features")
+    _require_numbers(array.dtype, source)
     if array.ndim != 2:
         raise InputError(f"{source}: features have shape {array.shape}; they must be nodes × columns")
     with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is then reported as such
         return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+
+
+def table_features(
+    frame: pd.DataFrame, source: str, title: Callable[[Any], str], place: Callable[[int], str]
+) -> Tensor:
+    """The columns of a table, rows numbered from 0, as features; what is no finite number raises with its place."""
+    numbers = frame.copy(deep=False)
+    for column, values in frame.items():
+        if _is_real(values.dtype):
+            continue
+        if (converted := _as_numbers(values)) is None:
+            text = values.dropna().map(str)
+            text = text[[not is_number(value) for value in text]]
+            where = f" ({text.iloc[0]!r} in {place(text.index[0])})" if len(text) else ""
+            raise InputError(
+                f"{source}: {title(column)} is not numeric{where}; "
+                "encode it as numbers (one column per value) or drop it"
+            )
+        numbers[column] = converted
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is reported as such
+        x = feature_tensor(numbers.to_numpy(dtype=np.float32, na_value=np.nan), source)
+    titles = [title(column) for column in frame]
+    return check_features(x, source, lambda row, column: f"{place(row)}, {titles[column]}")
+
+
+def as_frame(given: Any) -> pd.DataFrame | None:
+    """A table or series of pandas or polars as a pandas table; None if it is none."""
+    if is_polars(given):
+        given = given.collect() if hasattr(given, "collect") else given
+        try:
+            given = given.to_pandas()
+        except ModuleNotFoundError:
+            raise MissingExtra("pyarrow", "polars", "reading polars tables") from None
+    if isinstance(given, pd.Series):
+        return given.to_frame("label" if given.name is None else given.name)
+    return given if isinstance(given, pd.DataFrame) else None
+
+
+def is_polars(given: Any) -> bool:
+    """Whether this is a table or series of polars, which need not be installed."""
+    return type(given).__module__.partition(".")[0] == "polars"
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is written as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def label_array(labels: Any, source: str) -> np.ndarray:
+    """Labels of any kind as an array, of whatever shape."""
+    if scipy.sparse.issparse(labels) or (isinstance(labels, Tensor) and labels.layout != torch.strided):
+        raise InputError(f"{source}: labels are a sparse matrix; give one label per node, as an array or list")
+    if isinstance(labels, str | bytes | dict | set | frozenset):
+        raise InputError(f"{source}: labels are a {type(labels).__name__}; give an array, a list or a pandas Series")
+    if isinstance(labels, Tensor):
+        return labels.detach().cpu().numpy()
+    if isinstance(labels, Iterable) and not hasattr(labels, "__array__"):
+        labels = list(labels)
+    return _as_array(labels, source, "labels")
 
 
 def encode_labels(labels: "Sequence | np.ndarray | Tensor", source: str) -> tuple[Tensor, list[str] | None]:
@@ -119,8 +199,7 @@ def encode_labels(labels: "Sequence | np.ndarray | Tensor", source: str) -> tupl
     Missing values (None, NaN, blank) and −1 are "no label". Whole numbers that are exactly 0..C−1 stay as
     they are; other whole numbers are numbered in their order, names in alphabetical order.
     """
-    array = labels.cpu().numpy() if isinstance(labels, Tensor) else labels
-    array = np.asarray(array) if not isinstance(array, pd.Series) else array.to_numpy()
+    array = labels.to_numpy() if isinstance(labels, pd.Series) else label_array(labels, source)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -193,3 +272,93 @@ def _attribute_columns(graph: "networkx.Graph", name: str, source: str) -> Tenso
     if array.dtype.kind not in "biuf":
         raise InputError(f"{source}: attribute {name!r} is not numeric; encode it as numbers or leave it out")
     return feature_tensor(array.reshape(len(values), -1), source)
+
+
+# ---- Rows of pandas tables, and numbers of any kind
+
+
+def _features(given: Any, source: str) -> tuple[Tensor, list[str] | None]:
+    """Features, and the names of their columns if they are a table."""
+    frame = as_frame(given)
+    if frame is None:
+        return feature_tensor(given, source), None
+    names, index = [str(name) for name in frame.columns], frame.index
+    frame = frame.set_axis(range(len(names)), axis=1).reset_index(drop=True)
+    return table_features(frame, source, lambda k: f"column {names[k]!r}", lambda row: f"row {index[row]}"), names
+
+
+def _by_node(given: Any, nodes: list, source: str, what: str) -> Any:
+    """The rows of a pandas table or series in the order of the nodes; all else as it is."""
+    if not isinstance(given, pd.DataFrame | pd.Series):
+        return given
+    index = list(given.index)
+    row = {node: k for k, node in enumerate(index)}
+    missing = [node for node in nodes if node not in row]
+    if missing and _counts_rows(given.index):
+        return given
+    if missing:
+        raise InputError(
+            f"{source}: the index of {what} lacks {len(missing):,} of {counted(len(nodes), 'node')} "
+            f"(first: {missing[0]!r}); give every node a row, or an array in the order of graph.nodes"
+        )
+    if len(row) != len(index):
+        twice = given.index[given.index.duplicated()][0]
+        raise InputError(f"{source}: {twice!r} stands twice in the index of {what}; keep one row per node")
+    return given.iloc[[row[node] for node in nodes]]
+
+
+def _by_row(given: Any, source: str, what: str) -> Any:
+    """A pandas table or series whose rows are in order; a line says so where its index may mean another."""
+    if not isinstance(given, pd.DataFrame | pd.Series) or _counts_rows(given.index):
+        return given
+    whole = pd.api.types.is_integer_dtype(given.index)
+    if whole and _counts_rows(given.index.sort_values()):  # as after a shuffle, which the matrix has not seen
+        raise InputError(
+            f"{source}: the index of {what} is 0, 1, ... in another order; "
+            "sort_index() for that of the matrix, to_numpy() for that of the rows"
+        )
+    log.warning("%s: the index of %s is not used; row k belongs to node k of the matrix", source, what)
+    return given
+
+
+def _counts_rows(index: pd.Index) -> bool:
+    """Whether an index is 0, 1, ..., as pandas gives it to a table without ids."""
+    return index.equals(pd.RangeIndex(len(index)))
+
+
+def _matrix(adjacency: Any, source: str) -> scipy.sparse.coo_array:
+    """An adjacency matrix of any kind as SciPy's."""
+    try:
+        if not isinstance(adjacency, Tensor):
+            return scipy.sparse.coo_array(adjacency)
+        coo = adjacency.detach().cpu().to_sparse_coo().coalesce()
+        return scipy.sparse.coo_array((coo.values().double(), tuple(coo.indices().numpy())), shape=tuple(coo.shape))
+    except (TypeError, ValueError):
+        what = f"a {type(adjacency).__name__} that is no matrix of numbers"
+        raise InputError(f"{source}: {what}; give a SciPy matrix or a NumPy array") from None
+
+
+def _as_array(values: Any, source: str, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{source}: {what} have rows of different lengths; make them equal") from None
+
+
+def _require_numbers(dtype: np.dtype, source: str) -> None:
+    if dtype.kind not in "biuf":
+        raise InputError(f"{source}: features of type {dtype}; give {'real ' * (dtype.kind == 'c')}numbers")
+
+
+def _is_real(dtype: Any) -> bool:
+    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series | None:
+    """A column of objects, categories or text as numbers, if each of its values is one: ``Decimal(1)``, ``"1"``."""
+    try:
+        numbers = pd.to_numeric(column.astype(object))  # which a date, as an object, is not
+        numbers = numbers.astype(float) if numbers.dtype == object else numbers  # integers beyond 64 bits
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return numbers if _is_real(numbers.dtype) else None

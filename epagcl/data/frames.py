@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import scipy.sparse
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.data.convert import as_frame, is_polars, label_array
 from epagcl.data.parts import Rows, graph_from_parts, listed_ids
 from epagcl.data.tables import FrameTable, Table
-from epagcl.errors import InputError, MissingExtra
+from epagcl.errors import InputError
 
 if TYPE_CHECKING:
     import polars
@@ -26,22 +28,24 @@ def from_tables(
     edges: "pd.DataFrame | polars.DataFrame | np.ndarray | Tensor | Iterable",
     features: "pd.DataFrame | polars.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray | list | None",
     labels: "pd.Series | pd.DataFrame | polars.Series | polars.DataFrame | np.ndarray | Tensor | list | None" = None,
-    nodes: "pd.Series | pd.DataFrame | polars.Series | polars.DataFrame | np.ndarray | Tensor | list | None" = None,
+    nodes: "pd.Series | pd.DataFrame | polars.Series | polars.DataFrame | np.ndarray | Tensor | Iterable | None" = None,
 ) -> Data:
     """A checked graph from tables (pandas, polars), arrays, tensors and lists.
 
     Which row belongs to which node is decided as :func:`epagcl.read_graph` decides it for files; an index of a pandas
-    table, other than 0, 1, ..., is a column of ids. Ids are integers if all of them are, else text.
+    table, other than 0, 1, ..., is a column of ids, and another column of numbers is one only by its name. Ids are
+    integers if all of them are (and fit into 64 bits), else text.
 
     Args:
-        edges: a table whose columns named source and target, or else its first two, are the ends of the edges;
+        edges: a table whose columns named source and target, or else its first two (an index is none), are the ends;
             two arrays, tensors or series ``(sources, targets)``, as DGL's ``graph.edges()`` gives them (also a tuple of
             two lists); a tensor, read as ``[2, E]`` if it can be (PyG's ``edge_index``); a NumPy array, read as
             ``[E, 2]`` if it can be; or pairs of ids in any other iterable.
-        features: a table of numbers, with the ids of its rows as index or column; an array, tensor or SciPy matrix;
-            None: a graph without features, for EPR.
-        labels: a table (id, label), a series whose index is the ids, or one label per row of features.
-        nodes: the ids of the rows, where features (labels) have none.
+        features: a table of numbers, with the ids of its rows as index, as a column named id, node_id, node or name,
+            or as a first column of text; an array, tensor or SciPy matrix; None: a graph without features, for EPR.
+        labels: a table (id, label), a series whose index is the ids, or one label per row of features. A pandas series
+            with an index 0, 1, ... beside features with such ids in another order goes by its index.
+        nodes: the ids of the rows, where features (labels) have none: any iterable that has an order.
 
     Returns:
         ``Data`` as from :func:`epagcl.read_graph`.
@@ -50,16 +54,18 @@ def from_tables(
         _edge_table(edges),
         None if features is None else _table_or_rows(features, "features"),
         None if labels is None else _table_or_rows(labels, "labels"),
-        None if nodes is None else listed_ids(_as_table(nodes, "nodes")),
+        None if nodes is None else listed_ids(_node_table(nodes)),
         option="{}=",
     )
 
 
 def _edge_table(edges: Any) -> FrameTable:
-    if (frame := _frame(edges)) is not None:
-        return FrameTable(frame, "edges")
+    if (frame := as_frame(edges)) is not None:
+        return FrameTable(frame, "edges", memory=True)
     if scipy.sparse.issparse(edges):
         raise InputError("edges: a SciPy matrix; give it to epagcl.from_scipy, or give pairs")
+    if isinstance(edges, Tensor) and edges.layout != torch.strided:
+        raise InputError("edges: a sparse tensor; give it to epagcl.from_scipy, or give pairs")
     if isinstance(edges, tuple | list) and len(edges) == 2 and _are_columns(edges):
         source, target = (_array(ends) for ends in edges)
     elif isinstance(edges, np.ndarray | Tensor):
@@ -116,8 +122,10 @@ def _ids(ids: list) -> list:
 
 
 def _table_or_rows(given: Any, name: str) -> Table | Rows:
-    if (frame := _frame(given)) is not None:
-        return FrameTable(frame, name)
+    if (frame := as_frame(given)) is not None:
+        return FrameTable(frame, name, memory=True, indexed=not is_polars(given))
+    if name == "labels":
+        return Rows(name, np.atleast_1d(label_array(given, name)))
     if isinstance(given, Tensor) or scipy.sparse.issparse(given):
         return Rows(name, given)
     try:
@@ -126,24 +134,27 @@ def _table_or_rows(given: Any, name: str) -> Table | Rows:
         raise InputError(f"{name}: rows of different lengths; make them equal") from None
 
 
-def _as_table(given: Any, name: str) -> FrameTable:
-    frame = _frame(given)
+def _node_table(given: Any) -> FrameTable:
+    frame = as_frame(given)
     if isinstance(given, pd.Series | pd.Index) or frame is None:  # its values are the ids, whatever its index is
-        frame = pd.DataFrame({"id": _ids(list(given)) if isinstance(given, list | tuple) else _array(given)})
-    return FrameTable(frame, name)
+        frame = pd.DataFrame({"id": _listed(given)})
+    return FrameTable(frame, "nodes", memory=True)
 
 
-def _frame(given: Any) -> pd.DataFrame | None:
-    """A table or series of pandas or polars as a pandas table; None if it is none."""
-    if type(given).__module__.partition(".")[0] == "polars":
-        given = given.collect() if hasattr(given, "collect") else given
-        try:
-            given = given.to_pandas()
-        except ModuleNotFoundError:
-            raise MissingExtra("pyarrow", "polars", "reading polars tables") from None
-    if isinstance(given, pd.Series):
-        return given.to_frame("label" if given.name is None else given.name)
-    return given if isinstance(given, pd.DataFrame) else None
+def _listed(nodes: Any) -> np.ndarray | list:
+    """Ids in their order, from an array or any other iterable."""
+    if isinstance(nodes, set | frozenset):
+        raise InputError("nodes: a set has no order; give a list, in the order of the rows")
+    if scipy.sparse.issparse(nodes) or (isinstance(nodes, Tensor) and nodes.layout != torch.strided):
+        raise InputError("nodes: a sparse matrix; give a list of ids, one per row")
+    if hasattr(nodes, "__array__"):
+        array = _array(nodes)
+        if array.ndim == 0 or array.size != len(array):
+            raise InputError(f"nodes: an array of shape {array.shape}; give one id per row")
+        return array.ravel()
+    if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
+        raise InputError(f"nodes: a {type(nodes).__name__}; give a list of ids, one per row")
+    return _ids(list(nodes))
 
 
 def _array(values: Any) -> np.ndarray:

@@ -44,7 +44,7 @@ def read_npz(path: Path | str) -> Data:
 
     ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has none.
     Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``; ``node_ids`` is an
-    array of int64 or of text (``dtype=object``), ``label_names`` a list.
+    array of int64 or of text (``dtype=object``), ``label_names`` and ``feature_names`` are lists.
     """
     path = Path(path)
     if not path.is_file():
@@ -92,6 +92,8 @@ def write_npz(data: Data, path: Path | str) -> None:
         arrays["node_ids"] = ids if ids.dtype == np.int64 else np.array([str(node) for node in ids])
     if "label_names" in data:
         arrays["label_names"] = np.array(data.label_names, dtype=str)
+    if "feature_names" in data:
+        arrays["feature_names"] = np.array(data.feature_names, dtype=str)
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as unfinished, unfinished.open("wb") as file:
@@ -121,6 +123,8 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
         data.node_ids = _names(arrays["node_ids"], "node_ids", "Uiu", path)
     if "label_names" in arrays:
         data.label_names = _names(arrays["label_names"], "label_names", "U", path).tolist()
+    if "feature_names" in arrays:
+        data.feature_names = _names(arrays["feature_names"], "feature_names", "U", path).tolist()
     counts = [len(data[key]) for key in ("x", "y", "node_ids") if key in data]
     if not counts:
         raise InputError(f"{path}: neither features (x, or x_data and its parts) nor labels (y); add one of them")

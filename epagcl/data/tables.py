@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from epagcl.data.check import counted
+from epagcl.data.convert import is_number
 from epagcl.errors import InputError, MissingExtra
 
 log = logging.getLogger("epagcl")
@@ -45,14 +46,20 @@ class Table(ABC):
         name: the file's name, for messages.
         first: the fields of the first row; of a Parquet table, the names of its columns.
         header: whether the first row names the columns; whoever opens the table decides, by ``has_header``.
-        index: whether column 0 is the index of a pandas table; one without a name is called "".
+        index: how many columns, the first ones, are the index of a pandas table; one without a name is called "".
+        memory: whether a program holds it: what it means as ids it has named so, or made the index.
+        counts_rows: whether a program holds it, with an index of pandas that is 0, 1, ...
+        id_column: that of the features that holds ids; whoever finds it says so.
         separator: between the fields of a text table.
     """
 
     name: str
     first: list[str]
     header: bool
-    index: bool = False
+    index: int = 0
+    memory: bool = False
+    counts_rows: bool = False
+    id_column: int | None = None
     separator: str = ","
 
     @abstractmethod
@@ -71,10 +78,10 @@ class Table(ABC):
     def place(self, row: int) -> str:
         """Where a row stands in the file."""
 
-    def column(self, names: Iterable[str]) -> int | None:
-        """The first column with one of these names, the names in order of preference."""
-        plain = [plain_name(field) for field in self.first]
-        return next((plain.index(name) for name in names if name in plain), None)
+    def column(self, names: Iterable[str], start: int = 0) -> int | None:
+        """The first column from ``start`` on with one of these names, the names in order of preference."""
+        plain = [plain_name(field) for field in self.first[start:]]
+        return next((start + plain.index(name) for name in names if name in plain), None)
 
     def title(self, column: int) -> str:
         """A column in words."""
@@ -206,15 +213,22 @@ class TextTable(Table):
 
 
 class FrameTable(Table):
-    """A pandas table: its header is the names of its columns, its index (other than 0, 1, ...) its first column."""
+    """A pandas table: its header is the names of its columns, its index (other than 0, 1, ...) its first column.
 
-    def __init__(self, frame: pd.DataFrame, name: str):
+    ``indexed`` says that an index 0, 1, ... is one too: not where polars or a file had none.
+    """
+
+    def __init__(self, frame: pd.DataFrame, name: str, memory: bool = False, indexed: bool = False):
         self.name = name
         self.header = True
+        self.memory = memory
         if isinstance(frame.index, pd.MultiIndex):
+            self.index = frame.index.nlevels
             frame = frame.reset_index(allow_duplicates=True)
-        elif frame.index.name is not None or not frame.index.equals(pd.RangeIndex(len(frame))):
-            self.index = True
+        elif frame.index.equals(pd.RangeIndex(len(frame))) and frame.index.name is None:
+            self.counts_rows = indexed
+        else:
+            self.index = 1
             frame = frame.reset_index(names=frame.index.name or "", allow_duplicates=True)
         if frame.empty:
             raise InputError(f"{self.name}: the table is empty; give one row per node or edge")
@@ -228,7 +242,7 @@ class FrameTable(Table):
     def ids(self, columns: list[int]) -> np.ndarray:
         """Columns of ids ``[rows, columns]``: int64, or text with NaN for what is missing."""
         chosen = self.frame[columns]
-        if all(pd.api.types.is_integer_dtype(dtype) for dtype in chosen.dtypes) and not chosen.isna().any(axis=None):
+        if all(_fits_int64(chosen[column]) for column in columns):
             return chosen.to_numpy(dtype=np.int64)
         return chosen.apply(lambda column: column.astype(object).map(str, na_action="ignore")).to_numpy(dtype=object)
 
@@ -337,13 +351,9 @@ def plain_name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().strip('"').lower())
 
 
-def is_number(text: str) -> bool:
-    """Whether a field is written as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _fits_int64(column: pd.Series) -> bool:
+    """Whether a column holds integers, none missing, that int64 can hold: of uint64 not all."""
+    return pd.api.types.is_integer_dtype(column) and not column.isna().any() and int(column.max()) < 2**63
 
 
 def _has_numbers(column: pd.Series) -> bool:

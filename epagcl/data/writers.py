@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import itertools
+import numbers
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -54,13 +55,20 @@ def write_embeddings(
         raise InputError(f"{path}: an array has no other columns; write .csv, .tsv or .parquet")
     z = np.asarray(z.detach().cpu() if isinstance(z, torch.Tensor) else z, dtype=np.float32)
     ids = list(range(len(z))) if ids is None else ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    if z.ndim != 2:
+        raise InputError(f"{path.name}: embeddings of shape {z.shape}; give one row per node")
     if len(ids) != len(z):
         raise InputError(f"{path.name}: {len(ids):,} ids for {len(z):,} embeddings; give one per row")
     if path.suffix.lower() == ".npy":
         return _write_npy(z, ids, path)
+    columns = pd.DataFrame() if columns is None else columns.to_pandas() if hasattr(columns, "to_pandas") else columns
+    if columns.shape[1] and len(columns) != len(z):
+        raise InputError(f"{path.name}: {len(columns):,} rows of columns for {len(z):,} embeddings; give one per row")
+    if taken := {"id", *_dimensions(z)} & set(columns):
+        raise InputError(f"{path.name}: a column called {min(taken)} is there already; rename yours")
     write: dict[str, Callable] = {".csv": _write_text, ".tsv": _write_text, ".parquet": _write_parquet}
     with atomic_path(path) as temporary:
-        write[path.suffix.lower()](z, ids, pd.DataFrame() if columns is None else columns, temporary)
+        write[path.suffix.lower()](z, ids, columns, temporary)
     return [path]
 
 
@@ -175,7 +183,8 @@ def _write_text(z: np.ndarray, ids: list, columns: pd.DataFrame, path: Path) -> 
 
 def _write_parquet(z: np.ndarray, ids: list, columns: pd.DataFrame, path: Path) -> None:
     # A Parquet column has one type: integers stay integers, everything else is written as text.
-    named = pd.DataFrame({"id": ids if all(type(node) is int for node in ids) else [str(node) for node in ids]})
+    whole = all(isinstance(node, numbers.Integral) and not isinstance(node, bool) for node in ids)
+    named = pd.DataFrame({"id": [int(node) if whole else str(node) for node in ids]})
     parts = [named, columns.reset_index(drop=True), pd.DataFrame(z, columns=_dimensions(z))]
     pd.concat([part for part in parts if part.shape[1]], axis=1).to_parquet(path, index=False)
 

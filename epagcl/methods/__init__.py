@@ -23,7 +23,9 @@ def _registry() -> dict[str, type[Method]]:
         cls = queue.pop()
         queue += cls.__subclasses__()
         if "name" in vars(cls):
-            found.setdefault(cls.name, cls)  # the newest first: a class that is defined again replaces the old one
+            found.setdefault(
+                cls.name.lower(), cls
+            )  # the newest first: a class that is defined again replaces the old one
     return dict(sorted(found.items()))
 
 

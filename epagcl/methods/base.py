@@ -7,13 +7,14 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform, get_type_hints
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -41,7 +42,17 @@ def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
 def method_settings(cls: type) -> type:
     """Make a method's annotated settings its keyword-only constructor arguments."""
-    return dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made = dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+    types = get_type_hints(made)  # words where a module has `from __future__ import annotations`
+    for field in dataclasses.fields(made):
+        field.type = types[field.name]
+        if field.type not in TYPE_WORDS:
+            raise InputError(f"{made.__name__}.{field.name}: a setting is an int, float, bool or str, no {field.type}")
+    return made
+
+
+class NotTrained(InputError, NotFittedError):
+    """``fit`` comes first; scikit-learn's tools look for their own class of this error."""
 
 
 class Step(NamedTuple):
@@ -96,6 +107,10 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def validate(self) -> None:
         """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
+        if forgotten := [name for name, value in vars(type(self)).items() if isinstance(value, dataclasses.Field)]:
+            raise InputError(
+                f"{type(self).__name__}: {forgotten[0]} is no setting yet; put @method_settings above the class"
+            )
         for field in dataclasses.fields(self):
             setattr(self, field.name, _checked_setting(field, getattr(self, field.name)))
         self.check_at_least(0, "epochs", "weight_decay", "patience")
@@ -188,9 +203,9 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = self._graph(check(data), device)
+        graph = self._graph(check(data, labels=False), device)
         self.num_features_ = graph.num_features
-        self.feature_names_ = None if data.get("feature_names") is None else [str(name) for name in data.feature_names]
+        self.feature_names_ = _column_names(data)
         self.network_ = self._initial_network().to(device)
         self.history_: list[Row] = train(
             self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback, look=look
@@ -204,13 +219,11 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         Where both graphs name their columns (``feature_names``), they are matched by name, else they must have the
         same order.
         """
-        network = self._fitted_network()
-        graph = self._graph(self._same_columns(check(data)), next(network.parameters()).device)
-        return self.represent(network.eval(), graph).to(data.edge_index.device)
+        return self._embed(data)
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
         """``fit(data).embed(data)``."""
-        return self.fit(data, **options).embed(data)
+        return self.fit(data, **options)._embed(data, quiet=True)  # fit has said what there is to say of the graph
 
     def transform(self, data: Data) -> np.ndarray:
         """:meth:`embed` as a NumPy array, for scikit-learn's pipelines."""
@@ -218,19 +231,19 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def fit_transform(self, data: Data, y: None = None, **options: Any) -> np.ndarray:
         """``fit(data).transform(data)``."""
-        return self.fit(data, **options).transform(data)
+        return self.fit_embed(data, **options).cpu().numpy()
 
     @property
     def _n_features_out(self) -> int:
         """Dimensions of the embedding, for ``get_feature_names_out``: asked of the smallest graph there is."""
         pair = Data(x=torch.ones(2, self.num_features_), edge_index=torch.tensor([[0, 1], [1, 0]]))
-        return self.embed(pair).shape[1]
+        return self._embed(pair, quiet=True).shape[1]
 
     def health(self, data: Data) -> list[Finding]:
         """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
         network = self._fitted_network()
-        graph = self._graph(self._same_columns(check(data, quiet=True)), next(network.parameters()).device)
-        return judge(health(self, network, graph), *self.embed(data).shape, self.num_features_)
+        graph = self._checked_graph(data, quiet=True)
+        return judge(health(self, network, graph), *self._embed(data, quiet=True).shape, self.num_features_)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
@@ -239,6 +252,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """
         state = {key: value.detach().cpu().contiguous() for key, value in self._fitted_network().state_dict().items()}
         folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; give the name of a folder")
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_path(folder / "model.safetensors") as path:
             save_file(state, path)
@@ -256,6 +271,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
                 raise InputError(f"{folder}/config.toml: [model] has no {name.removesuffix('_')}; was it edited?")
             setattr(self, name, model[name.removesuffix("_")])
         self.feature_names_ = model.get("feature_names")
+        self.history_ = []  # that of its training is not kept with the weights
         self.network_ = self._initial_network()
         try:
             self.network_.load_state_dict(load_file(path))
@@ -286,21 +302,32 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _same_columns(self, data: Data) -> Data:
         """The graph with the feature columns of training, in their order."""
-        names, trained = data.get("feature_names"), self.feature_names_
-        if names is not None and trained is not None and list(map(str, names)) != trained:
-            position = {str(name): k for k, name in enumerate(names)}
+        names, trained = _column_names(data), self.feature_names_
+        if names is not None and trained is not None and names != trained:
+            position = {name: k for k, name in enumerate(names)}
             if missing := [name for name in trained if name not in position]:
                 raise InputError(
                     f"the graph has no feature column {missing[0]!r}, on which the model was trained "
                     f"({len(missing)} of {len(trained)} are missing); give them, or leave out the names of all"
                 )
             order = torch.tensor([position[name] for name in trained], device=data.x.device)
-            return data.clone().update({"x": data.x.index_select(1, order), "feature_names": trained})
+            x = data.x.index_select(1, order) if data.x.layout == torch.strided else _sparse_columns(data.x, order)
+            return data.clone().update({"x": x, "feature_names": trained})
         if data.x.shape[1] != self.num_features_:
             raise InputError(
                 f"the graph has {data.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
             )
         return data
+
+    @torch.no_grad()
+    def _embed(self, data: Data, quiet: bool = False) -> Tensor:
+        network = self._fitted_network().eval()
+        return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
+
+    def _checked_graph(self, data: Data, quiet: bool) -> Graph:
+        """A graph to embed, with the columns of training, where the network is."""
+        device = next(self._fitted_network().parameters()).device
+        return self._graph(self._same_columns(check(data, quiet=quiet, labels=False)), device)
 
     def _graph(self, data: Data, device: torch.device) -> Graph:
         if self.features != "given":
@@ -315,8 +342,26 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _fitted_network(self) -> nn.Module:
         if not hasattr(self, "network_"):
-            raise InputError(f"this {type(self).__name__} is not trained; call fit(data) first")
+            raise NotTrained(f"this {type(self).__name__} is not trained; call fit(data) first")
         return self.network_
+
+
+def _column_names(data: Data) -> list[str] | None:
+    """What the graph calls its feature columns; None if two have one name, which then tells nothing."""
+    names = data.get("feature_names")
+    names = None if names is None else [str(name) for name in names]
+    return names if names is None or len(set(names)) == len(names) else None
+
+
+def _sparse_columns(x: Tensor, order: Tensor) -> Tensor:
+    """Some columns of a CSR matrix, in that order."""
+    place = torch.full((x.shape[1],), -1, device=x.device)
+    place[order] = torch.arange(len(order), device=x.device)
+    rows = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), x.crow_indices().diff())
+    columns = place[x.col_indices()]
+    kept = columns >= 0
+    size = (x.shape[0], len(order))
+    return torch.sparse_coo_tensor(torch.stack([rows, columns])[:, kept], x.values()[kept], size).to_sparse_csr()
 
 
 def _checked_setting(field: dataclasses.Field, value: Any) -> Any:

@@ -1,8 +1,10 @@
 """What GCN and GAT share: cross-entropy on training nodes, early stopping on validation nodes, test labels unread."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch_geometric.data import Data
 
 from epagcl.data.check import check
 from epagcl.data.graph import Graph
-from epagcl.data.splits import Split, random_split
+from epagcl.data.splits import Split, as_split, class_numbers, random_split
 from epagcl.errors import InputError
 from epagcl.methods.base import Method, method_settings, setting
 from epagcl.randomness import Stream, dropout, hash64
@@ -47,21 +49,27 @@ class Supervised(Method):
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout={self.dropout}: must be at least 0 and below 1")
 
-    def fit(self, data: Data, y: None = None, *, split: Split | None = None, **options: Any) -> Self:
+    def fit(
+        self,
+        data: Data,
+        y: Tensor | np.ndarray | Sequence | None = None,
+        *,
+        split: Split | tuple[Tensor, ...] | None = None,
+        **options: Any,
+    ) -> Self:
         """Train on the labels ``data.y`` of a split's training nodes; those of its test nodes are not read.
 
         Args:
             data: the graph with labels; −1 = none.
-            y: not used; here because scikit-learn's pipelines pass it.
-            split: which nodes to learn from and to stop on; else the random 10/10/80 split of the method's seed.
+            y: the labels where the graph has none, as scikit-learn hands them over; names become the numbers of their
+                sorted order. Not read where the graph has labels.
+            split: which nodes to learn from and to stop on, also as node numbers or masks (train, val) or
+                (train, val, test); else the random 10/10/80 split of the method's seed.
             options: as for :meth:`Method.fit`.
         """
-        labels = check(data, quiet=True).y
-        if labels is None:
-            raise InputError(f"{self.name} learns from labels, and the graph has none; give data.y (--labels)")
-        labels = labels.cpu()
-        split = split or random_split(labels, seed=self.seed)
-        nodes = [part[labels[part] >= 0] for part in (split.train, split.val)]
+        labels = self._labels(data, y)
+        split = random_split(labels, seed=self.seed) if split is None else as_split(split, len(labels))
+        nodes = [part[labels[part] >= 0] for part in (split.train.cpu(), split.val.cpu())]
         if min(part.numel() for part in nodes) == 0:
             raise InputError("the split has no labelled training or no labelled validation nodes; give another split")
         seen = labels[torch.cat(nodes)]
@@ -71,9 +79,26 @@ class Supervised(Method):
         self._targets = Targets(nodes[0], y_train, nodes[1], y_val)
         return super().fit(data, **options)
 
+    def fit_transform(self, data: Data, y: Tensor | np.ndarray | Sequence | None = None, **options: Any) -> np.ndarray:
+        """``fit(data, y).transform(data)``."""
+        return self.fit_embed(data, y=y, **options).cpu().numpy()
+
     def predict(self, data: Data) -> Tensor:
         """The most likely class of each node."""
-        return torch.tensor(self.classes_)[self.embed(data).argmax(1).cpu()].to(data.edge_index.device)
+        best = self.embed(data).argmax(1).cpu()  # which says so if there was no training yet
+        return torch.tensor(self.classes_)[best].to(data.edge_index.device)
+
+    def _labels(self, data: Data, y: Tensor | np.ndarray | Sequence | None) -> Tensor:
+        """The class number of each node: the graph's, else those given beside it."""
+        graph = check(data, quiet=True)
+        if graph.y is not None:
+            return graph.y.cpu()
+        if y is None:
+            raise InputError(f"{self.name} learns from labels, and the graph has none; give data.y (--labels)")
+        labels = class_numbers(y)[0].cpu()
+        if len(labels) != graph.num_nodes:
+            raise InputError(f"y: {len(labels):,} labels for {graph.num_nodes:,} nodes; give one per node, −1 for none")
+        return labels
 
     def prepare(self, graph: Graph) -> Targets:
         """The labels on the graph's device."""

@@ -51,7 +51,10 @@ def write_run_report(
     say: Say = silent,
 ) -> None:
     """Into a run's folder: ``report.html`` and what it is made from, ``nodes.csv`` and the figures."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     say("clusters")
+    z = torch.as_tensor(z)
     nodes = node_table(data, z, method.seed)
     content = run_content(folder.resolve().name, data, method, z, metrics, nodes, kind=kind, say=say)
     places = content["map"]
@@ -109,6 +112,9 @@ def write_comparison(
     """
     if not have_plotly():
         raise MissingExtra("plotly", "report", "the report page")
+    folders = [Path(folder) for folder in folders]
+    if not folders:
+        raise InputError("no run given; give folders that `epagcl train` wrote")
     found = [single for folder in folders for single in runs_in(folder)]
     contents = [read_content(folder) for folder in found]
     parents = {folder.parent for folder in found}
@@ -130,6 +136,7 @@ def write_comparison(
 
 def runs_in(folder: Path) -> list[Path]:
     """The finished runs of a folder: itself, or its seeds."""
+    folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such run folder; give one that `epagcl train` wrote")
     seeds = sorted(folder.glob(f"seed-*/{FILE}"), key=lambda path: int(path.parent.name.removeprefix("seed-")))
@@ -203,7 +210,10 @@ def _add_columns(content: Content, extra: pd.DataFrame | None) -> None:
 
 def _comparable(folders: Sequence[Path]) -> list[Tensor]:
     """The embeddings of runs on the same nodes in the same order, else none."""
-    ids = {(folder / "embeddings.ids.txt").read_text(encoding="utf-8") for folder in folders}
+    files = [folder / "embeddings.ids.txt" for folder in folders]
+    if not all(file.is_file() for file in files):
+        return []
+    ids = {file.read_text(encoding="utf-8") for file in files}
     return [_embedding(folder) for folder in folders] if len(ids) == 1 else []
 
 

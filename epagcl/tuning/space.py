@@ -1,7 +1,7 @@
 """What is searched: for each setting a range or a list of values."""
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,8 @@ def space_of(
     """
     if given is None:
         given = ["default"]
+    if isinstance(given, str):
+        given = given.split()
     words = list(given.items()) if isinstance(given, Mapping) else [_pair(word) for word in given]
     fields = {field.name: field for field in method.setting_fields()}
     space: Space = {}
@@ -174,7 +176,7 @@ def _parsed(field: Field, value: Any) -> Range | Choice:
         parts: list[Any] = value.split(":") if ":" in value else value.split(",")
         is_range = ":" in value
     else:
-        parts, is_range = list(value), isinstance(value, tuple)
+        parts, is_range = list(value) if isinstance(value, Iterable) else [value], isinstance(value, tuple)
     said = f"space: {field.name}={value}"
     if not is_range:
         choices = tuple(dict.fromkeys(_value(field, part, said) for part in parts))

@@ -101,7 +101,7 @@ class TrialWork(Work):
 
 def tune(
     data: Data,
-    method: str = "epagcl",
+    method: "str | type[Method]" = "epagcl",
     *,
     trials: int = 30,
     minutes: float | None = None,
@@ -126,7 +126,7 @@ def tune(
 
     Args:
         data: the graph; some nodes must have labels.
-        method: its name.
+        method: its name, or its class.
         trials: how many, counting those of a study that goes on.
         minutes: begin no trial after so long; the one under way is given up. The closing step comes after.
         seeds: models per trial, of the seeds ``seed``, ``seed`` + 1, ...
@@ -143,12 +143,18 @@ def tune(
         work: shows the progress.
         settings: of the method, fixed: they are not searched.
     """
-    cls = method_class(method)
+    cls = method_class(method if isinstance(method, str) else getattr(method, "name", repr(method)))
     for what, number in (("trials", trials), ("seeds", seeds)):
-        if number < 1:
-            raise InputError(f"{what}={number}: must be 1 or more")
+        if not isinstance(number, int) or number < 1:
+            raise InputError(f"{what}={number}: must be a whole number, 1 or more")
     if minutes is not None and minutes <= 0:
         raise InputError(f"minutes={minutes}: must be positive")
+    if resume and folder is None:
+        raise InputError("resume: a study in memory cannot go on; give the folder of the one that is to")
+    if not isinstance(ratios, Sequence) or len(ratios) != 2:
+        raise InputError(f"ratios={ratios}: give two shares, such as (0.1, 0.1)")
+    if not isinstance(data, Data):
+        check(data)  # says what to give
     if unknown := {*(start or {}), *settings} - {f.name for f in cls.setting_fields()} - {"name", "source"}:
         raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
     base = {key: value for key, value in {**(start or {}), **settings}.items() if key not in ("name", "source")}

@@ -2,6 +2,7 @@
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import torch
@@ -208,3 +209,107 @@ def test_id_arrays():
     assert id_array([3, np.int64(4)]).dtype == np.int64
     assert id_array([2**70, 1]).tolist() == [2**70, 1]
     assert id_array(["a", 1]).tolist() == ["a", 1]
+
+
+# ---- Tables, and wrong kinds of things
+
+
+def test_networkx_reads_tables_by_their_index():
+    table = pd.DataFrame({"p": [5, 1, 3, 9], "q": [6, 2, 4, 9]}, index=["c", "a", "b", "other"])
+    labels = pd.Series(["l3", "l1", "l2"], index=["c", "a", "b"])
+    data = from_networkx(path_graph(), table, labels)
+    assert data.x.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert data.feature_names == ["p", "q"]
+    assert data.y.tolist() == [0, 1, 2]
+    assert from_networkx(path_graph(), labels=labels.to_frame()).y.tolist() == [0, 1, 2]
+
+
+def test_networkx_reads_tables_that_count_rows_by_position():
+    table = pd.DataFrame([[1, 2], [3, 4], [5, 6]])
+    data = from_networkx(path_graph(), table, pd.Series([0, 1, 0]))
+    assert data.x.tolist() == table.to_numpy().tolist()
+    assert data.feature_names == ["0", "1"]
+    assert data.y.tolist() == [0, 1, 0]
+    shuffled = nx.Graph([(2, 0), (0, 1)])  # but these numbers are its nodes
+    assert from_networkx(shuffled, table, pd.Series([0, 1, 2])).x[:, 0].tolist() == [5, 1, 3]
+    pairs = pd.Series(range(4), index=pd.MultiIndex.from_product([[0, 1], [1, 0]]))
+    assert from_networkx(nx.grid_2d_graph(2, 2), np.eye(4), pairs).y.tolist() == [1, 0, 3, 2]
+
+
+def test_networkx_refuses_tables_of_other_nodes():
+    table = pd.DataFrame({"p": [5, 1, 3]}, index=["c", "a", "d"])
+    with pytest.raises(InputError) as error:
+        from_networkx(path_graph(), table)
+    assert str(error.value) == (
+        "networkx graph: the index of features lacks 1 of 3 nodes (first: 'b'); "
+        "give every node a row, or an array in the order of graph.nodes"
+    )
+    with pytest.raises(InputError, match=r"^networkx graph: the index of labels lacks 3 of 3 nodes \(first: 'a'\); "):
+        from_networkx(path_graph(), labels=pd.Series([0, 1, 0], index=[4, 5, 6]))
+    with pytest.raises(InputError, match=r"^networkx graph: 'a' stands twice in the index of labels; keep one row"):
+        from_networkx(path_graph(), labels=pd.Series([0, 1, 0, 1], index=list("abca")))
+    with pytest.raises(InputError, match=r"^networkx graph: 1 missing, .*, the first in row b, column 'p'; fill"):
+        from_networkx(path_graph(), pd.DataFrame({"p": [5, 1, None]}, index=["c", "a", "b"]))
+
+
+def test_scipy_reads_tables_by_position(caplog):
+    polars = pytest.importorskip("polars")
+    adjacency = scipy.sparse.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    table = pd.DataFrame({"p": [1, 3, 5], "q": [2, 4, 6]})
+    for features in (table, polars.from_pandas(table)):
+        data = from_scipy(adjacency, features, pd.Series([0, 1, 0]))
+        assert data.x.tolist() == table.to_numpy().tolist()
+        assert data.feature_names == ["p", "q"]
+    assert messages(caplog) == []
+    data = from_scipy(adjacency, table.set_index(pd.Index(["c", "a", 1])), pd.Series([0, 1, 0], index=[7, 8, 9]))
+    assert data.x.tolist() == table.to_numpy().tolist()
+    assert messages(caplog) == [
+        f"adjacency matrix: the index of {what} is not used; row k belongs to node k of the matrix"
+        for what in ("features", "labels")
+    ]
+    with pytest.raises(InputError, match=r"the index of features is 0, 1, ... in another order; sort_index\(\) for"):
+        from_scipy(adjacency, table.iloc[::-1])
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.strided])
+def test_scipy_of_a_tensor(layout):
+    adjacency = torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]], requires_grad=True)
+    adjacency = adjacency if layout == torch.strided else adjacency.detach().to_sparse(layout=layout)
+    assert from_scipy(adjacency, np.eye(3)).edge_index.tolist() == PATH
+    assert from_scipy(adjacency.bfloat16(), np.eye(3)).edge_index.tolist() == PATH
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: from_networkx([(0, 1)], np.eye(2)),
+            "networkx graph: a list is none; give a networkx.Graph, or use from_tables",
+        ),
+        (
+            lambda: from_networkx(path_graph(), []),
+            "networkx graph: features are an empty list; name an attribute of the nodes, or give an array",
+        ),
+        (lambda: from_networkx(path_graph(), [[1], [2, 3], [4]]), "networkx graph: features have rows of different"),
+        (lambda: from_networkx(path_graph(), np.eye(3) * 1j), "networkx graph: features of type complex128; give real"),
+        (
+            lambda: from_networkx(path_graph(), labels=scipy.sparse.eye_array(3)),
+            "networkx graph: labels are a sparse matrix; give one label per node, as an array or list",
+        ),
+        (lambda: from_scipy(np.eye(3), None), "adjacency matrix: no features; give an array with one row per node"),
+        (
+            lambda: from_scipy(None, np.eye(3)),
+            "adjacency matrix: a NoneType that is no matrix of numbers; give a SciPy matrix or a NumPy array",
+        ),
+        (lambda: from_scipy([["a", "b"], ["c", "d"]], np.eye(2)), "adjacency matrix: a list that is no matrix of"),
+        (lambda: from_networkx(nx.Graph, np.eye(2)), "networkx graph: a type is none; give a networkx.Graph"),
+    ],
+)
+def test_wrong_kinds(make, message):
+    with pytest.raises(InputError) as error:
+        make()
+    assert str(error.value).startswith(message)
+
+
+def test_labels_with_a_gradient():
+    assert encode_labels(torch.tensor([1.0, 0.0], requires_grad=True), "l")[0].tolist() == [1, 0]

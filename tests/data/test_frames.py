@@ -1,6 +1,7 @@
 """Tables, arrays and lists in memory: the same graph as from the files that hold the same."""
 
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -108,6 +109,7 @@ def test_ids_of_any_kind():
         ([(0, 1), (0, 1, 2)], "edges: edge 1 (counted from 0) is (0, 1, 2); give pairs of ids"),
         ([(0, 1), (0, None)], "edges: edge 1 (counted from 0) is (0, None); give pairs of ids"),
         (scipy.sparse.eye_array(3), "edges: a SciPy matrix; give it to epagcl.from_scipy, or give pairs"),
+        (torch.eye(3).to_sparse(), "edges: a sparse tensor; give it to epagcl.from_scipy, or give pairs"),
         (np.eye(3), "edges: an array of shape (3, 3); give a table"),
         (([1], [1, 2]), "edges: 1 sources for 2 targets; give one of each per edge"),
         ([], "edges: no edges; a graph needs at least one"),
@@ -309,3 +311,203 @@ def test_names_of_features_go_where_the_graph_goes(tmp_path):
         assert read_graph(tmp_path / "d.pt").feature_names == names
     model = EPAGCL(epochs=1, hidden=4, dim=2, projection=2, features="row-sum", device="cpu")
     assert model.fit_embed(data).shape == (4, 2)
+
+
+# ---- What the index of pandas means
+
+
+NODES = pd.DataFrame({"a": [10, 20, 30, 40]})
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+ORDER = [2, 0, 3, 1]
+
+
+def labelled(data) -> dict:
+    return dict(zip(data.node_ids.tolist(), data.y.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("labels", [pd.Series([0, 1, 2, 3]), pd.DataFrame({"label": [0, 1, 2, 3]})])
+def test_labels_in_another_order_than_shuffled_features_go_by_their_index(labels, caplog):
+    assert labelled(from_tables(CHAIN, NODES.iloc[ORDER], labels)) == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert said(caplog) == []
+    some = from_tables([(2, 0)], NODES.iloc[[2, 0]], labels.replace({2: 1}))
+    assert labelled(some) == {2: 1, 0: 0}
+    by_column = from_tables(CHAIN, NODES.iloc[ORDER].reset_index(), labels)
+    assert labelled(by_column) == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert said(caplog)[-1] == (
+        "labels: given to the ids of features by their index; give them as an array if they are in its order"
+    )
+
+
+def test_labels_without_an_index_are_in_the_order_of_the_rows(caplog):
+    polars = pytest.importorskip("polars")
+    for labels in ([0, 1, 2, 3], np.arange(4), torch.arange(4), polars.Series([0, 1, 2, 3])):
+        assert labelled(from_tables(CHAIN, NODES.iloc[ORDER], labels)) == {2: 0, 0: 1, 3: 2, 1: 3}
+    named = from_tables(CHAIN, NODES, pd.Series([0, 1, 2, 3]), nodes=ORDER)  # which names the rows of both
+    assert labelled(named) == {2: 0, 0: 1, 3: 2, 1: 3}
+    assert said(caplog) == []
+
+
+def test_labels_whose_index_is_of_another_kind_are_refused():
+    words = "labels: their index is 0, 1, ..., that of features is not; make the ids their index, or give them as an "
+    assert fails(ENDS, TABLE.set_index("id"), pd.Series([0, 1, 1])).startswith(words)
+    assert from_tables(ENDS, TABLE, pd.Series([0, 1, 1])).y.tolist() == [0, 1, 1]  # both count the same rows
+    assert fails(CHAIN, NODES.reset_index(), pd.Series(range(5))) == "labels: 5 labels for 4 nodes; give one per node"
+
+
+def test_numbers_are_ids_by_name_only(tmp_path, caplog):
+    table = pd.DataFrame({"year": [2, 0, 3, 1], "a": [1, 2, 3, 4]})
+    data = from_tables(CHAIN, table)
+    assert (data.node_ids.tolist(), data.feature_names) == ([0, 1, 2, 3], ["year", "a"])
+    assert from_tables(CHAIN, table.astype(object)).feature_names == ["year", "a"]
+    assert from_tables(CHAIN, table.rename(columns={"year": "node"})).node_ids.tolist() == [2, 0, 3, 1]
+    assert said(caplog) == []
+    assert from_tables(CHAIN, table.astype({"year": str})).node_ids.tolist() == [2, 0, 3, 1]
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n2,3\n")
+    table.to_csv(tmp_path / "f.csv", index=False)
+    assert read_graph(edges=tmp_path / "e.csv", features=tmp_path / "f.csv").node_ids.tolist() == [2, 0, 3, 1]
+    warning = "the first column is read as ids; name it id, or another column, to say so"
+    assert said(caplog) == [f"features: {warning}", f"f.csv: {warning}"]
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_an_index_that_was_written_and_read_is_no_feature(name):
+    data = from_tables(CHAIN, pd.DataFrame({name: [2, 0, 3, 1], "a": [1, 2, 3, 4]}))
+    assert (data.node_ids.tolist(), data.feature_names) == ([2, 0, 3, 1], ["a"])
+
+
+def test_beside_nodes_no_column_is_guessed_to_hold_ids():
+    table = pd.DataFrame({"year": [2, 0, 3, 1], "a": [1, 2, 3, 4]})
+    data = from_tables(CHAIN, table, nodes=[3, 2, 1, 0])
+    assert rows(data) == {3: [2, 1], 2: [0, 2], 1: [3, 3], 0: [1, 4]}
+    assert "column 'year' is not numeric" in fails(CHAIN, table.assign(year=list("xyzw")), nodes=[3, 2, 1, 0])
+
+
+def test_an_index_is_no_end_of_an_edge(caplog):
+    edges = pd.DataFrame({"p": [0, 0, 0, 4], "q": [1, 2, 3, 1]}, index=pd.Index([9, 8, 7, 6], name="row"))
+    for table in (edges, edges.set_index(pd.MultiIndex.from_product([[1, 2], [3, 4]]))):
+        assert pairs(from_tables(table, np.eye(5))) == NUMBERED_PAIRS
+    named = edges.set_axis(["source", "target"], axis=1).rename_axis("source")
+    assert pairs(from_tables(named, np.eye(5))) == NUMBERED_PAIRS
+    assert said(caplog) == []
+    assert fails(edges[["p"]], np.eye(5)).startswith("edges: one column (the index is none: reset_index()); an edge")
+
+
+def test_an_index_with_the_ids_of_the_edges_wins_over_a_column_that_may_be_another():
+    for name in ("name", "node", "index"):
+        table = TABLE.set_index("id").rename_axis("paper").assign(**{name: [7, 8, 9]})
+        data = from_tables(ENDS, table)
+        assert data.node_ids.tolist() == ["x", "y", "z"]
+        assert data.feature_names == ["a", "b", name]
+        other = TABLE.rename(columns={"id": name}).set_index(pd.Index(["p", "q", "r"], name="paper"))
+        assert from_tables(ENDS, other).node_ids.tolist() == ["x", "y", "z"]
+
+
+def test_what_is_left_of_a_count_of_rows_is_no_id_of_a_label():
+    papers = pd.DataFrame({"paper": [1, 2, 3, 4], "topic": [0, 1, 0, 1]})
+    ends = [(1, 2), (2, 3), (3, 4)]
+    features = pd.DataFrame({"a": [1, 2, 3, 4]}, index=[1, 2, 3, 4])
+    assert labelled(from_tables(ends, features, papers.iloc[1:])) == {1: -1, 2: 1, 3: 0, 4: 1}
+    by_index = papers.set_index("paper").rename_axis(None).assign(year=2001)
+    assert labelled(from_tables(ends, features, by_index.iloc[1:])) == {1: -1, 2: 1, 3: 0, 4: 1}
+    text = pd.DataFrame({"paper": ["x", "y", "z"], "topic": [0, 1, 0]}).iloc[1:]
+    assert labelled(from_tables(ENDS, TABLE, text)) == {"x": -1, "y": 1, "z": 0}
+
+
+def test_an_index_of_levels_is_refused():
+    levels = pd.MultiIndex.from_arrays([["x", "y", "z"], [1, 2, 3]])
+    words = ": an index of 2 levels; reset_index() first, and name one column id"
+    assert fails(ENDS, TABLE.set_index(levels)) == "features" + words
+    assert fails(ENDS, TABLE, pd.Series([0, 1, 0], index=levels)) == "labels" + words
+
+
+# ---- Kinds of ids, nodes, labels and numbers
+
+
+def test_ids_beyond_int64_are_text():
+    big = 2**63 + 5
+    edges = np.array([[1, big], [big, 2]], dtype=np.uint64)
+    features = pd.DataFrame({"id": np.array([big, 1, 2], dtype=np.uint64), "a": [1, 2, 3]})
+    for ends in (edges, tuple(edges.T), pd.DataFrame(edges), edges.tolist()):
+        data = from_tables(ends, features)
+        assert rows(data) == {str(big): [1], "1": [2], "2": [3]}
+    named = from_tables(pd.DataFrame(edges), np.eye(3), nodes=np.array([big, 1, 2], dtype=np.uint64))
+    assert named.node_ids.tolist() == [str(big), "1", "2"]
+    assert from_tables(np.array([[1, 2], [2, 3], [3, 0]], dtype=np.uint64), np.eye(4)).node_ids.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        dict.fromkeys("zxy").keys(),
+        dict.fromkeys("zxy"),
+        iter("zxy"),
+        np.array([["z"], ["x"], ["y"]]),
+        pd.Index(["z", "x", "y"]),
+    ],
+)
+def test_nodes_of_every_kind(nodes):
+    assert from_tables(ENDS, np.array(X), nodes=nodes).node_ids.tolist() == ["z", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": {"x", "y", "z"}}, "nodes: a set has no order; give a list, in the order of the rows"),
+        ({"nodes": "xyz"}, "nodes: a str; give a list of ids, one per row"),
+        ({"nodes": 3}, "nodes: a int; give a list of ids, one per row"),
+        ({"nodes": scipy.sparse.eye_array(3)}, "nodes: a sparse matrix; give a list of ids, one per row"),
+        ({"nodes": torch.eye(3).to_sparse()}, "nodes: a sparse matrix; give a list of ids, one per row"),
+        ({"nodes": np.array(3)}, "nodes: an array of shape (); give one id per row"),
+        ({"nodes": np.eye(3)}, "nodes: an array of shape (3, 3); give one id per row"),
+        (
+            {"labels": scipy.sparse.eye_array(3)},
+            "labels: labels are a sparse matrix; give one label per node, as an array or list",
+        ),
+        ({"labels": {"x": 1}}, "labels: labels are a dict; give an array, a list or a pandas Series"),
+        ({"features": np.eye(3) * 1j}, "features: features of type complex128; give real numbers"),
+        ({"features": torch.eye(3) * 1j}, "features: features of type torch.complex64; give real numbers"),
+        ({"features": scipy.sparse.eye_array(3) * 1j}, "features: features of type complex128; give real numbers"),
+        (
+            {"features": TABLE.assign(a=[1j, 2, 3])},
+            "features: column 'a' is not numeric ('1j' in row 0 (counted from 0)); "
+            "encode it as numbers (one column per value) or drop it",
+        ),
+    ],
+)
+def test_wrong_kinds(options, message):
+    assert fails(ENDS, **{"features": np.eye(3)} | options) == message
+
+
+def test_tensors_with_a_gradient():
+    x = torch.eye(3, requires_grad=True)
+    data = from_tables(ENDS, x, torch.tensor([0.0, 1.0, 0.0], requires_grad=True))
+    assert data.y.tolist() == [0, 1, 0]
+    assert not data.x.requires_grad
+    assert from_tables(ENDS, x, {"x": 0, "y": 1, "z": 0}.values()).y.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([Decimal("1"), Decimal("3"), Decimal("5")]),
+        pd.Series([1, 3.0, np.float32(5)], dtype=object),
+        pd.Series([1, 3, 5], dtype="category"),
+        pd.Series(["1", "3.0", " 5 "]),
+        pd.Series(["1", "3", "5"], dtype="category"),
+    ],
+)
+def test_numbers_of_every_kind(column):
+    assert rows(from_tables(ENDS, TABLE.assign(a=column))) == dict(zip("xyz", X, strict=True))
+    assert from_tables(ENDS, TABLE.assign(a=[1, 2**70, 2])).x[1, 0].item() == 2**70
+
+
+def test_decimals_and_missing_values_of_polars():
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"id": ["x", "y", "z"], "a": [Decimal("1.5"), Decimal("2"), Decimal("3")]})
+    assert from_tables(ENDS, table).x[:, 0].tolist() == [1.5, 2, 3]
+    missing = "features: 1 missing, NaN or infinite feature value, the first in row 1 (counted from 0), column 'a'"
+    for column in (polars.Series([True, None, False]), polars.Series([Decimal("1"), None, Decimal("2")])):
+        assert fails(ENDS, table.with_columns(a=column)).startswith(missing)
+    assert fails(ENDS, TABLE.assign(a=[True, None, False])).startswith(missing)
+    dates = TABLE.assign(a=pd.Series(pd.to_datetime(["2001-01-01"] * 3)).astype(object))
+    assert fails(ENDS, dates).startswith("features: column 'a' is not numeric ('2001-01-01 00:00:00' in row 0")

@@ -130,11 +130,14 @@ def test_what_is_written_is_read(data, tmp_path):
     ],
 )
 def test_ids_and_names_are_kept_without_a_pickle(ids, read, dtype, tmp_path):
-    write_npz(graph(node_ids=ids, label_names=["bio", "informatique théorique"]), tmp_path / "g.npz")
+    columns = [f"mot n° {k}" for k in range(graph().num_features)]
+    names = {"label_names": ["bio", "informatique théorique"], "feature_names": columns}
+    write_npz(graph(node_ids=ids, **names), tmp_path / "g.npz")
     data = read_npz(tmp_path / "g.npz")
     assert data.node_ids.dtype == dtype
     assert data.node_ids.tolist() == read
     assert data.label_names == ["bio", "informatique théorique"]
+    assert data.feature_names == columns
     assert data.num_nodes == 3
     with np.load(tmp_path / "g.npz", allow_pickle=False) as arrays:
         assert {arrays[key].dtype.kind for key in arrays} <= {"i", "U"}

@@ -1,10 +1,12 @@
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from epagcl.data.splits import geom_splits, public_splits, random_split
+from epagcl.data.splits import Split, as_split, geom_splits, public_splits, random_split
 from epagcl.errors import InputError
 
 Y = torch.tensor([0, 1, -1, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, -1, 0, 0, 1, 1, 2, 0])
@@ -77,6 +79,63 @@ def test_no_part_may_be_empty(ratios):
 def test_no_labels_no_split(stratified):
     with pytest.raises(InputError, match="0 labelled nodes"):
         random_split(torch.full((5,), -1), stratified=stratified)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda y: y.numpy(),
+        lambda y: y.tolist(),
+        lambda y: y[:, None],
+        lambda y: pd.Series(y.numpy(), index=range(20, 0, -1)),
+        lambda y: [None if c < 0 else "abc"[c] for c in y.tolist()],
+    ],
+)
+@pytest.mark.parametrize("stratified", [False, True])
+def test_labels_in_any_form(form, stratified):
+    options = {"ratios": (0.3, 0.2), "seed": 4, "stratified": stratified}
+    assert lists(random_split(form(Y), **options)) == lists(random_split(Y, **options))
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3), np.array(3), np.array([3]), torch.tensor(3)])
+def test_seeds_of_numpy(seed):
+    assert lists(random_split(Y, (0.3, 0.2), seed)) == lists(random_split(Y, (0.3, 0.2), 3))
+
+
+@pytest.mark.parametrize(("seed", "message"), [([1, 2], "2 seeds for one split"), ("a", "seed='a': give a whole")])
+def test_seeds_that_are_none(seed, message):
+    with pytest.raises(InputError, match=message):
+        random_split(Y, seed=seed)
+
+
+def test_splits_in_any_form():
+    expected = [0, 2], [3], [1, 4]
+    masks = [[k in part for k in range(5)] for part in expected]
+    for form in (list, np.array, torch.tensor):
+        for parts in (expected, masks):
+            assert lists(as_split(Split(*map(form, parts)), 5)) == expected
+            assert lists(as_split(tuple(map(form, parts)), 5)) == expected
+            assert lists(as_split(list(map(form, parts[:2])), 5)) == ([0, 2], [3], [])
+    order = as_split(Split(torch.tensor([4, 0], dtype=torch.int32), [], []), 5).train
+    assert (order.dtype, order.tolist()) == (torch.int64, [4, 0])
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (torch.arange(3), "split: a Tensor is no split; give an epagcl.data.Split"),
+        ((torch.arange(3),), "split: a tuple is no split"),
+        (([0, 5], [1]), "split.train: node 5 is out of range; nodes are 0 to 4"),
+        (([0], [-1]), "split.val: node -1 is out of range"),
+        (([0], [1], [True, False]), "split.test: a mask of 2 for 5 nodes; give one value per node"),
+        (([0.5], [1]), r"split.train: torch.float64 of shape \(1,\); give a list of node numbers or a mask"),
+        ((torch.ones(5, 2, dtype=torch.bool), [1]), r"split.train: torch.bool of shape \(5, 2\)"),
+        ((["a"], [1]), "split.train: give node numbers or a mask"),
+    ],
+)
+def test_what_is_no_split_names_the_fix(split, message):
+    with pytest.raises(InputError, match=message):
+        as_split(split, 5)
 
 
 def masks(*columns):

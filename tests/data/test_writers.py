@@ -178,6 +178,19 @@ def test_files_can_be_read_by_whom_the_umask_allows(tmp_path):
     assert (tmp_path / "a.bin").stat().st_mode & 0o777 == 0o640
 
 
+def test_other_columns_are_one_row_per_node_with_names_of_their_own(tmp_path):
+    for suffix in (".csv", ".parquet"):
+        path = tmp_path / f"z{suffix}"
+        with pytest.raises(InputError, match="2 rows of columns for 3 embeddings; give one per row"):
+            write_embeddings(np.eye(3), None, path, pd.DataFrame({"a": [1, 2]}))
+        with pytest.raises(InputError, match="a column called id is there already; rename yours"):
+            write_embeddings(np.eye(3), None, path, pd.DataFrame({"id": [1, 2, 3]}))
+    with pytest.raises(InputError, match=r"embeddings of shape \(3,\); give one row per node"):
+        write_embeddings(np.ones(3), None, tmp_path / "z.csv")
+    write_embeddings(np.eye(3), [np.int64(7), np.int64(8), np.int64(9)], tmp_path / "z.parquet")
+    assert pd.read_parquet(tmp_path / "z.parquet")["id"].tolist() == [7, 8, 9]
+
+
 def test_text_is_fast(tmp_path):
     z = np.random.default_rng(0).standard_normal((2000, 256), dtype=np.float32)
     start = time.process_time()

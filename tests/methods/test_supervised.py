@@ -2,6 +2,7 @@
 
 import logging
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -213,6 +214,41 @@ def test_the_validation_loss_chooses_the_epoch(graph_data, cls):
     best = min(row["validation_loss"] for row in model.history_)
     loss = F.cross_entropy(model.embed(graph_data)[split.val], graph_data.y[split.val])
     assert loss.item() == pytest.approx(best, rel=1e-5)
+
+
+@methods
+def test_predict_before_fit_says_so(graph_data, cls):
+    with pytest.raises(InputError, match=r"is not trained; call fit\(data\) first"):
+        cls(**SMALL).predict(graph_data)
+
+
+@methods
+def test_a_split_may_be_plain_node_numbers_or_masks(graph_data, cls):
+    split = random_split(graph_data.y, seed=3)
+    model = cls(**SMALL).fit(graph_data, split=split)
+    parts = split.train, split.val, split.test
+    masks = [torch.zeros(150, dtype=torch.bool).index_fill(0, part, True) for part in parts]
+    for form in (parts, parts[:2], Split(*masks), [part.numpy() for part in parts], masks[:2]):
+        assert same_model(model, cls(**SMALL).fit(graph_data, split=form), graph_data)
+    with pytest.raises(InputError, match="split: a Tensor is no split"):
+        cls(**SMALL).fit(graph_data, split=split.train)
+    with pytest.raises(InputError, match=r"split.val: node 150 is out of range; nodes are 0 to 149"):
+        cls(**SMALL).fit(graph_data, split=(split.train, [150]))
+
+
+@methods
+def test_labels_beside_a_graph_that_has_none(graph_data, cls):
+    model = cls(**SMALL).fit(graph_data)
+    bare = relabelled(graph_data, None)
+    names = [None if c < 0 else "abc"[c] for c in graph_data.y.tolist()]
+    for y in (graph_data.y, graph_data.y.numpy(), graph_data.y.tolist(), names):
+        assert same_model(model, cls(**SMALL).fit(bare, y), bare)
+    assert "y" not in bare or bare.y is None
+    assert same_model(model, cls(**SMALL).fit(graph_data, (graph_data.y + 1) % 3), graph_data)  # it has its own
+    z = cls(**SMALL).fit_transform(bare, graph_data.y)
+    assert np.array_equal(z, model.transform(graph_data))
+    with pytest.raises(InputError, match="y: 20 labels for 150 nodes; give one per node"):
+        cls(**SMALL).fit(bare, graph_data.y[:20])
 
 
 class Stop(Exception):

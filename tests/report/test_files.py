@@ -11,7 +11,14 @@ from epagcl.data import block_model
 from epagcl.errors import InputError, MissingExtra
 from epagcl.health import neighbour_agreement
 from epagcl.report import files
-from epagcl.report.files import PAGE, read_columns, runs_in, write_comparison, write_embedding_report
+from epagcl.report.files import (
+    PAGE,
+    read_columns,
+    runs_in,
+    write_comparison,
+    write_embedding_report,
+    write_run_report,
+)
 from epagcl.runs import Plan, run, run_seeds, trained_metrics
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
@@ -125,6 +132,19 @@ def test_an_embedding_is_coloured_by_a_table(tmp_path, data, written):
     )
     column = written[page]["runs"][0]["map"]["columns"][3]
     assert (column["name"], [column["levels"][k] for k in column["values"][:2]]) == ("city", ["Köln", "Ulm"])
+
+
+def test_paths_may_be_text_and_reports_may_stand_alone(tmp_path, data, folders, written):
+    model = EPAGCL(**SMALL).fit(data)
+    z = model.embed(data).numpy()
+    alone = tmp_path / "new" / "alone"
+    write_run_report(str(alone), data, model, z, trained_metrics(data, model, "g"), kind="pca")
+    page = write_comparison([str(alone), str(folders / "one")], tmp_path / "p.html")
+    assert [run["name"] for run in written[page]["runs"]] == ["alone", "one"]
+    assert written[page]["agreement"] is None  # there is no embedding to hold the other's against
+    assert run(data, EPAGCL(**SMALL), str(tmp_path / "run"), map_kind="none")["graph"]["nodes"] == 60
+    with pytest.raises(InputError, match="no run given"):
+        write_comparison([])
 
 
 def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):

@@ -97,7 +97,7 @@ def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
         (["--ratios", "0.1"], "--ratios 0.1: two shares with a comma"),
         (["--protocol", "paper"], "choose strict or public"),
         (["--epohcs", "3"], "did you mean --epochs?"),
-        (["--seeds", "0"], "seeds=0: must be 1 or more"),
+        (["--seeds", "0"], "seeds=0: must be a whole number, 1 or more"),
         (["--resume"], "no study to resume"),
     ],
 )

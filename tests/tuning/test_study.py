@@ -303,8 +303,17 @@ def test_mistakes_are_said(graph, small, tune, monkeypatch, caplog):
     unlabelled.y = torch.full((600,), -1)
     with pytest.raises(InputError, match="mine: tuning needs labels"):
         epagcl.tune(unlabelled, name="mine", **small)
-    with pytest.raises(InputError, match="trials=0: must be 1 or more"):
-        tune(trials=0)
+    for mistake, words in (
+        ({"trials": 0}, "trials=0: must be a whole number, 1 or more"),
+        ({"trials": 1.5}, "trials=1.5: must be a whole number, 1 or more"),
+        ({"ratios": 0.5}, r"ratios=0.5: give two shares, such as \(0.1, 0.1\)"),
+        ({"resume": True}, "resume: a study in memory cannot go on"),
+        ({"space": {"lr": 1e-3}}, "one value is no choice"),
+    ):
+        with pytest.raises(InputError, match=words):
+            tune(**mistake)
+    with pytest.raises(InputError, match="a NoneType is no torch_geometric"):
+        epagcl.tune(None)
     with pytest.raises(InputError, match="epagcl has no setting 'depth'"):
         tune(depth=3)
     monkeypatch.setitem(sys.modules, "optuna", None)
