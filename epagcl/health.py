@@ -16,6 +16,7 @@ from epagcl.randomness import Stream, uniform64
 
 SAMPLE = 4096  # nodes whose pairs stand for all pairs
 NEIGHBOURS = 10
+FEWEST = NEIGHBOURS + 2  # nodes of which agreement tells something: with fewer all others are neighbours
 ROWS = 256  # of similarities held at a time
 
 

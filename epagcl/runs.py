@@ -31,7 +31,7 @@ from epagcl.errors import InputError
 from epagcl.evaluation import clustering, knn_accuracy, linear_evaluation, prediction_evaluation, spread
 from epagcl.files import write_json
 from epagcl.hardware import resolve_device
-from epagcl.health import NEIGHBOURS, judge_agreement, neighbour_agreement
+from epagcl.health import FEWEST, judge_agreement, neighbour_agreement
 from epagcl.methods.base import Method
 from epagcl.training import Callback, write_history
 
@@ -205,7 +205,7 @@ def run_seeds(
         grades = ("poor", "fair", "good")
         by_measure = zip(*(result["health"] for result in results), strict=True)
         metrics["health"] = [min(found, key=lambda one: grades.index(one["verdict"])) for found in by_measure]
-        if len(methods) > 1 and data.num_nodes > NEIGHBOURS + 1:
+        if len(methods) > 1 and data.num_nodes >= FEWEST:
             arrays = [np.load(folder / f"seed-{method.seed}" / "embeddings.npy") for method in methods]
             matrix = neighbour_agreement([torch.from_numpy(array) for array in arrays])
             metrics["health"].append(asdict(judge_agreement(matrix)))

@@ -103,7 +103,7 @@ class Line:
         # By the epochs after the first, in which a GPU compiles.
         first = self._first = self._first or row
         since = row["seconds"] - first["seconds"]
-        pace = since / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"]
+        pace = since / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
         if since > SETTLED_SECONDS and not self._advised and getattr(method, "batch_size", None) == 0:
             self._advised = True
             if (minutes := method.epochs * pace / 60) > LONG_MINUTES:

@@ -73,6 +73,13 @@ def test_the_first_epoch_in_which_a_gpu_compiles_is_no_pace(caplog):
     assert "about 83 minutes; --batch-size 512 is faster (negatives inside batches only)" in caplog.messages
 
 
+def test_the_time_left_of_a_resumed_run_is_by_all_its_epochs(caplog):
+    caplog.set_level("INFO", "epagcl")
+    with terminal.Line(terminal.console_for(), epagcl.EPAGCL(epochs=100)) as line:
+        line({"epoch": 50, "loss": 1.0, "seconds": 300.0})  # the first that this process sees
+    assert "epoch 50 of 100, loss 1.0000, 5.0 minutes left" in caplog.messages[0]
+
+
 def test_progress_without_a_terminal_is_a_line_now_and_then(run, monkeypatch, caplog):
     monkeypatch.setattr(terminal, "LOG_SECONDS", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0

@@ -24,7 +24,7 @@ from epagcl import __version__
 from epagcl.errors import InputError
 from epagcl.evaluation import class_scores
 from epagcl.files import atomic_path
-from epagcl.health import NEIGHBOURS, judge_agreement, nearest, neighbour_agreement, sample
+from epagcl.health import FEWEST, NEIGHBOURS, judge_agreement, nearest, neighbour_agreement, sample
 from epagcl.methods.base import Method
 from epagcl.report.maps import TITLES, choose_kind, flat_map
 from epagcl.report.structure import structure
@@ -205,7 +205,7 @@ def report(runs: Sequence[Content], embeddings: Sequence[Tensor] = (), title: st
 def _agreement(runs: Sequence[Content], embeddings: Sequence[Tensor]) -> Content | None:
     """How far runs on the same nodes agree on who is near whom; a verdict only where nothing but the seed differs."""
     sizes = {len(z) for z in embeddings}
-    if len(embeddings) < 2 or len(sizes) > 1 or min(sizes) <= NEIGHBOURS + 1:  # all others are neighbours
+    if len(embeddings) < 2 or len(sizes) > 1 or min(sizes) < FEWEST:
         return None
     matrix = neighbour_agreement(embeddings)
     found = {"k": NEIGHBOURS, "runs": [run["name"] for run in runs], "matrix": matrix}

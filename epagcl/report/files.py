@@ -83,6 +83,7 @@ def write_embedding_report(
 
     ``extra`` has further columns to colour by, with the ids of nodes as its index.
     """
+    path, z = Path(path), torch.as_tensor(z)
     page = path.with_name(f"{path.stem}.report.html")
     say("clusters")
     content = run_content(path.stem, data, method, z, metrics, node_table(data, z, method.seed), kind=kind, say=say)

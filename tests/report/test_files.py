@@ -128,7 +128,7 @@ def test_an_embedding_is_coloured_by_a_table(tmp_path, data, written):
     extra = pd.DataFrame({"city": ["Ulm", "Köln"]}, index=["n1", "n0"])
     z = model.embed(data)
     page = write_embedding_report(
-        tmp_path / "z.npy", data, model, z, trained_metrics(data, model, "g"), kind="pca", extra=extra
+        str(tmp_path / "z.npy"), data, model, z.numpy(), trained_metrics(data, model, "g"), kind="pca", extra=extra
     )
     column = written[page]["runs"][0]["map"]["columns"][3]
     assert (column["name"], [column["levels"][k] for k in column["values"][:2]]) == ("city", ["Köln", "Ulm"])
