@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from benchmarks import tables
-from epagcl.errors import InputError, MissingExtra
-from epagcl.files import write_json
+from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.files import write_json
 
 
 def main() -> None:

@@ -13,13 +13,13 @@ from torch_geometric.data import Data
 
 import epagcl
 from benchmarks.plain import LOSSES, PlainEPAGCL
-from epagcl.capture import Epochs
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.paper.costs import PeakMemory
-from epagcl.runs import provenance
-from epagcl.views import edge_weights
+from epagcl.runs.provenance import provenance
+from epagcl.training.epoch import EpochRunner
+from epagcl.views.probabilities import edge_weights
 
 
 def cpu(epochs: int = 10) -> dict:
@@ -101,7 +101,7 @@ def _ours(data: Data, **settings: int) -> Callable[[], None]:
     """Epochs as training runs them."""
     method = epagcl.EPAGCL(epochs=0, device="cpu", **settings).fit(data)
     optimiser = _adam(method.network_)
-    epochs, numbers = Epochs(method, method.network_, Graph.from_data(check(data)), optimiser), count()
+    epochs, numbers = EpochRunner(method, method.network_, Graph.from_data(check(data)), optimiser), count()
 
     def step() -> None:
         number = next(numbers)

@@ -14,18 +14,18 @@ from torch_geometric.data import Data
 import epagcl
 from benchmarks.cpu import graph
 from benchmarks.plain import LOSSES, PlainEPAGCL
-from epagcl.capture import Epochs
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import uniform64
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.losses import PRECISIONS, info_nce_stacked
-from epagcl.losses.tiled import tiled_loss
-from epagcl.losses.triton_loss import Operands, row_sums
+from epagcl.losses.infonce.loss import PRECISIONS, info_nce_stacked
+from epagcl.losses.infonce.tiled import tiled_loss
+from epagcl.losses.infonce.triton_loss import Operands, row_sums
 from epagcl.methods import Method
-from epagcl.randomness import uniform64
-from epagcl.runs import provenance
-from epagcl.training import adam
-from epagcl.views import edge_weights
+from epagcl.runs.provenance import provenance
+from epagcl.training.epoch import EpochRunner
+from epagcl.training.loop import adam
+from epagcl.views.probabilities import edge_weights
 
 DEVICE = torch.device("cuda")
 
@@ -140,7 +140,7 @@ def epoch(inputs: Graph, name: str, **settings: object) -> dict:
 def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -> dict:
     """Time of an epoch, from views to optimiser, as training runs it, and the most memory it takes."""
     start = time.perf_counter()
-    epochs = Epochs(method, network, inputs, adam(method, network, DEVICE))
+    epochs = EpochRunner(method, network, inputs, adam(method, network, DEVICE))
     first = epochs.run(0, 1)
     first_seconds = time.perf_counter() - start
     done = 1
@@ -216,7 +216,7 @@ def capture() -> dict:
         method = epagcl.EPAGCL(device="cuda", capture=how)
         torch.manual_seed(0)
         network = method.build(inputs.num_features).to(DEVICE)
-        epochs = Epochs(method, network, inputs, adam(method, network, DEVICE))
+        epochs = EpochRunner(method, network, inputs, adam(method, network, DEVICE))
         losses[how] = epochs.run(0, 20)
         seconds[how] = median_seconds(lambda epochs=epochs: epochs.run(20, 60), 5, 1) / 40
     return {

@@ -28,7 +28,7 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
         seconds: give up what is not finished by then; the result says what is missing.
     """
     from epagcl.methods import method, names
-    from epagcl.runs import provenance
+    from epagcl.runs.provenance import provenance
 
     learns = [name for name in names() if not method(name).supervised]
     tasks = [(graph, "untrained", "epagcl", {"epochs": 0}) for graph in GRAPHS]
@@ -55,12 +55,12 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
 def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
     """Accuracy and measures of the models of some seeds, seed k scored on split k."""
     from epagcl.data import load
-    from epagcl.evaluation import linear_evaluation
-    from epagcl.health import neighbour_agreement
+    from epagcl.evaluation.health import neighbour_agreement
+    from epagcl.evaluation.linear import linear_evaluation
     from epagcl.methods import method
-    from epagcl.recipes import recipe
-    from epagcl.training import HEALTH
-    from epagcl.training import health as measure
+    from epagcl.methods.recipes import recipe
+    from epagcl.training.history import HEALTH
+    from epagcl.training.history import health as measure
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     data = load(graph)
@@ -91,7 +91,7 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
 
 def summary(result: dict[str, Any]) -> dict[str, list[str]]:
     """The worst verdict of each row, by what was done to the model and what that cost in accuracy."""
-    from epagcl.health import judge, judge_agreement
+    from epagcl.evaluation.health import judge, judge_agreement
 
     rows = [row for row in result["rows"] if "failed" not in row]
     recipe = {row["graph"]: fmean(row["accuracy"]) for row in rows if row["method"] == "epagcl" and not row["changes"]}

@@ -6,13 +6,13 @@ from torch_geometric.data import Data
 import epagcl
 from benchmarks.cpu import graph
 from benchmarks.gpu import ARXIV, DEVICE, GRAPHS, clear, large, timed_epochs
-from epagcl.comparison import rows
+from epagcl.core.errors import InputError
 from epagcl.data import check
-from epagcl.data.check import both_directions
-from epagcl.errors import InputError
+from epagcl.data.checking import both_directions
 from epagcl.methods import method
-from epagcl.recipes import recipe
-from epagcl.runs import provenance
+from epagcl.methods.recipes import recipe
+from epagcl.runs.provenance import provenance
+from epagcl.study.cells import rows
 
 NAMES = ("Cora", "Amazon-Photo", "PubMed", "Coauthor-Physics")
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
-from epagcl.losses.dense import dense_loss
-from epagcl.views import edge_weights
+from epagcl.losses.infonce.dense import dense_loss
+from epagcl.views.probabilities import edge_weights
 
 
 def stacked(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
-from epagcl.comparison import Row
+from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
 from epagcl.paper import accuracy
 from epagcl.paper.tables import markdown
-from epagcl.terminal import COMPARISON_COLUMNS, comparison_cells
+from epagcl.study.cells import Row
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

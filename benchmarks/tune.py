@@ -5,9 +5,9 @@ import multiprocessing
 
 import torch
 
-from epagcl.files import write_json
-from epagcl.losses import tuning
-from epagcl.losses.triton_loss import Operands, gather, row_sums
+from epagcl.core.files import write_json
+from epagcl.losses.infonce import tiles as tuning
+from epagcl.losses.infonce.triton_loss import Operands, gather, row_sums
 
 WIDTHS = (32, 64, 128, 256, 512)
 SIZES = {"small": 5_400, "medium": 40_000, "large": 160_000}

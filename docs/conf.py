@@ -78,9 +78,9 @@ def _bars_are_bars(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: An
     for number, line in enumerate(lines):
         in_math = line.lstrip().startswith(".. math::") or (in_math and (not line.strip() or line.startswith("    ")))
         if not in_math:
-            pieces = line.split("`")
-            pieces[::2] = [piece.replace("|", r"\|") for piece in pieces[::2]]
-            lines[number] = "`".join(pieces)
+            chunks = line.split("`")
+            chunks[::2] = [piece.replace("|", r"\|") for piece in chunks[::2]]
+            lines[number] = "`".join(chunks)
 
 
 def _by_its_last_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Node) -> Any:

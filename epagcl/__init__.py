@@ -1,117 +1,51 @@
 """Label-free node embeddings: graph contrastive learning with edges added and dropped by their error passing rate."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from epagcl import data, loggers, methods, transforms
-    from epagcl.data import from_networkx, from_scipy, from_tables, load, read_graph
-    from epagcl.epr import epr_change, epr_change_predicted, error_passing_rate
-    from epagcl.evaluation import linear_evaluation
-    from epagcl.losses import info_nce
-    from epagcl.methods import load_model, method
-    from epagcl.methods.bgrl import BGRL
-    from epagcl.methods.cca_ssg import CCASSG
-    from epagcl.methods.dgi import DGI
-    from epagcl.methods.epagcl import EPAGCL
-    from epagcl.methods.gat import SupervisedGAT
-    from epagcl.methods.gca import GCA
-    from epagcl.methods.gcn import SupervisedGCN
-    from epagcl.methods.gmi import GMI
-    from epagcl.methods.grace import GRACE
-    from epagcl.methods.greet import GREET
-    from epagcl.methods.mvgrl import MVGRL
-    from epagcl.pipeline import NodeEmbedder
-    from epagcl.tuning.study import tune
-    from epagcl.views import edge_probabilities
+from epagcl.core import moved
+from epagcl.core.lazy import attach
+from epagcl.core.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # the public names; each is imported on first use
+    from epagcl import data as data
+    from epagcl import epr as epr
+    from epagcl import evaluation as evaluation
+    from epagcl import losses as losses
+    from epagcl import methods as methods
+    from epagcl import report as report
+    from epagcl import runs as runs
+    from epagcl import views as views
+    from epagcl.core import errors as errors
+    from epagcl.data import from_networkx as from_networkx
+    from epagcl.data import from_scipy as from_scipy
+    from epagcl.data import from_tables as from_tables
+    from epagcl.data import load as load
+    from epagcl.data import read_graph as read_graph
+    from epagcl.epr import epr_change as epr_change
+    from epagcl.epr import epr_change_predicted as epr_change_predicted
+    from epagcl.epr import error_passing_rate as error_passing_rate
+    from epagcl.evaluation import health as health
+    from epagcl.evaluation import linear_evaluation as linear_evaluation
+    from epagcl.integrations import loggers as loggers
+    from epagcl.integrations.sklearn import NodeEmbedder as NodeEmbedder
+    from epagcl.losses import info_nce as info_nce
+    from epagcl.methods import load_model as load_model
+    from epagcl.methods import method as method
+    from epagcl.methods.bgrl import BGRL as BGRL
+    from epagcl.methods.cca_ssg import CCASSG as CCASSG
+    from epagcl.methods.dgi import DGI as DGI
+    from epagcl.methods.epagcl import EPAGCL as EPAGCL
+    from epagcl.methods.gat import SupervisedGAT as SupervisedGAT
+    from epagcl.methods.gca import GCA as GCA
+    from epagcl.methods.gcn import SupervisedGCN as SupervisedGCN
+    from epagcl.methods.gmi import GMI as GMI
+    from epagcl.methods.grace import GRACE as GRACE
+    from epagcl.methods.greet import GREET as GREET
+    from epagcl.methods.mvgrl import MVGRL as MVGRL
+    from epagcl.study import tuning as tuning
+    from epagcl.study.tuning import tune as tune
+    from epagcl.views import edge_probabilities as edge_probabilities
+    from epagcl.views import transforms as transforms
 
-# Public names and their rooms. They are imported when first used: `epagcl --help` need not wait for torch.
-_ROOMS = {
-    "EPAGCL": "methods.epagcl",
-    "BGRL": "methods.bgrl",
-    "CCASSG": "methods.cca_ssg",
-    "DGI": "methods.dgi",
-    "GCA": "methods.gca",
-    "GMI": "methods.gmi",
-    "GRACE": "methods.grace",
-    "GREET": "methods.greet",
-    "MVGRL": "methods.mvgrl",
-    "NodeEmbedder": "pipeline",
-    "SupervisedGAT": "methods.gat",
-    "SupervisedGCN": "methods.gcn",
-    "edge_probabilities": "views",
-    "epr_change": "epr",
-    "epr_change_predicted": "epr",
-    "error_passing_rate": "epr",
-    "from_networkx": "data",
-    "from_scipy": "data",
-    "from_tables": "data",
-    "info_nce": "losses",
-    "linear_evaluation": "evaluation",
-    "load": "data",
-    "load_model": "methods",
-    "method": "methods",
-    "data": "",
-    "epr": "",
-    "errors": "",
-    "evaluation": "",
-    "health": "",
-    "loggers": "",
-    "losses": "",
-    "methods": "",
-    "report": "",
-    "runs": "",
-    "transforms": "",
-    "tuning": "",
-    "views": "",
-    "tune": "tuning.study",
-    "read_graph": "data",
-}
-
-__all__ = [
-    "BGRL",
-    "CCASSG",
-    "DGI",
-    "EPAGCL",
-    "GCA",
-    "GMI",
-    "GRACE",
-    "GREET",
-    "MVGRL",
-    "NodeEmbedder",
-    "SupervisedGAT",
-    "SupervisedGCN",
-    "data",
-    "edge_probabilities",
-    "epr_change",
-    "epr_change_predicted",
-    "error_passing_rate",
-    "from_networkx",
-    "from_scipy",
-    "from_tables",
-    "info_nce",
-    "linear_evaluation",
-    "load",
-    "load_model",
-    "loggers",
-    "method",
-    "methods",
-    "read_graph",
-    "transforms",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = _ROOMS[name]
-    if not room:  # a room itself
-        return importlib.import_module(f"{__name__}.{name}")
-    return getattr(importlib.import_module(f"{__name__}.{room}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+moved.install()
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """``python -m epagcl``."""
 
-from epagcl.cli import main
+from epagcl.cli.app import main
 
 main()

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix, multiply
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.sparse import SparseMatrix, multiply
 
 TOLERANCE = 1e-5  # of the norm of Y
 MOST_HEAT = 100  # time of the heat kernel; e^-t leaves float64 above 745, and takes about t products

@@ -38,8 +38,7 @@ def use_triton(monkeypatch):
     """Switch every room to Triton's kernels, or to their twins in plain torch."""
 
     def switch(on: bool) -> None:
-        for room in ("encoder", "losses", "randomness", "sparse", "views"):
-            monkeypatch.setattr(f"epagcl.{room}.has_triton", lambda _: on)
+        monkeypatch.setattr("epagcl.core.hardware._forced", on)
 
     return switch
 
@@ -47,7 +46,7 @@ def use_triton(monkeypatch):
 @pytest.fixture
 def untimed_tiles(monkeypatch, tmp_path):
     """On a GPU whose tiles do not ship: the smallest, without timing the others or writing to the user's cache."""
-    from epagcl.losses import tuning
+    from epagcl.losses.infonce import tiles as tuning
 
     (tmp_path / "cache" / "torch").mkdir(parents=True)  # torch on CUDA warns if it cannot make its own below
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -60,7 +59,7 @@ def untimed_tiles(monkeypatch, tmp_path):
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
     """Run the command line in an empty folder: exit code, stdout, stderr."""
-    from epagcl import cli
+    from epagcl.cli import app as cli
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

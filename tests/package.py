@@ -17,16 +17,16 @@ USES = {
     "networkx": "import networkx as nx, numpy as np, epagcl; "
     "epagcl.from_networkx(nx.karate_club_graph(), np.eye(34, dtype='float32'))",
     "ogb": "import ogb.nodeproppred",
-    "parquet": "import torch; from epagcl.data.writers import write_embeddings; "
+    "parquet": "import torch; from epagcl.runs.export import write_embeddings; "
     "write_embeddings(torch.rand(3, 2), ['a', 'b', 'c'], 'z.parquet')",
     "polars": "import polars as pl, numpy as np, epagcl; "
     "epagcl.from_tables(pl.DataFrame({'source': [0, 1], 'target': [1, 2]}), np.eye(3, dtype='float32'))",
     "report": "import torch; from epagcl.report.maps import flat_map; flat_map(torch.rand(40, 8), 'umap')",
-    "tensorboard": "from epagcl.loggers import tensorboard; tensorboard('logs').close()",
+    "tensorboard": "from epagcl.integrations.loggers import tensorboard; tensorboard('logs').close()",
     "test": "import playwright, pytest, hypothesis, hatchling",
     "tune": "import epagcl; epagcl.tune(epagcl.data.block_model(200, seed=0), trials=2, epochs=3)",
     "wandb": "import os; os.environ['WANDB_MODE'] = 'offline'; "
-    "from epagcl.loggers import wandb; wandb('p', dir='.').close()",
+    "from epagcl.integrations.loggers import wandb; wandb('p', dir='.').close()",
 }
 
 

@@ -6,9 +6,9 @@ import torch
 from benchmarks import tables
 from benchmarks.cpu import epoch_times, physics_times, training_memory
 from benchmarks.plain import LOSSES, in_batches
+from epagcl.core.errors import InputError
 from epagcl.data import block_model
-from epagcl.errors import InputError
-from epagcl.losses import info_nce, info_nce_batched
+from epagcl.losses.infonce.loss import info_nce, info_nce_batched
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from epagcl import diffusion
+from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
 from epagcl.diffusion import heat, ppr
-from epagcl.errors import InputError
 from tests.conftest import random_edges
 
 

@@ -19,7 +19,7 @@ from benchmarks.tables import PAGES as TABLE_PAGES
 from benchmarks.tables import with_tables
 from epagcl import evaluation
 from epagcl.data import block_model, undirected_pairs, write_npz
-from epagcl.evaluation import Rule
+from epagcl.evaluation.protocol import Rule
 from epagcl.paper.page import read_results
 
 ROOT = Path(__file__).parent.parent
@@ -78,7 +78,7 @@ def desk(run, tmp_path, monkeypatch, named_graphs):
     from epagcl.methods import base
 
     monkeypatch.setenv("EPAGCL_DATA", str(named_graphs))
-    monkeypatch.setattr("epagcl.data.catalogue.verify", lambda *_: None)
+    monkeypatch.setattr("epagcl.data.catalogue.loading.verify", lambda *_: None)
     monkeypatch.setattr(evaluation, "STRICT", Rule((0.1, 0.001), 20, 10, True, False))
     monkeypatch.setattr(evaluation, "PAPER", Rule((0.0,), 20, 1, False, True))
     whole = base.train
@@ -121,7 +121,7 @@ def test_what_a_page_shows_runs_from_top_to_bottom(page, desk, capsys):
 def test_every_command_and_option_that_is_named_exists(page):
     import typer.main
 
-    from epagcl.cli import app
+    from epagcl.cli.app import app
     from epagcl.methods import method, names
 
     settings = {f"--{field.name.replace('_', '-')}" for name in names() for field in method(name).setting_fields()}
@@ -264,7 +264,7 @@ def test_what_methods_says_of_settings_is_what_was_measured():
 def test_every_command_and_method_is_in_the_reference():
     import typer.main
 
-    from epagcl.cli import app
+    from epagcl.cli.app import app
 
     root = typer.main.get_command(app)
     text = reference.commands()

@@ -1,9 +1,9 @@
 import tomllib
 from importlib import resources
 
-from epagcl.comparison import rows
-from epagcl.data.catalogue import CATALOGUE
+from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.paper import published, reported
+from epagcl.study.cells import rows
 
 
 def test_published_figures_by_where_they_stand():

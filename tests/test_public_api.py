@@ -52,7 +52,7 @@ def test_a_method_that_is_defined_again_is_the_new_one():
 
 
 def test_importing_the_package_or_asking_for_help_does_not_import_torch():
-    code = "import sys, epagcl, epagcl.cli; sys.exit('torch' in sys.modules)"
+    code = "import sys, epagcl, epagcl.cli.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import torch
 
 import epagcl
-from epagcl.epr import alpha_drop
-from epagcl.views import ViewSampler, edge_weights
+from epagcl.epr.alpha import alpha_drop
+from epagcl.views.probabilities import edge_weights
+from epagcl.views.sampling import ViewSampler
 
 FOLDER = Path(__file__).parent.parent / "figures" / "explained"
 GREY, FAINT, BLUE, ORANGE, RED, GREEN = "#7b828a", "#9aa0a6", "#0072b2", "#c77700", "#d55e00", "#009e73"

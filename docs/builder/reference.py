@@ -62,7 +62,7 @@ def methods() -> str:
         parts += [
             f"## {cls.title}",
             "",
-            f"`--method {name}`; needs {_escaped(cls.needs)}. *{_escaped(cls.paper)}*",
+            f"`--method {name}`; needs {_escaped(cls.cost_note)}. *{_escaped(cls.paper)}*",
             "",
             "```{eval-rst}",
             f".. autoclass:: {home}.{cls.__name__}",
@@ -77,7 +77,7 @@ def commands() -> str:
     """Every command of ``epagcl``: what it does, examples, arguments and options."""
     import typer.main
 
-    from epagcl.cli import app
+    from epagcl.cli.app import app
 
     root = typer.main.get_command(app)
     parts = []
@@ -152,10 +152,10 @@ def _settings_table(fields: Iterable[dataclasses.Field], title: str) -> str:
 
 def _escaped(text: str) -> str:
     """Plain words as Markdown that shows them as they are; `code` stays code."""
-    pieces = re.split(r"(`[^`]*`)", text)
+    chunks = re.split(r"(`[^`]*`)", text)
     return "".join(
         piece if piece.startswith("`") else re.sub(r"([*_\[\]])", r"\\\1", html.escape(piece, quote=False))
-        for piece in pieces
+        for piece in chunks
     )
 
 

@@ -1,14 +1,14 @@
 """Graphs: named ones, users' own, generated ones; their checking and their splits."""
 
+from epagcl.core.moved import moved_names
 from epagcl.data.catalogue import data_root, datasets, load
-from epagcl.data.check import check, undirected_pairs
-from epagcl.data.convert import from_networkx, from_scipy
-from epagcl.data.frames import from_tables
+from epagcl.data.checking import check, undirected_pairs
 from epagcl.data.generators import block_model
-from epagcl.data.npz import read_npz, write_npz
-from epagcl.data.readers import read_graph
+from epagcl.data.io.convert import from_networkx, from_scipy
+from epagcl.data.io.frames import from_tables
+from epagcl.data.io.npz import read_npz, write_npz
+from epagcl.data.io.readers import read_graph
 from epagcl.data.splits import Split, geom_splits, public_splits, random_split
-from epagcl.data.writers import write_embeddings, write_projector
 
 __all__ = [
     "Split",
@@ -26,7 +26,9 @@ __all__ = [
     "read_graph",
     "read_npz",
     "undirected_pairs",
-    "write_embeddings",
     "write_npz",
-    "write_projector",
 ]
+
+__getattr__ = moved_names(
+    __name__, {"write_embeddings": "epagcl.runs.export", "write_projector": "epagcl.runs.export"}
+)

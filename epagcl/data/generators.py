@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.data.check import both_directions, undirected_pairs
-from epagcl.errors import InputError
-from epagcl.randomness import Stream, uniform64
-from epagcl.sparse import SparseMatrix
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, uniform64
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data.checking import both_directions, undirected_pairs
 
 
 def block_model(

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.data.check import undirected_pairs
-from epagcl.randomness import Stream, hash64, uniform
-from epagcl.sparse import Pattern, SparseMatrix, entries, gcn_adjacency
+from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
+from epagcl.core.hashing import hash64
+from epagcl.core.randomness import Stream, uniform
+from epagcl.core.sparse import Pattern, SparseMatrix
+from epagcl.data.checking import undirected_pairs
 
 # Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
 DENSE_ABOVE = 0.05
@@ -72,10 +74,10 @@ class Graph:
     @cached_property
     def adjacency(self) -> SparseMatrix:
         """Â of the graph as it is."""
-        row, col, _ = entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
+        row, col, _ = self_looped_entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
         return gcn_adjacency(row, col, self.num_nodes)
 
-    def thinned(self, share: float, which: int) -> "Graph":
+    def subsample(self, share: float, which: int) -> "Graph":
         """The graph without this share of its pairs and feature columns: the same ones whatever the method and seed."""
         counter = self.pairs[0] * self.num_nodes + self.pairs[1]
         kept = uniform(counter, 0, Stream.HEALTH, 1, which) >= share

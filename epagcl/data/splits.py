@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.data.catalogue import CATALOGUE
-from epagcl.data.check import _labels
-from epagcl.data.convert import encode_labels
-from epagcl.data.npz import PARTS
-from epagcl.errors import InputError
-from epagcl.randomness import Stream, permutation
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, permutation
+from epagcl.data.labels import check_labels, encode_labels
 
+#: The parts of a split.
+PARTS = ("train", "val", "test")
 #: What pandas calls arrays of objects that are all numbers or missing.
 _NUMBERS = ("boolean", "integer", "integer-na", "floating", "mixed-integer-float", "empty")
 
@@ -79,7 +78,7 @@ def class_numbers(y: Tensor | np.ndarray | pd.Series | Sequence) -> tuple[Tensor
         fix = "give one class per node; of one-hot rows that is y.argmax(1)"
         raise InputError(f"y: labels have shape {tuple(labels.shape)}; {fix}")
     if isinstance(labels, Tensor) or labels.dtype.kind in "biuf":
-        return _labels(torch.as_tensor(labels), "y"), None
+        return check_labels(torch.as_tensor(labels), "y"), None
     numbers, names = encode_labels(labels, "y")
     return numbers, [str(c) for c in numbers[numbers >= 0].unique().tolist()] if names is None else names
 
@@ -137,11 +136,8 @@ def _cuts(n: int, ratios: tuple[float, float], stratified: bool) -> tuple[int, i
 
 def _from_masks(data: Data, kind: str, key: str) -> list[Split]:
     if any(key.format(part) not in data for part in PARTS):
-        *others, last = [entry.name for entry in CATALOGUE.values() if entry.split == kind]
-        raise InputError(
-            f"{data.get('name', 'graph')}: no {kind} split ({key.format('train')}, ...); "
-            f"only {', '.join(others)} and {last} have one; use a random split"
-        )
+        names = ", ".join(key.format(part) for part in PARTS)
+        raise InputError(f"{data.get('name', 'graph')}: no {kind} split ({names}); use a random split")
     masks = [data[key.format(part)] for part in PARTS]
     count = max(mask.shape[1] if mask.dim() == 2 else 1 for mask in masks)
     columns = [mask.reshape(mask.shape[0], -1).expand(-1, count) for mask in masks]
@@ -186,3 +182,8 @@ def _node_numbers(nodes: Any, num_nodes: int, source: str) -> Tensor:
     if (outside := (nodes < 0) | (nodes >= num_nodes)).any():
         raise InputError(f"{source}: node {int(nodes[outside][0])} is out of range; nodes are 0 to {num_nodes - 1:,}")
     return nodes
+
+
+def published_splits(data: Data) -> list[Split]:
+    """The dataset's own splits, or else Geom-GCN's."""
+    return geom_splits(data) if "geom_train_mask" in data else public_splits(data)

@@ -5,8 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.losses.tiled import upper_tiles
-from epagcl.sparse import Pattern, row_products
+from epagcl.core.permute import row_products
+from epagcl.core.sparse import Pattern
+from epagcl.losses.infonce.tiled import upper_tiles
 
 # As in the tiled InfoNCE: a tile and its operands stay in a CPU core's cache; a GPU wants tiles that fill it.
 TILE = {"cpu": 768, "cuda": 4096, "mps": 4096}
@@ -33,7 +34,7 @@ def edge_loss(h: Tensor, pattern: Pattern, others: Tensor | None = None) -> Tens
         The loss, a scalar; differentiable once in ``h``. Memory is O(N·d) in both forms.
     """
     n, edges = h.shape[0], pattern.col.numel() / 2
-    s = pattern.products(h, h)
+    s = pattern.edge_dots(h, h)
     changed = ((n * n - edges) / edges * F.softplus(-s) - F.softplus(s)).sum()
     every = _AllPairs.apply(h) if others is None else _sampled_pairs(h, others)
     return (every + changed) / (n * n - edges)

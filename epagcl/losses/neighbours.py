@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.errors import InputError
-from epagcl.losses import MIN_TEMPERATURE
-from epagcl.losses.tiled import LOG2_E
-from epagcl.sparse import permute_rows
+from epagcl.core.errors import InputError
+from epagcl.core.permute import permute_rows
+from epagcl.losses.infonce.loss import MIN_TEMPERATURE
+from epagcl.losses.infonce.tiled import LOG2_E
 
 PANEL = 2**25  # numbers in a panel of similarities: enough to fill a GPU; on a CPU all sizes were equally fast
 

@@ -2,64 +2,40 @@
 
 import dataclasses
 import inspect
-import math
-import numbers
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from epagcl import __version__
-from epagcl.config import write_config
-from epagcl.data.check import check
+from epagcl.core.errors import InputError
+from epagcl.core.hardware import resolve_device
+from epagcl.data.checking import check
 from epagcl.data.graph import Graph, row_normalise
-from epagcl.errors import InputError
-from epagcl.files import atomic_path
-from epagcl.hardware import resolve_device
-from epagcl.health import Finding, judge
-from epagcl.losses import PRECISIONS
-from epagcl.training import Callback, Look, Row, health, train
-from epagcl.views import Views
-
-#: The types of settings, as people call them.
-TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-
-
-def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
-    """A method's setting: default and one line that the command line and the documentation show."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "choices": choices})
-
-
-@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
-def method_settings(cls: type) -> type:
-    """Make a method's annotated settings its keyword-only constructor arguments."""
-    made = dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
-    types = get_type_hints(made)  # words where a module has `from __future__ import annotations`
-    for field in dataclasses.fields(made):
-        field.type = types[field.name]
-        if field.type not in TYPE_WORDS:
-            raise InputError(f"{made.__name__}.{field.name}: a setting is an int, float, bool or str, no {field.type}")
-    return made
+from epagcl.evaluation.health import Finding, judge
+from epagcl.losses.infonce.loss import PRECISIONS
+from epagcl.methods.columns import column_names, match_columns
+from epagcl.methods.persistence import load_weights, save_model
+from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
+from epagcl.training.history import Callback, Look, Row, measure
+from epagcl.training.loop import train
+from epagcl.training.protocol import Step
+from epagcl.views.sampling import Views
 
 
 class NotTrained(InputError, NotFittedError):
     """``fit`` comes first; scikit-learn's tools look for their own class of this error."""
 
 
-class Step(NamedTuple):
-    """One step of the optimiser in an epoch: a loss, and which group of parameters it moves (None: all)."""
-
-    loss: Callable[[nn.Module, Graph, Any, int | Tensor], Tensor]
-    group: int | None = None
+#: Class attributes that earlier versions had under another name.
+RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
 
 
 @method_settings
@@ -73,11 +49,15 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
-    needs: ClassVar[str]  # beside features and edges, and what an epoch costs
+    cost_note: ClassVar[str]  # beside features and edges, and what an epoch costs
     supervised: ClassVar[bool] = False  # whether ``fit`` reads labels
-    validates: ClassVar[bool] = False  # whether there is a validation loss; it is watched in place of the loss
+    has_validation_loss: ClassVar[bool] = (
+        False  # whether there is a validation loss; it is watched in place of the loss
+    )
     decoupled_decay: ClassVar[bool] = False  # AdamW in place of Adam
-    fitted: ClassVar[tuple[str, ...]] = ("num_features_",)  # what :meth:`build` reads, so that models can be loaded
+    saved_attributes: ClassVar[tuple[str, ...]] = (
+        "num_features_",
+    )  # what :meth:`build` reads, so that models can be loaded
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
     lr: float = setting(1e-3, "learning rate of Adam")
@@ -85,7 +65,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     patience: int = setting(
         0, "stop after this many epochs without a lower loss, and take the weights of the lowest; 0: all epochs"
     )
-    features: str = setting(
+    feature_scaling: str = setting(
         "given",
         "feature rows as given, or divided by their sum or by their largest value",
         ("given", "row-sum", "row-max"),
@@ -102,8 +82,19 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         "auto", "replay an epoch as a CUDA graph, with the same result; auto: small graphs", ("auto", "on", "off")
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.validate()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in RENAMED_ATTRIBUTES.items():
+            if old in vars(cls):
+                warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=2)
+                setattr(cls, new, vars(cls)[old])
+
+    def set_params(self, **params: Any) -> Self:
+        """Set settings by name, as scikit-learn does; :meth:`fit` checks them."""
+        return super().set_params(**warn_of_old_names(params))
 
     def validate(self) -> None:
         """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
@@ -112,7 +103,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
                 f"{type(self).__name__}: {forgotten[0]} is no setting yet; put @method_settings above the class"
             )
         for field in dataclasses.fields(self):
-            setattr(self, field.name, _checked_setting(field, getattr(self, field.name)))
+            setattr(self, field.name, checked_setting(field, getattr(self, field.name)))
         self.check_at_least(0, "epochs", "weight_decay", "patience")
         if self.lr <= 0:
             raise InputError(f"lr={self.lr}: must be positive")
@@ -175,7 +166,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return None
 
     def validation_loss(self, network: nn.Module, graph: Graph, prepared: Any) -> Tensor:
-        """For methods that ``validates``: what is watched, on nodes that the loss does not see."""
+        """For methods that ``has_validation_loss``: what is watched, on nodes that the loss does not see."""
         raise TypeError(f"{type(self).__name__} has no validation loss")
 
     # What users call.
@@ -188,7 +179,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         checkpoint: str | Path | None = None,
         resume: bool = False,
         callback: Callback | None = None,
-        look: Look | None = None,
+        look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
     ) -> Self:
         """Train on a graph. Labels, if it has any, are not read.
 
@@ -205,10 +196,16 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         device = resolve_device(self.device)
         graph = self._graph(check(data, labels=False), device)
         self.num_features_ = graph.num_features
-        self.feature_names_ = _column_names(data)
-        self.network_ = self._initial_network().to(device)
+        self.feature_names_ = column_names(data)
+        self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = train(
-            self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback, look=look
+            self,
+            self.network_,
+            graph,
+            checkpoint=checkpoint,
+            resume=resume,
+            callback=callback,
+            look=None if look is None else Look(*look),
         )
         return self
 
@@ -241,44 +238,20 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def health(self, data: Data) -> list[Finding]:
         """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
-        network = self._fitted_network()
+        network = self.fitted_network
         graph = self._checked_graph(data, quiet=True)
-        return judge(health(self, network, graph), *self._embed(data, quiet=True).shape, self.num_features_)
+        return judge(measure(self, network, graph), *self._embed(data, quiet=True).shape, self.num_features_)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
 
-        Further ``sections`` go into the configuration as they are.
+        Further ``sections`` become tables of the configuration file.
         """
-        state = {key: value.detach().cpu().contiguous() for key, value in self._fitted_network().state_dict().items()}
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder}: is a file; give the name of a folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_path(folder / "model.safetensors") as path:
-            save_file(state, path)
-        kept = (*type(self).fitted, "feature_names_")
-        model = {name.removesuffix("_"): getattr(self, name) for name in kept} | {"version": __version__}
-        write_config(folder / "config.toml", {"method": self.settings(), "model": model, **sections})
+        save_model(self, folder, **sections)
 
     def load_weights(self, folder: str | Path, model: dict[str, Any]) -> Self:
-        """Take over the weights that :meth:`save` wrote; :func:`epagcl.load_model` is the usual way."""
-        path = Path(folder) / "model.safetensors"
-        if not path.is_file():
-            raise InputError(f"{folder}: no model.safetensors; give a folder that save() or `epagcl train` finished")
-        for name in type(self).fitted:
-            if name.removesuffix("_") not in model:
-                raise InputError(f"{folder}/config.toml: [model] has no {name.removesuffix('_')}; was it edited?")
-            setattr(self, name, model[name.removesuffix("_")])
-        self.feature_names_ = model.get("feature_names")
-        self.history_ = []  # that of its training is not kept with the weights
-        self.network_ = self._initial_network()
-        try:
-            self.network_.load_state_dict(load_file(path))
-        except (SafetensorError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{path}: not the weights that config.toml beside it describes ({reason})") from None
-        self.network_.to(resolve_device(self.device)).eval()
+        """Load the weights that :meth:`save` wrote; :func:`epagcl.load_model` calls this."""
+        load_weights(self, folder, model)
         return self
 
     def settings(self) -> dict[str, Any]:
@@ -300,79 +273,32 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """First line of the method's documentation."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
 
-    def _same_columns(self, data: Data) -> Data:
-        """The graph with the feature columns of training, in their order."""
-        names, trained = _column_names(data), self.feature_names_
-        if names is not None and trained is not None and names != trained:
-            position = {name: k for k, name in enumerate(names)}
-            if missing := [name for name in trained if name not in position]:
-                raise InputError(
-                    f"the graph has no feature column {missing[0]!r}, on which the model was trained "
-                    f"({len(missing)} of {len(trained)} are missing); give them, or leave out the names of all"
-                )
-            order = torch.tensor([position[name] for name in trained], device=data.x.device)
-            x = data.x.index_select(1, order) if data.x.layout == torch.strided else _sparse_columns(data.x, order)
-            return data.clone().update({"x": x, "feature_names": trained})
-        if data.x.shape[1] != self.num_features_:
-            raise InputError(
-                f"the graph has {data.x.shape[1]} feature columns, the model was trained on {self.num_features_}"
-            )
-        return data
-
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        network = self._fitted_network().eval()
+        network = self.fitted_network.eval()
         return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """A graph to embed, with the columns of training, where the network is."""
-        device = next(self._fitted_network().parameters()).device
-        return self._graph(self._same_columns(check(data, quiet=quiet, labels=False)), device)
+        device = next(self.fitted_network.parameters()).device
+        checked = check(data, quiet=quiet, labels=False)
+        return self._graph(match_columns(checked, self.feature_names_, self.num_features_), device)
 
     def _graph(self, data: Data, device: torch.device) -> Graph:
-        if self.features != "given":
-            data = data.clone().update({"x": row_normalise(data.x, self.features.removeprefix("row-"))})
+        if self.feature_scaling != "given":
+            data = data.clone().update({"x": row_normalise(data.x, self.feature_scaling.removeprefix("row-"))})
         return Graph.from_data(data, device)
 
-    def _initial_network(self) -> nn.Module:
+    def initial_network(self) -> nn.Module:
+        """Build the network with the initial weights of the seed."""
         # Drawn on the CPU whatever the device, so that a seed means the same weights everywhere.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             return self.build(self.num_features_)
 
-    def _fitted_network(self) -> nn.Module:
+    @property
+    def fitted_network(self) -> nn.Module:
+        """The trained network; raise if there is none."""
         if not hasattr(self, "network_"):
             raise NotTrained(f"this {type(self).__name__} is not trained; call fit(data) first")
         return self.network_
-
-
-def _column_names(data: Data) -> list[str] | None:
-    """What the graph calls its feature columns; None if two have one name, which then tells nothing."""
-    names = data.get("feature_names")
-    names = None if names is None else [str(name) for name in names]
-    return names if names is None or len(set(names)) == len(names) else None
-
-
-def _sparse_columns(x: Tensor, order: Tensor) -> Tensor:
-    """Some columns of a CSR matrix, in that order."""
-    place = torch.full((x.shape[1],), -1, device=x.device)
-    place[order] = torch.arange(len(order), device=x.device)
-    rows = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), x.crow_indices().diff())
-    columns = place[x.col_indices()]
-    kept = columns >= 0
-    size = (x.shape[0], len(order))
-    return torch.sparse_coo_tensor(torch.stack([rows, columns])[:, kept], x.values()[kept], size).to_sparse_csr()
-
-
-def _checked_setting(field: dataclasses.Field, value: Any) -> Any:
-    """A setting as its plain type (NumPy's numbers are taken, a whole number is a float too), of its choices."""
-    kinds = {int: numbers.Integral, float: numbers.Real}
-    wanted = kinds.get(field.type, field.type)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and field.type is not bool):
-        raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[field.type]}")
-    if field.type is float and not math.isfinite(value):
-        raise InputError(f"{field.name}={value!r}: must be a finite number")
-    choices = field.metadata.get("choices")
-    if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
-        raise InputError(f"{field.name}={value!r}: choose one of {', '.join(choices)}")
-    return value if type(value) in (int, float) else field.type(value)

@@ -7,11 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
-from epagcl.encoder import Adjacency, GCNLayer, PReLU
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.sparse import SparseMatrix
-from epagcl.views import Views, drop_views, feature_masks
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.layers import Adjacency, GCNLayer, PReLU
+from epagcl.views.masks import feature_masks
+from epagcl.views.sampling import Views, drop_views
 
 
 class Layer(nn.Module):
@@ -96,7 +98,7 @@ class BGRL(Method):
     name = "bgrl"
     title = "BGRL"
     paper = "Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022"
-    needs = "time E d and 4 encoder passes, memory N d; thousands of epochs"
+    cost_note = "time E d and 4 encoder passes, memory N d; thousands of epochs"
     decoupled_decay = True
 
     p_drop_1: float = setting(0.2, "probability that the first view drops an edge")

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCN
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.views import Views, drop_views, feature_masks
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import GCN
+from epagcl.views.masks import feature_masks
+from epagcl.views.sampling import Views, drop_views
 
 
 class Network(nn.Module):
@@ -40,7 +42,7 @@ class CCASSG(Method):
     name = "cca-ssg"
     title = "CCA-SSG"
     paper = "Zhang et al., From Canonical Correlation Analysis to Self-supervised Graph Neural Networks, NeurIPS 2021"
-    needs = "time N d² and E d, memory N d"
+    cost_note = "time N d² and E d, memory N d"
 
     p_drop: float = setting(0.4, "probability that a view drops an edge")
     p_mask: float = setting(0.1, "probability that a view hides a feature column")

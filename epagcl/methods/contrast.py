@@ -5,12 +5,16 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
+from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCN, SLOPES, ProjectionHead
-from epagcl.losses import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, permutation
-from epagcl.views import Views, feature_masks
+from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import GCN
+from epagcl.nn.heads import ProjectionHead
+from epagcl.nn.layers import SLOPES
+from epagcl.views.masks import feature_masks
+from epagcl.views.sampling import Views
 
 
 class Network(nn.Module):

@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
+from epagcl.core.permute import permute_rows
+from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCN
 from epagcl.losses.summary import Bilinear, summary, summary_loss
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, permutation
-from epagcl.sparse import permute_rows
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import GCN
 
 
 class Network(nn.Module):
@@ -35,7 +36,7 @@ class DGI(Method):
     name = "dgi"
     title = "DGI"
     paper = "Veličković et al., Deep Graph Infomax, ICLR 2019"
-    needs = "time E d, memory N d"
+    cost_note = "time E d, memory N d"
 
     dim: int = setting(512, "width of the embedding")
     epochs: int = setting(10_000, "most training epochs; 0 leaves the encoder untrained")

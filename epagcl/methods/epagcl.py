@@ -1,9 +1,10 @@
 """EPAGCL: views by adding and dropping edges with probabilities from the error passing rate."""
 
 from epagcl.data.graph import Graph
-from epagcl.methods.base import method_settings, setting
 from epagcl.methods.contrast import Augmentation, Contrast
-from epagcl.views import Views, ViewSampler, edge_weights
+from epagcl.methods.settings import method_settings, setting
+from epagcl.views.probabilities import edge_weights
+from epagcl.views.sampling import Views, ViewSampler
 
 
 @method_settings
@@ -22,7 +23,7 @@ class EPAGCL(Contrast):
 
     name = "epagcl"
     title = "EPAGCL"
-    needs = "time N² d, or N B d with batch_size B; memory N d"
+    cost_note = "time N² d, or N B d with batch_size B; memory N d"
     paper = (
         "Xu et al., Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?, AAAI 2025"
     )

@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.encoder import GATLayer
-from epagcl.errors import InputError
-from epagcl.methods.base import method_settings, setting
+from epagcl.methods.settings import method_settings, setting
 from epagcl.methods.supervised import Supervised
+from epagcl.nn.layers import GATLayer
 
 
 class Network(nn.Module):
@@ -37,7 +37,7 @@ class SupervisedGAT(Supervised):
     name = "gat"
     title = "GAT"
     paper = "Veličković et al., Graph Attention Networks, ICLR 2018"
-    needs = "labels; time E d, memory N d and E heads"
+    cost_note = "labels; time E d, memory N d and E heads"
 
     hidden: int = setting(8, "width of each head of the first layer")
     heads: int = setting(8, "heads of the first layer")

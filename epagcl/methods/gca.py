@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor
 
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.methods.base import method_settings, setting
 from epagcl.methods.contrast import Augmentation
 from epagcl.methods.grace import GRACE
-from epagcl.sparse import SparseMatrix
-from epagcl.views import drop_views, share_of_small
+from epagcl.methods.settings import method_settings, setting
+from epagcl.views.probabilities import normalise_from_max
+from epagcl.views.sampling import drop_views
 
 DAMPING = 0.85
 ROUNDS = 200  # of the power iterations; 0.85²⁰⁰ < 10⁻¹⁴
@@ -66,7 +67,7 @@ def feature_shares(x: Tensor | SparseMatrix, phi: Tensor) -> Tensor:
         r = phi @ _magnitude(x)
     share = torch.ones_like(r)
     alive = r > 0  # log 0 = −∞ would make every probability NaN
-    share[alive] = share_of_small(r[alive].log())
+    share[alive] = normalise_from_max(r[alive].log())
     return share.float()
 
 

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCNLayer
-from epagcl.methods.base import method_settings, setting
+from epagcl.methods.settings import method_settings, setting
 from epagcl.methods.supervised import Supervised
+from epagcl.nn.layers import GCNLayer
 
 
 class Network(nn.Module):
@@ -30,7 +30,7 @@ class SupervisedGCN(Supervised):
     name = "gcn"
     title = "GCN"
     paper = "Kipf & Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
-    needs = "labels; time E d, memory N d"
+    cost_note = "labels; time E d, memory N d"
 
     hidden: int = setting(16, "width of the first layer")
     lr: float = setting(0.01, "learning rate of Adam")

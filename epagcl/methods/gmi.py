@@ -4,13 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from epagcl.core.permute import row_products
+from epagcl.core.randomness import Stream, other_nodes
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCNLayer, PReLU
 from epagcl.losses.edges import edge_loss
 from epagcl.losses.summary import Bilinear
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, other_nodes
-from epagcl.sparse import SparseMatrix, row_products
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.layers import GCNLayer, PReLU
 
 
 class Network(nn.Module):
@@ -47,7 +49,7 @@ class GMI(Method):
         M = \mathrm{PReLU}(\bar{A} X W_1)
 
     sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no loops, H the output of a GCN whose first weight is W₁, and
-    n_k(i) ≠ i are random nodes, for each term and epoch anew. :func:`~epagcl.losses.edges.edge_loss` is L_E. Training
+    n_k(i) ≠ i are random nodes, for each term and epoch anew. :func:`~epagcl.losses.infonce.loss.edges.edge_loss` is L_E. Training
     stops on its loss, and the weights that gave the lowest one are kept. The embedding is H.
 
     The code's GMI-mean, where all neighbours count the same; the paper has weights h_i·h_j too (GMI-adaptive).
@@ -59,7 +61,7 @@ class GMI(Method):
     name = "gmi"
     title = "GMI"
     paper = "Peng et al., Graph Representation Learning via Graphical Mutual Information Maximization, WWW 2020"
-    needs = "time N² d, or N K d with edge_pairs K; memory N d"
+    cost_note = "time N² d, or N K d with edge_pairs K; memory N d"
 
     alpha: float = setting(0.8, "weight of the node's own features (α)")
     beta: float = setting(1.0, "weight of its neighbours' features (β)")

@@ -3,9 +3,9 @@
 from torch import nn
 
 from epagcl.data.graph import Graph
-from epagcl.methods.base import method_settings
 from epagcl.methods.contrast import Augmentation, Contrast
-from epagcl.views import drop_views
+from epagcl.methods.settings import method_settings
+from epagcl.views.sampling import drop_views
 
 
 @method_settings
@@ -19,7 +19,7 @@ class GRACE(Contrast):
     name = "grace"
     title = "GRACE"
     paper = "Zhu et al., Deep Graph Contrastive Representation Learning, ICML workshop 2020"
-    needs = "time N² d, or N B d with batch_size B; memory N d"
+    cost_note = "time N² d, or N B d with batch_size B; memory N d"
     head_activation = nn.ELU
 
     def prepare(self, graph: Graph) -> Augmentation:

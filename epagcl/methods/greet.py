@@ -8,14 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from epagcl.core.errors import InputError
+from epagcl.core.permute import row_products
+from epagcl.core.randomness import Stream, other_nodes, permutation, uniform
+from epagcl.core.sparse import Pattern, SparseMatrix, multiply
 from epagcl.data.graph import Graph
-from epagcl.encoder import ProjectionHead
-from epagcl.errors import InputError
-from epagcl.losses import MIN_TEMPERATURE
+from epagcl.losses.infonce.loss import MIN_TEMPERATURE
 from epagcl.losses.neighbours import neighbour_nce
-from epagcl.methods.base import Method, Step, method_settings, setting
-from epagcl.randomness import Stream, other_nodes, permutation, uniform
-from epagcl.sparse import Pattern, SparseMatrix, multiply, row_products
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.heads import ProjectionHead
+from epagcl.training.protocol import Step
 
 CODES = 16  # numbers in a structural code; even
 HOPS = 2  # products with its filter in each channel
@@ -39,7 +42,7 @@ class Gate(nn.Module):
         from_features, from_codes = self.embed.weight.T.split([graph.num_features, CODES])
         g = (graph.x @ from_features + codes @ from_codes + self.embed.bias).relu()
         c = (g @ self.score.weight.view(2, -1).sum(0) + self.score.bias) / 2
-        return graph.pattern.sums(c, c)
+        return graph.pattern.edge_sums(c, c)
 
 
 class Channels(nn.Module):
@@ -80,7 +83,7 @@ def filters(pattern: Pattern, w: Tensor, alpha: float) -> Tensor:
     """
     weight = torch.where(pattern.loop, 1.0, torch.stack([w, 1 - w]))
     r = pattern.multiply(weight, weight.new_ones(pattern.shape[1], 1)).rsqrt()  # row sums ≥ 1: the loop is there
-    low, high = weight * pattern.products(r, r)
+    low, high = weight * pattern.edge_dots(r, r)
     return torch.stack([low, torch.where(pattern.loop, 1.0, -alpha * high)])
 
 
@@ -137,7 +140,7 @@ class GREET(Method):
         "Liu et al., Beyond Smoothing: Unsupervised Graph Representation Learning with Edge Heterophily "
         "Discriminating, AAAI 2023"
     )
-    needs = (
+    cost_note = (
         "time N² d, or N B d with batch_size B, and once N² F and N E (code_probes: without N E); memory N (d + k) + E"
     )
 
@@ -232,7 +235,7 @@ class GREET(Method):
         with torch.no_grad():  # the encoders stand still
             h = network.channels.hidden(graph.x)
         z = joined(spread(pattern, filters(pattern, w, self.alpha), h))
-        edge = pattern.products(z, z)
+        edge = pattern.edge_dots(z, z)
         permutations = -(-edge.numel() // n)
         others = other_nodes(n, permutations, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
         random = row_products(z, z, others).flatten()[: edge.numel()]

@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor, nn
 
+from epagcl.core.errors import InputError
+from epagcl.core.permute import permute_rows
+from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
 from epagcl.diffusion import MOST_HEAT, Diffusion, heat, ppr
-from epagcl.encoder import GCN
-from epagcl.errors import InputError
 from epagcl.losses.summary import Bilinear, summary, summary_loss
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, permutation
-from epagcl.sparse import permute_rows
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import GCN
 
 TOLERANCE = 3e-4  # of the diffusion: the error that DGL's port has after its 20 plain steps, here after 13
 
@@ -53,7 +54,7 @@ class MVGRL(Method):
     name = "mvgrl"
     title = "MVGRL"
     paper = "Hassani & Khasahmadi, Contrastive Multi-View Representation Learning on Graphs, ICML 2020"
-    needs = "time K E d with K = 13 products of the diffusion, memory N d"
+    cost_note = "time K E d with K = 13 products of the diffusion, memory N d"
 
     dim: int = setting(512, "width of the embedding")
     diffusion: str = setting("ppr", "personalised PageRank or heat kernel", ("ppr", "heat"))

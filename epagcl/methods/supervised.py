@@ -10,13 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from epagcl.data.check import check
+from epagcl.core.errors import InputError
+from epagcl.core.hashing import hash64
+from epagcl.core.randomness import Stream, dropout
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.data.splits import Split, as_split, class_numbers, random_split
-from epagcl.errors import InputError
-from epagcl.methods.base import Method, method_settings, setting
-from epagcl.randomness import Stream, dropout, hash64
-from epagcl.sparse import SparseMatrix
+from epagcl.methods.base import Method
+from epagcl.methods.settings import method_settings, setting
 
 
 class Targets(NamedTuple):
@@ -37,8 +39,8 @@ class Supervised(Method):
     """
 
     supervised = True
-    validates = True
-    fitted: ClassVar[tuple[str, ...]] = ("num_features_", "classes_")
+    has_validation_loss = True
+    saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_", "classes_")
 
     dropout: float = setting(0.5, "probability that a number of a layer's input is dropped in training")
     patience: int = setting(50, "stop after this many epochs without a lower validation loss; 0: all epochs")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.comparison import UNMASKED, Cell, Row
 from epagcl.paper import drawing
 from epagcl.paper.accuracy import graphs_of
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -12,6 +11,7 @@ from epagcl.paper.oracle import Oracle
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table, marked
+from epagcl.study.cells import UNMASKED, Cell, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,11 +3,11 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.comparison import ORDER, RAW, UNTRAINED, Cell, rows, settings_source
 from epagcl.paper import drawing, published, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.tables import Cell as TableCell
 from epagcl.paper.tables import Table, marked
+from epagcl.study.cells import ORDER, RAW, UNTRAINED, Cell, rows, settings_source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torch_geometric.data import Data
 
-from epagcl.comparison import UNMASKED, UNTRAINED, Cell, Row, rows
-from epagcl.evaluation import spread
+from epagcl.evaluation.scores import spread
 from epagcl.paper import drawing
 from epagcl.paper.accuracy import graphs_of, scores
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table
-from epagcl.views import edge_weights
+from epagcl.study.cells import UNMASKED, UNTRAINED, Cell, Row, rows
+from epagcl.views.probabilities import edge_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

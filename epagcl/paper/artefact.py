@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,21 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epagcl.comparison import Cell, Row, cells, collect, fill, protocols_of
+from epagcl.core.errors import InputError
+from epagcl.core.files import write_json
+from epagcl.core.log import log
+from epagcl.core.progress import Progress, SilentProgress
 from epagcl.data import load
-from epagcl.errors import InputError
-from epagcl.files import write_json
 from epagcl.paper import drawing
 from epagcl.paper.tables import Table, comma_separated, latex, markdown
-from epagcl.runs import provenance
-from epagcl.store import Key, Record, Store
-from epagcl.terminal import Work
+from epagcl.runs.provenance import provenance
+from epagcl.study.cells import Cell, Row, cells, protocols_of
+from epagcl.study.comparison import collect, fill
+from epagcl.study.store import Key, Record, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch_geometric.data import Data
 
-log = logging.getLogger("epagcl")
 
 Result = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Request:
     store: Store
     settings: dict[str, Any] = field(default_factory=dict)
     root: Path | None = None
-    work: Work = field(default_factory=Work)
+    work: Progress = field(default_factory=SilentProgress)
     train: bool = True
 
     @property
@@ -113,7 +113,7 @@ class Request:
 
 def load_all(names: tuple[str, ...], root: Path | None, features: bool = True) -> "dict[str, Data | str]":
     """Graphs by their proper names; in place of one that cannot be had, the reason."""
-    from epagcl.data.catalogue import find
+    from epagcl.data.catalogue.entries import find
 
     loaded: dict[str, Data | str] = {}
     for name in names:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from epagcl.core.errors import InputError
+from epagcl.core.hardware import resolve_device
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check, load
-from epagcl.data.catalogue import find
+from epagcl.data.catalogue.entries import find
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.hardware import resolve_device
 from epagcl.methods import method
+from epagcl.methods.recipes import recipe
 from epagcl.paper import costs, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Cell, Table, marked
-from epagcl.recipes import recipe
-from epagcl.runs import provenance
-from epagcl.sparse import SparseMatrix
-from epagcl.store import code_version
+from epagcl.runs.provenance import provenance
+from epagcl.study.code_version import code_version
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +114,7 @@ def _cell(request: Request, subject: Subject, key: str, device: torch.device, ma
     same = {
         "graph": {"name": subject.name, "fingerprint": subject.graph.fingerprint},
         "method": key,
-        "code": code_version(cls, costs.__file__),  # not this file: words may change
+        "code": code_version(cls, costs),
     }
     every = cls(**settings).settings()
     where = made["hardware"]

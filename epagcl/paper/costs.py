@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from epagcl.capture import Epochs
+from epagcl.core.hardware import resolve_device
 from epagcl.data import check
-from epagcl.hardware import resolve_device
 from epagcl.methods import Method
-from epagcl.training import adam
+from epagcl.training.epoch import EpochRunner
+from epagcl.training.loop import adam
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -104,7 +104,7 @@ def _burden(cls: type[Method], settings: dict[str, Any], data: "Data", device: t
     }
 
 
-def _seconds_per_epoch(epochs: Epochs, device: torch.device) -> float:
+def _seconds_per_epoch(epochs: EpochRunner, device: torch.device) -> float:
     """Median over blocks of epochs, after those that warm up and, on a GPU, after the capture."""
     done = 5 if not epochs.reason else 1
     epochs.run(0, done)
@@ -174,9 +174,9 @@ class PeakMemory:
             return None
 
 
-def _epochs(cls: type[Method], settings: dict[str, Any], data: "Data", device: str) -> Epochs:
+def _epochs(cls: type[Method], settings: dict[str, Any], data: "Data", device: str) -> EpochRunner:
     """Everything before the method's own work: the graph and the network on the device, the optimiser."""
     model = cls(**{**settings, "device": device, "epochs": 0}).fit(data)  # builds the network
     model.set_params(epochs=settings.get("epochs", cls(**settings).epochs))
     graph = model._graph(check(data, quiet=True), resolve_device(device))
-    return Epochs(model, model.network_, graph, adam(model, model.network_, graph.device))
+    return EpochRunner(model, model.network_, graph, adam(model, model.network_, graph.device))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epagcl.files import atomic_path
+from epagcl.core.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

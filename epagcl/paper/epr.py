@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from epagcl.data.catalogue import CATALOGUE
-from epagcl.data.check import undirected_pairs
-from epagcl.epr import error_passing_rate
+from epagcl.data.catalogue.entries import CATALOGUE
+from epagcl.data.checking import undirected_pairs
+from epagcl.epr import rate
+from epagcl.epr.rate import error_passing_rate
 from epagcl.paper import reported
 from epagcl.paper.artefact import Artefact, Request, Result, load_all
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Table
-from epagcl.store import Key, Record, code_version
+from epagcl.study.code_version import code_version
+from epagcl.study.store import Key, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +76,7 @@ def measure(request: Request) -> Result:
             absent[name] = data
             continue
         request.work.say(f"EPR of {name}")
-        key = {"what": "epr", "graph": graph_key(name, data), "code": code_version(__file__)}
+        key = {"what": "epr", "graph": graph_key(name, data), "code": code_version(rate, rates)}
         record = request.store.remember(key, lambda name=name, data=data: rates(name, data.edge_index, data.y))
         graphs[name] = {field: value for field, value in record.items() if field != "key"}
     named = {*graphs, *absent}

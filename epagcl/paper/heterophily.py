@@ -1,8 +1,8 @@
 """Appendix G: graphs whose neighbours are mostly of other classes, on random 10/10/80 and on Geom-GCN's splits."""
 
-from epagcl.comparison import RAW
 from epagcl.paper import accuracy
 from epagcl.paper.artefact import Artefact, Result
+from epagcl.study.cells import RAW
 
 
 def reading(result: Result) -> list[str]:

@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from epagcl.comparison import UNSTORED, fingerprint, rows
+from epagcl.core.errors import InputError
+from epagcl.core.hardware import resolve_device
+from epagcl.data import splits
 from epagcl.data.splits import random_split
-from epagcl.errors import InputError
-from epagcl.evaluation import linear_evaluation, spread
-from epagcl.hardware import resolve_device
-from epagcl.health import effective_rank
+from epagcl.evaluation import linear
+from epagcl.evaluation.health import effective_rank
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.evaluation.scores import spread
 from epagcl.methods import Method
 from epagcl.paper import published
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Table
-from epagcl.runs import provenance
-from epagcl.store import Record, code_version
+from epagcl.runs.provenance import provenance
+from epagcl.study.cells import UNSTORED, fingerprint, rows
+from epagcl.study.code_version import code_version
+from epagcl.study.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +85,7 @@ def _kept(request: Request, graph: dict[str, str], data: "Data", title: str, mod
         "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED},
         "every": every(model.epochs),
         "seed": model.seed,
-        "code": code_version(type(model), observe, score),
+        "code": code_version(type(model), linear, splits, observe, score),
     }
     record = request.keep(key, lambda: observe(request, graph["name"], data, model), _cost(model, data))
     kept = ("epochs", "test", "validation", "new_split", "effective_rank", "strict", "seconds")
@@ -95,7 +99,7 @@ def _cost(model: Method, data: "Data") -> float:
 def observe(request: Request, name: str, data: "Data", model: Method) -> Record:
     """Train a model, looking at its embedding on the way, and score what was seen."""
     seen: dict[int, Tensor] = {}
-    with request.work.training(model, name) as callback:
+    with request.work.training(f"{model.title} on {name}, seed {model.seed}", model.epochs) as callback:
         model.fit(data, callback=callback, look=(every(model.epochs), seen.__setitem__))
     where = resolve_device(request.device)
     # The model as it is used: with patience, its best weights in place of the last epoch's.

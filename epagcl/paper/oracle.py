@@ -6,10 +6,11 @@ import torch
 from torch_geometric.data import Data
 
 from epagcl.data.graph import Graph
-from epagcl.methods.base import method_settings, setting
 from epagcl.methods.contrast import Augmentation
 from epagcl.methods.epagcl import EPAGCL
-from epagcl.views import EdgeProbabilities, Views, ViewSampler
+from epagcl.methods.settings import method_settings, setting
+from epagcl.views.probabilities import EdgeProbabilities
+from epagcl.views.sampling import Views, ViewSampler
 
 
 @method_settings

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from epagcl.errors import InputError
-from epagcl.files import atomic_path
+from epagcl.core.errors import InputError
+from epagcl.core.files import atomic_path
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result
 from epagcl.paper.tables import markdown

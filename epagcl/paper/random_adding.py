@@ -5,13 +5,15 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
+from epagcl.core.randomness import Stream, uniform64
+from epagcl.core.sparse import SparseMatrix, StackedMatrix
 from epagcl.data.graph import Graph
-from epagcl.methods.base import method_settings, setting
 from epagcl.methods.contrast import Augmentation
 from epagcl.methods.epagcl import EPAGCL
-from epagcl.randomness import Stream, uniform64
-from epagcl.sparse import SparseMatrix, StackedMatrix, entries, gcn_adjacency
-from epagcl.views import ViewSampler, edge_weights
+from epagcl.methods.settings import method_settings, setting
+from epagcl.views.probabilities import edge_weights
+from epagcl.views.sampling import ViewSampler
 
 
 class BlindViews:
@@ -37,7 +39,7 @@ class BlindViews:
 
     def _adjacency(self, epoch: int | Tensor, view: int) -> SparseMatrix:
         n = self.samplers[view].num_nodes
-        row, col, _ = entries(self.pairs(epoch, view), n)
+        row, col, _ = self_looped_entries(self.pairs(epoch, view), n)
         return gcn_adjacency(row, col, n)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    pass
 
 BEST, SECOND = "best", "second"
 
@@ -49,20 +49,6 @@ class Table:
                 raise ValueError(f"{self.title}: {len(row)} cells for {len(self.columns)} columns: {row}")
 
 
-def rich_table(table: Table) -> "RichTable":
-    """For the terminal: best in bold, runner-up underlined."""
-    from rich.text import Text
-
-    from epagcl.terminal import table as plain
-
-    first, *others = table.columns
-    shown = plain(first, *(f">{column}" for column in others))
-    styles = {BEST: "bold", SECOND: "underline", "": ""}
-    for row in table.rows:
-        shown.add_row(*(Text(str(cell), style=styles[_mark(cell)]) for cell in row))
-    return shown
-
-
 def markdown(table: Table) -> str:
     """Best in bold, runner-up underlined."""
     wraps = {BEST: "**{}**", SECOND: "<u>{}</u>", "": "{}"}
@@ -70,7 +56,7 @@ def markdown(table: Table) -> str:
         "| " + " | ".join(_pipe(column) for column in table.columns) + " |",
         "|---|" + "--:|" * (len(table.columns) - 1),
         *(
-            "| " + " | ".join(wraps[_mark(cell)].format(_pipe(str(cell))) if str(cell) else "" for cell in row) + " |"
+            "| " + " | ".join(wraps[mark(cell)].format(_pipe(str(cell))) if str(cell) else "" for cell in row) + " |"
             for row in table.rows
         ),
     ]
@@ -92,7 +78,7 @@ def latex(table: Table) -> str:
         r"\toprule",
         " & ".join(_escape(column) for column in table.columns) + r" \\",
         r"\midrule",
-        *(" & ".join(wraps[_mark(cell)] % _escape(str(cell)) for cell in row) + r" \\" for row in table.rows),
+        *(" & ".join(wraps[mark(cell)] % _escape(str(cell)) for cell in row) + r" \\" for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}}",
         rf"\caption{{{_escape(' '.join([table.title + '.', table.note]).strip())}}}",
@@ -119,7 +105,7 @@ def marked(values: list[float | None], texts: list[str], *, smallest: bool = Fal
     ]
 
 
-def _mark(cell: Cell | str) -> str:
+def mark(cell: Cell | str) -> str:
     return cell.mark if isinstance(cell, Cell) else ""
 
 

@@ -4,16 +4,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epagcl.epr import (
-    alpha_add,
-    alpha_drop,
-    epr_change,
-    epr_change_predicted,
-    error_passing_rate,
-    theorem_3_3_conditions,
+from epagcl.epr.alpha import alpha_add, alpha_drop
+from epagcl.epr.change import epr_change, epr_change_predicted, theorem_3_3_conditions
+from epagcl.epr.rate import error_passing_rate
+from epagcl.study.store import Record
+from epagcl.views.probabilities import (
+    EdgeProbabilities,
+    EdgeWeights,
+    edge_weights,
+    normalise_from_max,
+    normalise_from_min,
 )
-from epagcl.store import Record
-from epagcl.views import EdgeProbabilities, EdgeWeights, ViewSampler, edge_weights, share_of_large, share_of_small
+from epagcl.views.sampling import ViewSampler
 
 RATES = (0.3, 0.1)  # changed edges, as a share of |E|
 P_ADD = 0.1  # of |E|, in EPAGCL's second view
@@ -212,14 +214,14 @@ def augmentations(guided: EdgeWeights, anywhere: EdgeWeights, y: Tensor, rate: f
     def add(share: Tensor, among: Tensor, cutoff: float = 1.0) -> EdgeProbabilities:
         return EdgeProbabilities(pairs, torch.zeros_like(w_drop), among, at_count(share, rate * num_edges, cutoff))
 
-    added = at_count(share_of_small(w_add), P_ADD * num_edges, ADD_CUTOFF)
+    added = at_count(normalise_from_max(w_add), P_ADD * num_edges, ADD_CUTOFF)
     return {
         "uniform_drop": drop(torch.ones_like(w_drop)),
-        "eq7_drop": drop(share_of_large(w_drop)),
-        "text_drop": drop(share_of_small(w_drop)),
+        "eq7_drop": drop(normalise_from_min(w_drop)),
+        "text_drop": drop(normalise_from_max(w_drop)),
         "uniform_add": add(torch.ones_like(anywhere.w_add), anywhere.candidates),
-        "eq7_add": add(share_of_small(w_add), candidates, ADD_CUTOFF),
-        "second_view": EdgeProbabilities(pairs, drop(share_of_large(w_drop)).drop, candidates, added),
+        "eq7_add": add(normalise_from_max(w_add), candidates, ADD_CUTOFF),
+        "second_view": EdgeProbabilities(pairs, drop(normalise_from_min(w_drop)).drop, candidates, added),
         "oracle_drop": drop(torch.where(differs, 0.85, 0.15).double()),
     }
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epagcl.data.check import undirected_pairs
+from epagcl.data.checking import undirected_pairs
 from epagcl.paper import theorems
 from epagcl.paper.artefact import Artefact, Request, Result, load_all
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.epr import HETEROPHILOUS, graph_key, listed
 from epagcl.paper.tables import Table
 from epagcl.paper.theorems import FAMILIES, P_ADD, RATES, SAMPLE
-from epagcl.store import Record, code_version
+from epagcl.study.code_version import code_version
+from epagcl.study.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ KINDS = {"added": "random absent pairs", "candidates": "Algorithm 1's candidates
 
 def measure(request: Request) -> Result:
     """The three parts for each graph that is at hand, and Theorem 3.3 on random graphs."""
-    code = code_version(theorems.__file__)
+    code = code_version(theorems)
 
     def kept(what: str, graph: Record, compute: Callable[[], Record]) -> Record:
         request.work.say(f"{what} of {graph['name']}")

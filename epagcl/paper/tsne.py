@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from epagcl.comparison import UNSTORED, Row, fingerprint, rows
 from epagcl.methods import Method
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, new_figure
 from epagcl.paper.tables import Table, marked
-from epagcl.runs import provenance
-from epagcl.store import Record, code_version
+from epagcl.runs.provenance import provenance
+from epagcl.study.cells import UNSTORED, Row, fingerprint, rows
+from epagcl.study.code_version import code_version
+from epagcl.study.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +76,7 @@ def observe(request: Request, name: str, data: "Data", model: Method | None) -> 
     if model is None:
         representation = data.x
     else:
-        with request.work.training(model, name) as callback:
+        with request.work.training(f"{model.title} on {name}, seed {model.seed}", model.epochs) as callback:
             representation = model.fit_embed(data, callback=callback)
     start = time.perf_counter()
     nodes = shown_nodes(data.y)

@@ -1,1 +1,1 @@
-"""What a run shows of itself."""
+"""The HTML report of a run: its content, its map, its page and its files."""

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl import __version__
-from epagcl.errors import InputError
-from epagcl.evaluation import class_scores
-from epagcl.files import atomic_path
-from epagcl.health import FEWEST, NEIGHBOURS, judge_agreement, nearest, neighbour_agreement, sample
+from epagcl.core.errors import InputError
+from epagcl.core.files import atomic_path
+from epagcl.core.version import __version__
+from epagcl.evaluation.health import FEWEST, NEIGHBOURS, judge_agreement, nearest, neighbour_agreement, sample
+from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
 from epagcl.report.maps import TITLES, choose_kind, flat_map
 from epagcl.report.structure import structure

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from epagcl.files import atomic_path
+from epagcl.core.files import atomic_path
 from epagcl.report.content import Content
-from epagcl.training import Row
+from epagcl.training.history import Row
 
 
 def run_figures(folder: Path, history: list[Row], content: Content) -> None:

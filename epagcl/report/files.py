@@ -1,6 +1,5 @@
 """The files of a report: in a run's folder, beside an embedding, or of several runs together."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.data.parts import ID_NAMES
-from epagcl.errors import InputError, MissingExtra
-from epagcl.files import atomic_path
+from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.files import atomic_path
+from epagcl.core.log import log
+from epagcl.data.io.column_names import ID_NAMES
 from epagcl.methods.base import Method
 from epagcl.report.content import (
     FILE,
@@ -32,8 +32,6 @@ from epagcl.report.content import (
 )
 from epagcl.report.figures import run_figures
 from epagcl.report.page import have_plotly, write_page
-
-log = logging.getLogger("epagcl")
 
 PAGE = "report.html"
 NODES = "nodes.csv"

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from epagcl.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError, MissingExtra
 
 KINDS = ("auto", "tsne", "umap", "pca", "none")
 TITLES = {"tsne": "t-SNE", "umap": "UMAP", "pca": "PCA"}

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from epagcl.errors import MissingExtra
-from epagcl.files import atomic_path
+from epagcl.core.errors import MissingExtra
+from epagcl.core.files import atomic_path
 
 HERE = Path(__file__).parent
 LEVEL = 4  # of compression: of 100,000 nodes 9 makes 4% less in 15 times the time

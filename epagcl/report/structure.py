@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.data.check import check
+from epagcl.data.checking import check
 from epagcl.data.graph import Graph
-from epagcl.epr import error_passing_rate
+from epagcl.epr.rate import error_passing_rate
 from epagcl.methods.base import Method
-from epagcl.views import Views, ViewSampler
+from epagcl.views.sampling import Views, ViewSampler
 
 EPOCHS = 10  # of which views are drawn
 BINS = 16  # of degree, equal on a log scale

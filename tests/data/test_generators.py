@@ -2,11 +2,11 @@ import pytest
 import torch
 
 import epagcl
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.generators import demo
-from epagcl.epr import error_passing_rate
-from epagcl.errors import InputError
-from epagcl.evaluation import linear_evaluation
+from epagcl.epr.rate import error_passing_rate
+from epagcl.evaluation.linear import linear_evaluation
 
 
 def checksum(t: torch.Tensor) -> int:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from epagcl.core.errors import InputError
 from epagcl.data.splits import Split, as_split, geom_splits, public_splits, random_split
-from epagcl.errors import InputError
 
 Y = torch.tensor([0, 1, -1, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, -1, 0, 0, 1, 1, 2, 0])
 

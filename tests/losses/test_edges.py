@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from epagcl.core.randomness import other_nodes
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.losses import edges
 from epagcl.losses.edges import edge_loss
-from epagcl.randomness import other_nodes
+from epagcl.losses.infonce.loss import edges
 from tests.conftest import Largest, random_edges
 
 

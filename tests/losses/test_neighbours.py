@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epagcl.errors import InputError
-from epagcl.losses import neighbours
+from epagcl.core.errors import InputError
+from epagcl.losses.infonce.loss import neighbours
 from epagcl.losses.neighbours import neighbour_nce
 from tests.conftest import Largest
 

@@ -8,10 +8,10 @@ from torch_geometric.data import Data
 
 import epagcl
 from epagcl import training
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 from epagcl.data.splits import Split
-from epagcl.errors import InputError
 from tests.conftest import Largest
 
 EVERY = epagcl.methods()
@@ -55,14 +55,14 @@ def split_in_thirds(model, data):
 def test_says_what_it_is(name):
     cls = epagcl.method(name)
     assert cls.name == name
-    for text in (cls.title, cls.paper, cls.needs, cls.summary()):
+    for text in (cls.title, cls.paper, cls.cost_note, cls.summary()):
         assert text == text.strip() != ""
     assert cls.summary().endswith((".", ":"))
     assert any(year in cls.paper for year in map(str, range(2014, 2026)))
-    assert "time" in cls.needs
-    assert "memory" in cls.needs
+    assert "time" in cls.cost_note
+    assert "memory" in cls.cost_note
     assert all(field.metadata["meaning"] for field in cls.setting_fields())
-    assert ("labels" in cls.needs) == cls.supervised
+    assert ("labels" in cls.cost_note) == cls.supervised
 
 
 @every_method
@@ -272,9 +272,9 @@ def test_features_divided_by_their_rows_are_those_given_divided(small_graph, nam
 
 #: Blocks that are larger than this test's graph on purpose: enough to keep a machine busy.
 BLOCKS = {
-    "epagcl.losses.tiled.TILE": {"cpu": 128},
-    "epagcl.losses.edges.TILE": {"cpu": 128},
-    "epagcl.losses.neighbours.PANEL": 2**16,
+    "epagcl.losses.infonce.tiled.TILE": {"cpu": 128},
+    "epagcl.losses.infonce.loss.edges.TILE": {"cpu": 128},
+    "epagcl.losses.infonce.loss.neighbours.PANEL": 2**16,
     "epagcl.methods.greet.BLOCK": 2**16,
 }
 

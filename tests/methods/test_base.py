@@ -7,8 +7,8 @@ from sklearn.exceptions import NotFittedError
 
 import epagcl
 from epagcl import EPAGCL
+from epagcl.core.errors import InputError
 from epagcl.data import block_model
-from epagcl.errors import InputError
 from epagcl.methods import Method, method_settings, setting
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}

@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 
 import epagcl
+from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.methods.bgrl import bootstrap_loss
-from epagcl.views import feature_mask
+from epagcl.views.masks import feature_mask
 
 BGRL = epagcl.method("bgrl")
 SMALL = {"hidden": 16, "dim": 8, "predictor": 12, "device": "cpu"}

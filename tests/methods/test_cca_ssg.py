@@ -2,11 +2,11 @@ import pytest
 import torch
 
 import epagcl
+from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.methods.cca_ssg import decorrelation_loss
-from epagcl.views import feature_mask
+from epagcl.views.masks import feature_mask
 
 CCASSG = epagcl.method("cca-ssg")
 SMALL = {"dim": 8, "device": "cpu"}

@@ -5,12 +5,12 @@ import torch
 import torch.nn.functional as F
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, permutation
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.methods import dgi
-from epagcl.randomness import Stream, permutation
-from epagcl.sparse import SparseMatrix
 
 DGI = epagcl.method("dgi")
 SMALL = {"dim": 8, "device": "cpu"}

@@ -7,9 +7,9 @@ from sklearn.base import clone
 
 import epagcl
 from epagcl import EPAGCL
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 

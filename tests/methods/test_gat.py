@@ -4,10 +4,10 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, dropout
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.randomness import Stream, dropout
 
 GAT = epagcl.method("gat")
 SMALL = {"hidden": 4, "heads": 3, "out_heads": 2, "epochs": 5, "device": "cpu"}

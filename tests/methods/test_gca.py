@@ -5,11 +5,11 @@ import torch
 from torch_geometric.data import Data
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.methods import gca
-from epagcl.sparse import SparseMatrix
 from tests.conftest import random_edges
 
 GCA, GRACE = epagcl.method("gca"), epagcl.method("grace")

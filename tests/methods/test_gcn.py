@@ -4,10 +4,10 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 import epagcl
+from epagcl.core.randomness import Stream, dropout
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.data.splits import Split, random_split
-from epagcl.randomness import Stream, dropout
 from tests.conftest import random_edges
 
 GCN = epagcl.method("gcn")

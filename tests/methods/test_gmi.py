@@ -5,13 +5,13 @@ import torch
 from torch_geometric.data import Data
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, other_nodes
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.losses import edges
+from epagcl.losses.infonce.loss import edges
 from epagcl.methods.gmi import GMI, neighbour_mean, score_loss
-from epagcl.randomness import Stream, other_nodes
-from epagcl.sparse import SparseMatrix
 from tests.conftest import Largest
 
 SMALL = {"dim": 16, "device": "cpu"}

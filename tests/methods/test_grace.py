@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 import epagcl
+from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 
 GRACE = epagcl.method("grace")
 SMALL = {"hidden": 16, "dim": 8, "projection": 12, "device": "cpu"}
@@ -44,7 +44,7 @@ def test_loss_written_out(small_graph, activation):
     h = []
     for view, (sampler, p) in enumerate(zip(views, (0.3, 0.1), strict=True)):
         a = dense_view(sampler, 5, 60)
-        mask = epagcl.views.feature_mask(40, p, seed=0, epoch=5, view=view)
+        mask = epagcl.views.masks.feature_mask(40, p, seed=0, epoch=5, view=view)
         t = F.leaky_relu(a @ (x * mask) @ first.weight + first.bias, slope)
         h.append(F.leaky_relu(a @ t @ second.weight + second.bias, slope))
     into, _, out = network.head

@@ -4,14 +4,14 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 import epagcl
-from epagcl.capture import Epochs
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
 from epagcl.losses.neighbours import neighbour_nce
 from epagcl.methods import greet
 from epagcl.methods.greet import GREET, filters, joined, spread, structural_codes
-from epagcl.training import adam
+from epagcl.training.epoch import EpochRunner
+from epagcl.training.loop import adam
 from tests.conftest import Largest, random_edges
 
 SMALL = {"dim": 16, "gate_hidden": 12, "k": 4, "device": "cpu"}
@@ -279,7 +279,7 @@ def test_each_step_moves_its_own_parameters_and_all_of_them(small_graph, project
     assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(network.parameters()))
     assert [step.group for step in method.steps()] == [0, 0, 1]
     own = list(network.channels.parameters()), list(network.gate.parameters())
-    epochs = Epochs(method, network, graph, optimiser)
+    epochs = EpochRunner(method, network, graph, optimiser)
     for number, step in enumerate(method.steps()):
         before = [[p.detach().clone() for p in group] for group in own]
         method.steps = lambda step=step: [step]
@@ -407,7 +407,7 @@ def test_captured_epochs_are_bit_identical(device, batch_size):
     results = []
     for capture in ("off", "on"):
         method, graph, _, network = start(data, device, batch_size=batch_size, capture=capture)
-        epochs = Epochs(method, network, graph, adam(method, network, device))
+        epochs = EpochRunner(method, network, graph, adam(method, network, device))
         losses = epochs.run(0, 5) + epochs.run(5, 12)
         assert (epochs.captured is not None) == (capture == "on"), epochs.reason
         results.append((losses, [p.tolist() for p in network.parameters()]))

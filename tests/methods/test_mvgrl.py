@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, permutation
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.errors import InputError
-from epagcl.randomness import Stream, permutation
-from epagcl.sparse import SparseMatrix
 
 MVGRL = epagcl.method("mvgrl")
 SMALL = {"dim": 8, "device": "cpu"}

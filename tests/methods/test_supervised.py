@@ -9,12 +9,12 @@ import torch.nn.functional as F
 
 import epagcl
 from epagcl import training
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, dropout
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.data.splits import Split, random_split
-from epagcl.errors import InputError
-from epagcl.randomness import Stream, dropout
-from epagcl.sparse import SparseMatrix
 
 SMALL = {"hidden": 8, "epochs": 8, "lr": 0.02, "device": "cpu"}
 

@@ -3,9 +3,10 @@
 import pytest
 
 from epagcl import evaluation
-from epagcl.evaluation import Rule, spread
+from epagcl.evaluation.protocol import Rule
+from epagcl.evaluation.scores import spread
 from epagcl.paper.artefact import Request
-from epagcl.store import Store
+from epagcl.study.store import Store
 
 SMALL = {"hidden": 8, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 

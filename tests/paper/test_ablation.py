@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import epagcl
-from epagcl.data.check import check
+from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.methods import names
 from epagcl.paper.ablation import ADD_ONLY, ARTEFACT, BASE, BOTH, DROP_ONLY, ORACLE, OURS, gains, variants

@@ -3,7 +3,7 @@ import json
 import pytest
 
 import epagcl
-from epagcl.errors import InputError
+from epagcl.core.errors import InputError
 from epagcl.paper import accuracy, reported
 from epagcl.paper.accuracy import ARTEFACT, mean_ranks
 from epagcl.paper.tables import BEST, SECOND

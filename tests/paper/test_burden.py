@@ -5,16 +5,16 @@ import json
 import pytest
 import torch
 
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import load
 from epagcl.data.graph import Graph
-from epagcl.encoder import GCN
-from epagcl.errors import InputError
 from epagcl.methods import method
+from epagcl.nn.encoders import GCN
 from epagcl.paper import burden, costs
 from epagcl.paper.artefact import Request
 from epagcl.paper.burden import ARTEFACT, QUANTITIES, Subject, encoder_pass, reported_cell
-from epagcl.sparse import SparseMatrix
-from epagcl.store import Store
+from epagcl.study.store import Store
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 12, "batch_size": 0}
 

@@ -9,7 +9,7 @@ from epagcl.data import load
 from epagcl.paper import reported
 from epagcl.paper.artefact import Request
 from epagcl.paper.epr import ARTEFACT, agreeing, graph_key, listed, rates
-from epagcl.store import Store
+from epagcl.study.store import Store
 
 
 def request(tmp_path, *names, root=None):

@@ -5,12 +5,13 @@ import torch
 
 import epagcl
 from epagcl import evaluation
+from epagcl.cli.progress import Work
+from epagcl.core.errors import InputError
 from epagcl.data import block_model, random_split
-from epagcl.errors import InputError
-from epagcl.evaluation import Rule, linear_evaluation
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.evaluation.protocol import Rule
 from epagcl.paper import leakage
 from epagcl.paper.artefact import Request
-from epagcl.terminal import Work
 
 SMALL = {"device": "cpu", "epochs": 4, "hidden": 16, "dim": 8, "projection": 8}
 
@@ -65,7 +66,7 @@ def test_a_run_holds_what_a_model_trained_anew_gives(result):
     assert [run["seed"] for run in row["runs"]] == [0, 1]
     seed, found = 1, row["runs"][1]
     assert found["epochs"] == [1, 2, 3, 4]
-    recipe = epagcl.recipes.recipe("demo", "epagcl")
+    recipe = epagcl.methods.recipes.recipe("demo", "epagcl")
     recipe.pop("source")
     settings = {**recipe, **SMALL, "seed": seed}
     z = [epagcl.EPAGCL(**{**settings, "epochs": epochs}).fit_embed(data) for epochs in (2, 4)]
@@ -79,7 +80,7 @@ def test_a_run_holds_what_a_model_trained_anew_gives(result):
     new = linear_evaluation(z[0], data.y, "paper", runs=1, seed=1000 * (seed + 1) + 1)
     assert found["new_split"][1] == pytest.approx(new.runs[0], **close)
     assert found["new_split"] != found["test"]
-    assert found["effective_rank"][-1] == pytest.approx(epagcl.health.effective_rank(z[1]), rel=1e-4)
+    assert found["effective_rank"][-1] == pytest.approx(epagcl.evaluation.health.effective_rank(z[1]), rel=1e-4)
 
 
 def test_each_look_is_scored_on_its_split(monkeypatch):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from epagcl.errors import InputError
+from epagcl.core.errors import InputError
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import digest
 from epagcl.paper.page import FIGURES, page_text, read_results, write_page

@@ -2,11 +2,11 @@ import pytest
 import torch
 
 import epagcl
-from epagcl.data.check import check
+from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.methods import names
 from epagcl.paper.random_adding import RandomAdding
-from epagcl.views import edge_weights
+from epagcl.views.probabilities import edge_weights
 from tests.paper.conftest import SMALL
 
 

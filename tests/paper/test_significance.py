@@ -12,16 +12,8 @@ from scipy.stats import wilcoxon
 import epagcl.paper
 from epagcl.paper import reported
 from epagcl.paper.artefact import Request
-from epagcl.paper.significance import (
-    ARTEFACT,
-    counted_once,
-    holm,
-    rank_biserial,
-    repeated,
-    signed_rank,
-    verdict,
-)
-from epagcl.store import Store
+from epagcl.paper.significance import ARTEFACT, counted_once, holm, rank_biserial, repeated, signed_rank, verdict
+from epagcl.study.store import Store
 
 
 def test_holm_is_the_hand_computation():

@@ -3,7 +3,8 @@ import io
 
 import pytest
 
-from epagcl.paper.tables import BEST, SECOND, Cell, Table, comma_separated, latex, markdown, marked, rich_table
+from epagcl.cli.rendering import artefact_table
+from epagcl.paper.tables import BEST, SECOND, Cell, Table, comma_separated, latex, markdown, marked
 
 TABLE = Table(
     "slug",
@@ -47,9 +48,9 @@ def test_csv_is_what_the_cells_say():
 
 
 def test_the_terminal_has_every_cell(capsys):
-    from epagcl.terminal import show
+    from epagcl.cli.rendering import show
 
-    show(rich_table(TABLE))
+    show(artefact_table(TABLE))
     out = capsys.readouterr().out
     assert "83.1 ± 1.2" in out
     assert "GCA*" in out

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from epagcl.data import load
-from epagcl.data.check import undirected_pairs
-from epagcl.epr import error_passing_rate, theorem_3_3_conditions
+from epagcl.data.checking import undirected_pairs
+from epagcl.epr.change import theorem_3_3_conditions
+from epagcl.epr.rate import error_passing_rate
 from epagcl.paper import theorems
 from epagcl.paper.artefact import Request
 from epagcl.paper.theorems import (
@@ -24,8 +25,8 @@ from epagcl.paper.theorems import (
     view_rates,
 )
 from epagcl.paper.theory import ARTEFACT, AUGMENTATIONS, KINDS, root_mean_square, wilson
-from epagcl.store import Store
-from epagcl.views import edge_weights
+from epagcl.study.store import Store
+from epagcl.views.probabilities import edge_weights
 
 # circulant_graph(12, [1, 2]) with only node 6 in another class: DESIGN's exception to Theorem 3.3.
 CIRCULANT = torch.tensor(sorted((min(i, j), max(i, j)) for i in range(12) for s in (1, 2) for j in [(i + s) % 12])).T

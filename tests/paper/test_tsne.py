@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 import epagcl
 from epagcl.paper import tsne
 from epagcl.paper.artefact import Request
-from epagcl.store import Store
+from epagcl.study.store import Store
 
 SMALL = {"device": "cpu", "epochs": 4, "hidden": 16, "dim": 8, "projection": 8}
 NODES = 150

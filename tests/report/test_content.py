@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from epagcl import EPAGCL, SupervisedGCN
+from epagcl.core.errors import InputError
 from epagcl.data import block_model
-from epagcl.errors import InputError
-from epagcl.health import nearest
+from epagcl.evaluation.health import nearest
 from epagcl.report import content as room
 from epagcl.report.content import column_content, map_content, node_table, read_content, report, run_content
-from epagcl.runs import Plan, evaluate, run, trained_metrics
+from epagcl.runs.evaluation import Plan, evaluate
+from epagcl.runs.execute import run, trained_metrics
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 

@@ -7,19 +7,13 @@ import pytest
 import torch
 
 from epagcl import EPAGCL, GRACE
+from epagcl.core.errors import InputError, MissingExtra
 from epagcl.data import block_model
-from epagcl.errors import InputError, MissingExtra
-from epagcl.health import neighbour_agreement
+from epagcl.evaluation.health import neighbour_agreement
 from epagcl.report import files
-from epagcl.report.files import (
-    PAGE,
-    read_columns,
-    runs_in,
-    write_comparison,
-    write_embedding_report,
-    write_run_report,
-)
-from epagcl.runs import Plan, run, run_seeds, trained_metrics
+from epagcl.report.files import PAGE, read_columns, runs_in, write_comparison, write_embedding_report, write_run_report
+from epagcl.runs.evaluation import Plan
+from epagcl.runs.execute import run, run_seeds, trained_metrics
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 

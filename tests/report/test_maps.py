@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from epagcl.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError, MissingExtra
 from epagcl.report import maps
 from epagcl.report.maps import check_kind, choose_kind, flat_map, principal_components
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from epagcl.errors import MissingExtra
+from epagcl.core.errors import MissingExtra
 from epagcl.report import page as page_module
 from epagcl.report.page import have_plotly, write_page
 from tests.report.browser import (

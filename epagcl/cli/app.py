@@ -1,0 +1,86 @@
+"""The command line: subcommands, each a thin call into the library. Heavy imports wait until a command needs them."""
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+import typer.core
+
+from epagcl.cli.compare import compare
+from epagcl.cli.datasets import datasets
+from epagcl.cli.embed import embed
+from epagcl.cli.epr import epr
+from epagcl.cli.methods import methods
+from epagcl.cli.options import (
+    WithSettings,
+)
+from epagcl.cli.paper import app as paper
+from epagcl.cli.report import export, report
+from epagcl.cli.train import train
+from epagcl.cli.tune import WithSpace, tune
+from epagcl.core.errors import InputError, MissingExtra, TrainingError
+from epagcl.core.log import log
+from epagcl.core.version import __version__
+
+# Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
+UsageError = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    name="epagcl",
+    help="Label-free node embeddings by graph contrastive learning, with edges added and dropped by their EPR.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(paper, name="paper")
+SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"epagcl {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
+app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
+app.command()(report)
+app.command()(export)
+app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")(compare)
+app.command(cls=WithSpace, epilog=SETTINGS_HELP)(tune)
+app.command()(epr)
+app.command()(datasets)
+app.command()(methods)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal or pipe without Greek letters shows ? for them
+            stream.reconfigure(errors="replace")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    log.setLevel(logging.INFO)
+    try:
+        code = app(standalone_mode=False)
+    except (InputError, MissingExtra) as error:
+        code = _fail(str(error), 2)
+    except UsageError as error:
+        code = _fail(f"{error.format_message()} (see {error.ctx.command_path if error.ctx else 'epagcl'} --help)", 2)
+    except TrainingError as error:
+        code = _fail(str(error), 1)
+    except OSError as error:  # a full disk, a file taken away
+        code = _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _fail("interrupted", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"epagcl: {message}", file=sys.stderr)
+    return code

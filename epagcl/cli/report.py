@@ -1,0 +1,56 @@
+"""``epagcl report`` and ``epagcl export``: what is made of finished runs. Heavy imports wait until they are called."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epagcl.cli.options import AsJson, Columns, Quiet, interruptible
+from epagcl.cli.progress import busy, console_for
+from epagcl.cli.rendering import show
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    out: Annotated[Path | None, typer.Option(help="The page; else report.html in the folder, or here.")] = None,
+    map_: Annotated[str | None, typer.Option("--map", help="Another map: tsne, umap, pca or none.")] = None,
+    columns: Columns = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The report of a run made anew, or one page that compares several runs.
+
+    Example: epagcl report runs/cora-epagcl runs/cora-grace --out compare.html
+    """
+    console = console_for(quiet)
+    with busy(console, "starting"):
+        from epagcl.report.files import write_comparison
+        from epagcl.report.maps import check_kind
+
+    if map_ is not None:
+        check_kind(map_)
+    with interruptible("nothing was written"), busy(console, "making the report"):
+        page = write_comparison(runs, out, kind=map_, columns=columns, title=title)
+    if as_json:
+        print(json.dumps({"report": str(page)}))
+    elif not quiet:
+        show(f"report: {page}")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    out: Annotated[Path | None, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = None,
+    columns: Annotated[bool, typer.Option("--columns", help="Also the columns of the run's nodes.csv.")] = False,
+    projector: Annotated[Path | None, typer.Option(help="Folder to write for the Embedding Projector.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The embeddings of a finished run in another format, or for the Embedding Projector.
+
+    Example: epagcl export runs/cora-epagcl --out z.parquet --columns
+    """
+    from epagcl.runs.export import export_run
+
+    files = [str(path) for path in export_run(run, out, projector, columns)]
+    print(json.dumps({"files": files}, indent=2) if as_json else "written: " + ", ".join(files))

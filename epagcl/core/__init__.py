@@ -1,0 +1,1 @@
+"""Foundations: errors, files, configuration, hardware, randomness, sparse products and kernels."""

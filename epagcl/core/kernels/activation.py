@@ -1,0 +1,84 @@
+"""Triton kernels of the draws, the views and the sparse products; imported only where there is Triton and a GPU.
+
+Each has a twin in plain torch (``randomness``, ``views``, ``sparse``) that computes the same and that the tests compare
+with. All are deterministic: the only atomics add integers.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from epagcl.core.kernels.launch import block_size, on_its_device
+
+
+@triton.jit
+def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """y = max(t, 0) + slope·min(t, 0), t = x + bias."""
+    r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (r < rows)[:, None] & (c < width)[None, :]
+    at = r[:, None] * width + c[None, :]
+    t = tl.load(x + at, mask=inside, other=0.0) + tl.load(bias + c, mask=c < width, other=0.0)[None, :]
+    tl.store(y + at, tl.where(t > 0, t, tl.load(slope) * t), mask=inside)
+
+
+@triton.jit
+def _activate_back_kernel(
+    x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """dx, and of the program's rows the sums that make the gradients of bias and slope."""
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    b = tl.load(bias + c, mask=c < width, other=0.0)[None, :]
+    a = tl.load(slope)
+    to_bias = tl.zeros([BLOCK], tl.float32)
+    to_slope = tl.zeros([BLOCK], tl.float32)
+    for repeat in range(REPEAT):
+        r = (tl.program_id(0).to(tl.int64) * REPEAT + repeat) * ROWS + tl.arange(0, ROWS)
+        inside = (r < rows)[:, None] & (c < width)[None, :]
+        at = r[:, None] * width + c[None, :]
+        t = tl.load(x + at, mask=inside, other=0.0) + b
+        g = tl.load(grad + at, mask=inside, other=0.0)
+        d = tl.where(t > 0, g, a * g)
+        tl.store(dx + at, d, mask=inside)
+        to_bias += tl.sum(d, 0)
+        to_slope += tl.sum(tl.where(t > 0, 0.0, t * g), 0)
+    out = tl.program_id(0).to(tl.int64) * width + c
+    tl.store(dbias + out, to_bias, mask=c < width)
+    tl.store(dslope + out, to_slope, mask=c < width)
+
+
+@on_its_device
+def bias_prelu(x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
+    """PReLU of x + b with one slope, in one pass each way; torch takes three and four."""
+    return _BiasPReLU.apply(x, bias, slope)
+
+
+class _BiasPReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        block = block_size(x.shape[1])
+        rows = 2048 // block
+        grid = triton.cdiv(x.shape[0], rows), triton.cdiv(x.shape[1], block)
+        _activate_kernel[grid](x, bias, slope, y, *x.shape, ROWS=rows, BLOCK=block)
+        ctx.save_for_backward(x, bias, slope)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, bias, slope = ctx.saved_tensors
+        grad, dx = grad.contiguous(), torch.empty_like(x)
+        block = block_size(x.shape[1])
+        rows = 2048 // block
+        repeat = 4 if x.shape[0] < 65_536 else 32  # fewer partial sums of large graphs, more programs for small ones
+        blocks = triton.cdiv(x.shape[0], rows * repeat)
+        dbias, dslope = x.new_empty(2, blocks, x.shape[1])
+        grid = blocks, triton.cdiv(x.shape[1], block)
+        _activate_back_kernel[grid](
+            x, bias, slope, grad, dx, dbias, dslope, *x.shape, REPEAT=repeat, ROWS=rows, BLOCK=block
+        )
+        return dx, dbias.sum(0), dslope.sum().view_as(slope)

@@ -1,0 +1,5 @@
+"""The package's logger."""
+
+import logging
+
+log = logging.getLogger("epagcl")

@@ -1,0 +1,1 @@
+"""Users' files and tables: readers, converters and the NPZ format."""

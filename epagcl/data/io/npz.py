@@ -1,0 +1,179 @@
+"""One graph in one ``.npz`` file: plain NumPy arrays under fixed names, never a pickle.
+
+====================================================== ================================================
+key                                                    meaning
+====================================================== ================================================
+``edge_index``                                         [2, M] integers; every file has it
+``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``   features as the parts of a CSR matrix, or instead
+``x``                                                  features as a dense [N, F] array
+``y``                                                  [N] class numbers, −1 = no label
+``train_mask``, ``val_mask``, ``test_mask``            the published split: [N], or [N, k] for k splits
+``geomgcn_train_masks``, ... or ``train_masks``, ...   [N, 10]: the ten 48/32/20 splits of Geom-GCN
+``node_ids``                                           [N] integers or text: what the user calls the nodes
+``label_names``                                        [C] text: what the user calls the classes
+====================================================== ================================================
+
+A file has features, labels or ids: they say how many nodes there are. Keys of other names are passed over.
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from epagcl.core.errors import InputError
+from epagcl.core.files import atomic_path
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data.io.columns import id_array
+from epagcl.data.splits import PARTS
+
+# An entry of a CSR matrix takes 12 bytes (value and 64-bit column), a dense one 4: memory breaks even at 1/3,
+# and products earlier. No named graph lies near: PubMed (10%) is sparse, Amazon (35%) and WikiCS are dense.
+SPARSE_BELOW = 0.2
+
+_CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
+
+
+def read_npz(path: Path | str) -> Data:
+    """The graph in a file, as it stands there: callers pass it through :func:`epagcl.data.checking.check`.
+
+    ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has none.
+    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``; ``node_ids`` is an
+    array of int64 or of text (``dtype=object``), ``label_names`` and ``feature_names`` are lists.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give the path of an .npz graph")
+    try:
+        # numpy.load opens other kinds of file too, so the kind is checked before the content.
+        if not zipfile.is_zipfile(path):
+            raise InputError(f"{path}: not an .npz file (or cut short); write it with numpy.savez or write_npz")
+        with np.load(path, allow_pickle=False) as arrays:
+            return _graph(arrays, path)
+    except InputError:
+        raise
+    except (ValueError, TypeError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({_first_line(error)}); write the file again") from error
+
+
+def write_npz(data: Data, path: Path | str) -> None:
+    """Write ``x`` (in its layout), ``edge_index``, ``y``, the masks and the names of a graph: whole, or not at all.
+
+    Ids that are neither all integers nor all text are written as text.
+    """
+    path = Path(path)
+    if data.edge_index is None:
+        raise InputError(f"{path}: the graph has no edge_index; set data.edge_index to a [2, E] tensor")
+    if data.x is None and data.y is None and "node_ids" not in data:
+        raise InputError(f"{path}: the graph has neither features nor labels; set data.x or data.y")
+    arrays = {"edge_index": data.edge_index.cpu().numpy().astype(np.int32)}
+    if data.x is not None and data.x.layout == torch.strided:
+        arrays["x"] = data.x.cpu().float().numpy()
+    elif data.x is not None:
+        x = SparseMatrix.from_torch(data.x.cpu())
+        values = (x.value.float(), x.col.int(), x.rowptr, torch.tensor(x.shape))
+        arrays |= {key: value.numpy() for key, value in zip(_CSR_KEYS, values, strict=True)}
+    if data.y is not None:
+        arrays["y"] = data.y.cpu().numpy()
+    for part in PARTS:
+        for key, attribute in (
+            (f"{part}_mask", f"{part}_mask"),
+            (f"geomgcn_{part}_masks", f"geom_{part}_mask"),
+        ):
+            if attribute in data:
+                arrays[key] = data[attribute].cpu().numpy()
+    if "node_ids" in data:
+        ids = id_array(data.node_ids.tolist() if hasattr(data.node_ids, "tolist") else data.node_ids)
+        arrays["node_ids"] = ids if ids.dtype == np.int64 else np.array([str(node) for node in ids])
+    if "label_names" in data:
+        arrays["label_names"] = np.array(data.label_names, dtype=str)
+    if "feature_names" in data:
+        arrays["feature_names"] = np.array(data.feature_names, dtype=str)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def compact(x: Tensor) -> Tensor:
+    """Features in the layout for their density: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense."""
+    entries = x if x.layout == torch.strided else x.values()
+    if int(entries.count_nonzero()) > SPARSE_BELOW * x.numel():
+        return x.to_dense()
+    return x if x.layout == torch.sparse_csr else x.to_sparse_csr()
+
+
+def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
+    if "edge_index" not in arrays:
+        raise InputError(f"{path}: no array edge_index; add the edges as a 2 × M integer array of that name")
+    edge_index = torch.from_numpy(arrays["edge_index"])
+    # Only the compact form is widened: what is no integer at all is for the check to see.
+    data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
+    x = _features(arrays, path)
+    if x is not None:
+        data.x = x
+    if "y" in arrays:
+        data.y = torch.from_numpy(arrays["y"])
+    if "node_ids" in arrays:
+        data.node_ids = _names(arrays["node_ids"], "node_ids", "Uiu", path)
+    if "label_names" in arrays:
+        data.label_names = _names(arrays["label_names"], "label_names", "U", path).tolist()
+    if "feature_names" in arrays:
+        data.feature_names = _names(arrays["feature_names"], "feature_names", "U", path).tolist()
+    counts = [len(data[key]) for key in ("x", "y", "node_ids") if key in data]
+    if not counts:
+        raise InputError(f"{path}: neither features (x, or x_data and its parts) nor labels (y); add one of them")
+    data.num_nodes = counts[0]
+    if "node_ids" in data and len(data.node_ids) != data.num_nodes:
+        raise InputError(f"{path}: {len(data.node_ids):,} node_ids for {data.num_nodes:,} nodes; give one per node")
+
+    for part in PARTS:
+        for key, attribute in (
+            (f"{part}_mask", f"{part}_mask"),
+            (f"{part}_masks", f"geom_{part}_mask"),
+            (f"geomgcn_{part}_masks", f"geom_{part}_mask"),
+        ):
+            if key in arrays:
+                data[attribute] = _mask(arrays[key], key, data.num_nodes, path)
+    return data
+
+
+def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
+    if "x" in arrays:
+        return compact(torch.from_numpy(arrays["x"]).float())
+    missing = [key for key in _CSR_KEYS if key not in arrays]
+    if len(missing) == len(_CSR_KEYS):
+        return None
+    if missing:
+        raise InputError(f"{path}: features without {', '.join(missing)}; a CSR matrix needs {', '.join(_CSR_KEYS)}")
+    values, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
+    matrix = scipy.sparse.csr_matrix((values.astype(np.float32), indices, indptr), shape=tuple(shape))
+    matrix.check_format(full_check=True)  # torch trusts the indices it is given
+    # One graph, one Data: entries in order, without stored zeros, however the file was made.
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
+    return compact(SparseMatrix(rowptr, col, torch.from_numpy(matrix.data), matrix.shape).csr)
+
+
+def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
+    if mask.ndim not in (1, 2) or mask.shape[0] != num_nodes:
+        raise InputError(f"{path}: {key} has shape {mask.shape}; give one row for each of the {num_nodes:,} nodes")
+    return torch.from_numpy(mask.astype(bool))
+
+
+def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
+    """Names as an array of int64, or of text as Python has it."""
+    if names.ndim != 1 or names.dtype.kind not in kinds:
+        allowed = "text or integers" if "i" in kinds else "text"
+        raise InputError(f"{path}: {key} has shape {names.shape} and type {names.dtype}; give a list of {allowed}")
+    return names.astype(object if names.dtype.kind == "U" else np.int64)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,1 @@
+"""Other libraries: scikit-learn pipelines, TensorBoard and Weights & Biases."""

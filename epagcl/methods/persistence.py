@@ -1,0 +1,88 @@
+"""Models on disk: ``config.toml`` with the settings and ``model.safetensors`` with the weights; no pickle."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from epagcl.core.config import current_settings, read_config, write_config
+from epagcl.core.errors import InputError
+from epagcl.core.files import atomic_path
+from epagcl.core.hardware import resolve_device
+from epagcl.core.version import __version__
+from epagcl.methods.registry import method
+
+if TYPE_CHECKING:
+    from epagcl.methods.base import Method
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.toml"
+
+
+def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) -> None:
+    """Write the settings and the weights of a trained model.
+
+    Args:
+        model: the trained model.
+        folder: created if it does not exist.
+        sections: further tables of the configuration file.
+    """
+    state = {key: value.detach().cpu().contiguous() for key, value in model.fitted_network.state_dict().items()}
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give the name of a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_path(folder / WEIGHTS) as path:
+        save_file(state, path)
+    attributes = (*type(model).saved_attributes, "feature_names_")
+    table = {name.removesuffix("_"): getattr(model, name) for name in attributes} | {"version": __version__}
+    write_config(folder / CONFIG, {"method": model.settings(), "model": table, **sections})
+
+
+def load_model(folder: str | Path, device: str = "auto") -> "Method":
+    """Load a trained model from a folder that ``save`` or ``epagcl train`` wrote.
+
+    Args:
+        folder: the folder.
+        device: where to put the model.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one that save() or `epagcl train` wrote")
+    if not (folder / WEIGHTS).exists() and (seeds := sorted(folder.glob(f"seed-*/{WEIGHTS}"))):
+        raise InputError(f"{folder}: a run of several seeds; give one of them, such as {seeds[0].parent}")
+    config = read_config(folder / CONFIG)
+    if "method" not in config or "model" not in config:
+        raise InputError(f"{folder}/{CONFIG}: no trained model; give a folder that save() or `epagcl train` finished")
+    settings = {**current_settings(config["method"]), "device": device}
+    cls = method(settings.pop("name"))
+    if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
+        raise InputError(f"{folder}/{CONFIG}: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
+    return cls(**settings).load_weights(folder, config["model"])
+
+
+def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> None:
+    """Give a model with the right settings the weights that :func:`save_model` wrote.
+
+    Args:
+        model: the model.
+        folder: the folder with the weights.
+        table: the ``[model]`` table of its configuration file.
+    """
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{folder}: no {WEIGHTS}; give a folder that save() or `epagcl train` finished")
+    for name in type(model).saved_attributes:
+        if name.removesuffix("_") not in table:
+            raise InputError(f"{folder}/{CONFIG}: [model] has no {name.removesuffix('_')}; was it edited?")
+        setattr(model, name, table[name.removesuffix("_")])
+    model.feature_names_ = table.get("feature_names")
+    model.history_ = []  # the history of training is not stored with the weights
+    model.network_ = model.initial_network()
+    try:
+        model.network_.load_state_dict(load_file(path))
+    except (SafetensorError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: not the weights that {CONFIG} beside it describes ({reason})") from None
+    model.network_.to(resolve_device(model.device)).eval()

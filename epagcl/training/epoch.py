@@ -1,0 +1,129 @@
+"""One epoch: views, network, loss, gradient and optimiser; on a GPU replayed as a captured CUDA graph."""
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from epagcl.core.log import log
+from epagcl.data.graph import Graph
+from epagcl.training.capture import (
+    WARM_UP,
+    device_locks,
+    matmul_precision,
+    reason_not_to_capture,
+    training_stream,
+)
+from epagcl.training.early_stopping import NEVER, EarlyStopping
+from epagcl.training.protocol import Trainable
+
+
+class EpochRunner:
+    """Runs epochs of a method.
+
+    On CUDA the epoch number is a tensor on the device, so that a captured epoch can be replayed with another number.
+    Capturing changes no bit of the result.
+
+    Attributes:
+        early_stopping: None if the method has neither patience nor a validation loss.
+        reason: why epochs are not captured; empty if they are.
+    """
+
+    def __init__(self, method: Trainable, network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
+        self.method, self.network, self.graph, self.optimiser = method, network, graph, optimiser
+        # A method with a validation loss keeps its best weights even if it never stops early.
+        keeps_best = method.patience or method.has_validation_loss
+        self.early_stopping = EarlyStopping(network, method.patience or NEVER) if keeps_best else None
+        self.captured: torch.cuda.CUDAGraph | None = None
+        self.reason = reason_not_to_capture(method, graph)
+        self._done = 0
+        if graph.device.type == "cuda":
+            self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
+            self._stream = training_stream(graph.device)
+
+    @cached_property
+    def prepared(self) -> Any:
+        """What the method computes once, before the first epoch."""
+        return self.method.prepare(self.graph)
+
+    def run(self, start: int, stop: int) -> list[tuple[float, ...]]:
+        """Run epochs ``start`` to ``stop - 1`` and wait for the device once, at the end.
+
+        Returns:
+            For each epoch its loss and, if the method has one, its validation loss.
+        """
+        self.network.train()
+        if self.graph.device.type != "cuda":
+            losses = [self._epoch(epoch) for epoch in range(start, stop)]
+        else:
+            # Never on the default stream: gradients must be accumulated on the stream that is captured.
+            default = torch.cuda.current_stream(self.graph.device)
+            with device_locks[self.graph.device], torch.cuda.device(self.graph.device):
+                self._stream.wait_stream(default)
+                try:
+                    with torch.cuda.stream(self._stream), matmul_precision(self.method.precision, self.graph.device):
+                        losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
+                finally:  # also after Ctrl-C, since epochs in flight still write the weights
+                    default.wait_stream(self._stream)
+        return [tuple(values) for values in torch.stack(losses).tolist()]
+
+    def _epoch(self, epoch: int | Tensor) -> Tensor:
+        """Run the optimiser steps of one epoch, what follows them, and the check for the best weights so far."""
+        method, network = self.method, self.network
+        self._schedule(epoch)
+        values: list[Tensor] = []
+        for step in method.steps():
+            self.optimiser.zero_grad(set_to_none=True)
+            loss = step.loss(network, self.graph, self.prepared, epoch)
+            groups = self.optimiser.param_groups if step.group is None else [self.optimiser.param_groups[step.group]]
+            loss.backward(inputs=[parameter for group in groups for parameter in group["params"]])
+            if not values:
+                values.append(loss.detach())
+                if self.early_stopping is not None and not method.has_validation_loss:
+                    self.early_stopping.observe(values[0])  # before the step: these weights gave this loss
+            self.optimiser.step()
+        method.after_epoch(network, epoch)
+        if method.has_validation_loss:
+            network.eval()
+            with torch.no_grad():
+                values.append(method.validation_loss(network, self.graph, self.prepared))
+            network.train()
+            if self.early_stopping is not None:
+                self.early_stopping.observe(values[-1])
+        return torch.stack(values)
+
+    def _schedule(self, epoch: int | Tensor) -> None:
+        """Set the learning rate of an epoch; a captured epoch reads it from a tensor."""
+        factor = self.method.lr_factor(torch.as_tensor(epoch))
+        if factor is None:
+            return
+        for group in self.optimiser.param_groups:
+            rate = group["initial_lr"] * factor
+            if isinstance(group["lr"], Tensor):
+                group["lr"].copy_(rate)
+            else:
+                group["lr"] = float(rate)
+
+    def _cuda_epoch(self, epoch: int) -> Tensor:
+        self._number.fill_(epoch)
+        if self.captured is None and not self.reason and self._done >= WARM_UP:
+            self._capture()
+        self._done += 1
+        if self.captured is None:
+            return self._epoch(self._number)
+        self.captured.replay()
+        return self._loss.clone()  # the next replay overwrites it
+
+    def _capture(self) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        captured = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(captured, stream=self._stream):
+                self._loss = self._epoch(self._number)
+        except RuntimeError as error:  # for example, a loss that reads its own values
+            self.reason = str(error).splitlines()[0]
+            log.info("epochs run without a CUDA graph: %s", self.reason)
+            self.optimiser.zero_grad(set_to_none=True)
+        else:
+            self.captured = captured

@@ -1,0 +1,81 @@
+"""The history of a training: one row per epoch, with label-free measures of the embedding in some of them."""
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, NotRequired
+
+import torch
+from torch import Tensor, nn
+
+from epagcl.core.files import atomic_path
+from epagcl.data.graph import Graph
+from epagcl.evaluation.health import Measures, alignment, distance_between_nodes, effective_rank, uniformity
+from epagcl.training.protocol import Trainable, embedding_of
+
+FIRST_MEASUREMENT = 25  # epoch of the first measurement; each takes three forward passes
+SUBSAMPLED = 0.2  # share of pairs and feature columns removed from each view of the alignment, for every method
+COLLAPSED_BELOW = 2.0  # effective rank
+
+
+class Row(Measures):
+    """One epoch. ``seconds`` is the training time so far; most epochs have no measures (None)."""
+
+    epoch: int
+    loss: float
+    seconds: float
+    validation_loss: NotRequired[float]
+
+
+MEASURES = ("effective_rank", "alignment", "distance", "uniformity")
+UNMEASURED = Measures(effective_rank=None, alignment=None, distance=None, uniformity=None)
+#: Called with each row of the history.
+Callback = Callable[[Row], None]
+
+
+class Look(NamedTuple):
+    """A look at the embedding during training.
+
+    Attributes:
+        every: number of epochs between two looks.
+        function: called with the number of epochs done and the current embedding.
+    """
+
+    every: int
+    function: Callable[[int, Tensor], object]
+
+    def next_epoch(self, epoch: int) -> int:
+        """Return the first epoch after ``epoch`` with a look."""
+        return epoch - epoch % self.every + self.every
+
+
+def next_measurement(epoch: int) -> int:
+    """Return the first epoch after ``epoch`` at which the embedding is measured: 25, 50, 100, 200, ..."""
+    measured = FIRST_MEASUREMENT
+    while measured <= epoch:
+        measured *= 2
+    return measured
+
+
+def measure(method: Trainable, network: nn.Module, graph: Graph) -> Measures:
+    """Measure the current embedding without labels. Alignment compares two random subsamples of the graph."""
+    z = embedding_of(method, network, graph)
+    if not torch.isfinite(z).all():
+        return Measures(effective_rank=math.nan, alignment=math.nan, distance=math.nan, uniformity=math.nan)
+    first, second = (embedding_of(method, network, graph.subsample(SUBSAMPLED, view)) for view in (1, 2))
+    return Measures(
+        effective_rank=effective_rank(z),
+        alignment=alignment(first, second),
+        distance=distance_between_nodes(z),
+        uniformity=uniformity(z),
+    )
+
+
+def write_history(history: Sequence[Row], path: str | Path) -> None:
+    """Write the history as CSV, one line per epoch."""
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        columns = list(history[-1]) if history else ["epoch", "loss", "seconds", *MEASURES]
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(history)

@@ -1,0 +1,141 @@
+"""The training loop, the same for every method."""
+
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from epagcl.core.errors import TrainingError
+from epagcl.core.log import log
+from epagcl.data.graph import Graph
+from epagcl.evaluation.health import Measures
+from epagcl.training.checkpoint import Checkpointer
+from epagcl.training.epoch import EpochRunner
+from epagcl.training.history import (
+    COLLAPSED_BELOW,
+    UNMEASURED,
+    Callback,
+    Look,
+    Row,
+    measure,
+    next_measurement,
+)
+from epagcl.training.interrupts import deferred_interrupts
+from epagcl.training.protocol import Trainable, embedding_of
+
+BLOCK_SECONDS = 0.1  # a GPU is waited for about this often: for progress, checkpoints and Ctrl-C
+
+
+def train(
+    method: Trainable,
+    network: nn.Module,
+    graph: Graph,
+    *,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    callback: Callback | None = None,
+    look: Look | None = None,
+) -> list[Row]:
+    """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
+
+    Views depend on (seed, epoch) alone. On a CPU, a resumed training therefore gives the same bits as one that was
+    never stopped. Neither ``callback`` nor ``look`` changes the result.
+
+    Args:
+        method: provides the settings and the loss.
+        network: the network to train.
+        graph: the graph to train on.
+        checkpoint: file to which the state is saved every few seconds.
+        resume: continue from ``checkpoint`` if that file exists.
+        callback: called with each row of the history.
+        look: called with the embedding every few epochs. It sees the current weights, not the best so far.
+
+    Returns:
+        The history, one row per epoch.
+    """
+    epochs = EpochRunner(method, network, graph, adam(method, network, graph.device))
+    checkpointer = Checkpointer(checkpoint, epochs)
+    history = checkpointer.load() if resume else []
+    stopping = epochs.early_stopping
+    stopped = stopping is not None and stopping.exhausted
+    block = 1  # epochs that run without waiting for the device
+    start = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
+    with deferred_interrupts(enabled=checkpoint is not None) as interrupted:
+        while len(history) < method.epochs and not stopped:
+            first = len(history)
+            stop = min(first + block, next_measurement(first), method.epochs)
+            stop = stop if look is None else min(stop, look.next_epoch(first))
+            begun = time.perf_counter() - start
+            losses = epochs.run(first, stop)
+            ended = time.perf_counter() - start
+            if stopping is not None and (stopped := stopping.exhausted):
+                losses = losses[: int(stopping.epochs) - first]  # epochs after the stop do not count
+            rows = list(_rows(losses, method, first, begun, (ended - begun) / (stop - first)))
+            if look is not None and rows[-1]["epoch"] == look.next_epoch(first):
+                look.function(stop, embedding_of(method, network, graph))
+            last = stopped or stop == method.epochs
+            if last and stopping is not None:
+                stopping.restore()
+            if last or stop == next_measurement(first):
+                rows[-1].update(measure(method, network, graph))
+                _warn_of_collapse(method, rows[-1], stop, history, last)
+            history += rows
+            if graph.device.type == "cuda":
+                block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
+            if interrupted() or checkpointer.due:
+                checkpointer.save(history)
+            if callback is not None:
+                for row in rows:
+                    callback(row)
+            if interrupted():
+                raise KeyboardInterrupt
+    epochs.optimiser.zero_grad(set_to_none=True)  # gradients of a captured epoch would keep its memory
+    network.eval()
+    return history
+
+
+def adam(method: Trainable, network: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    """Return Adam, or AdamW, with the method's settings, in the fastest form that the device has."""
+    groups = [{"lr": method.lr, "weight_decay": method.weight_decay, **group} for group in method.parameters(network)]
+    for group in groups:
+        group["initial_lr"] = group["lr"]
+        if device.type == "cuda" and method.lr_factor(torch.tensor(0)) is not None:
+            group["lr"] = torch.tensor(group["lr"], device=device)  # a captured epoch reads it from the device
+    kind = torch.optim.AdamW if method.decoupled_decay else torch.optim.Adam
+    return kind(groups, lr=method.lr, fused=device.type != "mps", capturable=device.type == "cuda")
+
+
+def _rows(losses: list[tuple[float, ...]], method: Trainable, first: int, begun: float, pace: float) -> Iterator[Row]:
+    """Yield the history rows of a block of epochs; raise at the first loss that is not finite."""
+    for done, (loss, *validation) in enumerate(losses, 1):
+        epoch = first + done
+        for value in (loss, *validation):
+            if not math.isfinite(value):
+                raise TrainingError(f"the loss is {value} at epoch {epoch}; {_advice(method)}")
+        row = Row(epoch=epoch, loss=loss, seconds=round(begun + pace * done, 4), **UNMEASURED)
+        if validation:
+            row["validation_loss"] = validation[0]
+        yield row
+
+
+def _warn_of_collapse(method: Trainable, measures: Measures, epoch: int, history: list[Row], last: bool) -> None:
+    """Raise if the embedding is not finite; warn once if it has collapsed, and again if it still has at the end."""
+    rank = measures["effective_rank"]
+    if rank is None or not math.isfinite(rank):
+        raise TrainingError(f"the embedding is not finite at epoch {epoch}; {_advice(method)}")
+    if method.supervised or rank >= COLLAPSED_BELOW:  # logits legitimately have low rank
+        return
+    ranks = [row["effective_rank"] for row in history if row["effective_rank"] is not None]
+    if last or not any(earlier < COLLAPSED_BELOW for earlier in ranks):
+        log.warning(
+            "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
+            "lower lr (now %g), or try another seed",
+            *(method.seed, epoch, rank, method.lr),
+        )
+
+
+def _advice(method: Trainable) -> str:
+    return f"lower lr (now {method.lr:g}) or check the scale of the features"

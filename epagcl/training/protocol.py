@@ -1,0 +1,58 @@
+"""What training needs of a method. :class:`epagcl.methods.Method` provides all of it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from epagcl.data.graph import Graph
+
+#: ``loss(network, graph, prepared, epoch)`` of one optimiser step.
+LossFunction = Callable[[Any, Graph, Any, int | Tensor], Tensor]
+
+
+class Step(NamedTuple):
+    """One optimiser step of an epoch.
+
+    Attributes:
+        loss: the loss to minimise.
+        group: index of the parameter group to update; None updates all groups.
+    """
+
+    loss: LossFunction
+    group: int | None = None
+
+
+class Trainable(Protocol):
+    """The part of a method that the training loop calls."""
+
+    epochs: int
+    lr: float
+    weight_decay: float
+    patience: int
+    seed: int
+    precision: str
+    capture: str
+
+    @property
+    def supervised(self) -> bool: ...  # noqa: D102
+    @property
+    def has_validation_loss(self) -> bool: ...  # noqa: D102
+    @property
+    def decoupled_decay(self) -> bool: ...  # noqa: D102
+
+    def prepare(self, graph: Graph) -> Any: ...  # noqa: D102
+    def steps(self) -> list[Step]: ...  # noqa: D102
+    def after_epoch(self, network: Any, epoch: int | Tensor) -> None: ...  # noqa: D102
+    def validation_loss(self, network: Any, graph: Graph, prepared: Any) -> Tensor: ...  # noqa: D102
+    def lr_factor(self, epoch: Tensor) -> Tensor | None: ...  # noqa: D102
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]: ...  # noqa: D102
+    def represent(self, network: Any, graph: Graph) -> Tensor: ...  # noqa: D102
+    def identity(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+@torch.no_grad()
+def embedding_of(method: Trainable, network: nn.Module, graph: Graph) -> Tensor:
+    """Embed the graph with the current weights. The network is left in evaluation mode."""
+    return method.represent(network.eval(), graph)

@@ -1,0 +1,130 @@
+import json
+import re
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("optuna")
+
+from epagcl.data import write_npz
+
+FAST = ["--epochs", "2", "--hidden", "8", "--dim", "6", "--projection", "6", "--device", "cpu"]
+SHORT = [*FAST, "--trials", "2", "--seeds", "1", "--space", "lr=1e-3:1e-1:log", "p_drop=0:0.6"]
+
+
+@pytest.fixture
+def mine(graph, tmp_path):
+    write_npz(graph, tmp_path / "mine.npz")
+    return "mine.npz"
+
+
+def test_tune_then_train(run, mine, tmp_path):
+    code, out, err = run("tune", mine, *SHORT, "--out", "t")
+    assert (code, err) == (0, "")
+    assert "mine, EPAGCL: 2 complete trials in" in out
+    assert re.search(r"validation +\d\d\.\d\d +\d\d\.\d\d", out)
+    assert re.search(r"default +\d\d\.\d\d +\d\d\.\d\d", out)
+    assert re.search(r"tuned against default on test nodes: [+-]\d+\.\d\d\n", out)
+    assert "protocol strict, split random 10/10/80, seed 0, 1 model each, measured here" in out
+    metrics = json.loads((tmp_path / "t" / "metrics.json").read_text())
+    assert metrics["search"]["space"] == {"lr": "0.001:0.1:log", "p_drop_1": "0:0.6", "p_drop_2": "0:0.6"}
+    assert metrics["graph"]["nodes"] == 600
+    assert "torch" in metrics["versions"]
+    use = re.search(r"use them: epagcl (.*)", out)[1].split()
+    assert use == ["train", "mine.npz", "--method", "epagcl", "--config", "t/best.toml"]
+    code, out, _ = run(*use, "--runs", 1, "--json")
+    assert code == 0
+    trained = json.loads(out)
+    best = tomllib.loads((tmp_path / "t" / "best.toml").read_text())["method"]
+    assert trained["method"] == best == metrics["best"]
+    # Seed 0's strict split is the search's first: the run is the tuned model of the closing table.
+    assert trained["evaluation"]["accuracy"]["runs"] == metrics["scores"]["tuned"]["test"]["runs"]
+
+
+def test_json_quiet_and_resume(run, mine, caplog):
+    assert run("tune", mine, *SHORT, "--out", "t", "--quiet") == (0, "", "")
+    assert caplog.messages == []
+    code, out, _ = run("tune", mine, *SHORT, "--out", "t", "--resume", "--trials", 3, "--json", "--no-test")
+    assert code == 0
+    result = json.loads(out)
+    assert result["folder"] == "t"
+    assert sum(result["search"]["trials"].values()) == 3
+    code, _, err = run("tune", mine, *SHORT, "--out", "t")
+    assert code == 2
+    assert "t: already there; give another --out, or --resume to go on with its study" in err
+
+
+def test_own_files_with_few_labels(run, graph, tmp_path):
+    row, col = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    pd.DataFrame({"source": row, "target": col}).to_csv(tmp_path / "e.csv", index=False)
+    np.save(tmp_path / "f.npy", graph.x.to_dense().numpy())
+    pd.DataFrame({"id": range(60), "label": graph.y[:60]}).to_csv(tmp_path / "l.csv", index=False)
+    files = ["--edges", "e.csv", "--features", "f.npy"]
+    code, out, _ = run("tune", *files, "--labels", "l.csv", *SHORT, "--ratios", "0.4,0.3", "--no-test")
+    assert code == 0
+    assert "use them: epagcl train --edges e.csv --features f.npy --labels l.csv --method epagcl" in out
+    assert "split random 40/30/30, seed 0" in out
+    code, _, err = run("tune", *files, *SHORT, "--out", "other")
+    assert code == 2
+    assert "e: tuning needs labels on some nodes" in err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
+    from epagcl.study.tuning import study
+
+    seen = {}
+
+    def stop(data, method, **options):
+        seen.update(options)
+        raise study.InputError("enough")
+
+    monkeypatch.setattr(study, "tune", stop)
+    run("tune", "demo", "--seed", 3, "--p-drop-1", 0.6, "--space", "default", "dim=8,16", "--trials", 7)
+    assert (seen["seed"], seen["trials"], seen["space"]) == (3, 7, ["default", "dim=8,16"])
+    assert seen["start"]["epochs"] == 100  # demo's recipe
+    assert seen["p_drop_1"] == 0.6
+    assert "seed" not in seen["start"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--space", "lr=1:0"], "space: lr=1:0: the first end must be the lower"),
+        (["--space", "default", "--space", "foo=1,2"], "has no setting 'foo'"),
+        (["--ratios", "0.1"], "--ratios 0.1: two shares with a comma"),
+        (["--protocol", "paper"], "choose strict or public"),
+        (["--epohcs", "3"], "did you mean --epochs?"),
+        (["--seeds", "0"], "seeds=0: must be a whole number, 1 or more"),
+        (["--resume"], "no study to resume"),
+    ],
+)
+def test_mistakes_end_in_one_line(run, mine, tmp_path, options, message):
+    code, out, err = run("tune", mine, "--out", "t", "--device", "cpu", *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "t").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(run, mine, tmp_path, judged):
+    calls = []
+
+    def interrupted(model):
+        calls.append(model)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return model.lr
+
+    judged(interrupted)
+    words = ["tune", mine, *SHORT, "--out", "t", "--no-test"]
+    code, out, err = run(*words)
+    assert (code, out) == (130, "")
+    assert err.startswith(f"stopped; to continue: epagcl {' '.join(words)} --resume\n")
+    assert "Traceback" not in err
+    assert len(pd.read_csv(tmp_path / "t" / "trials.csv")) == 1
+    assert tomllib.loads((tmp_path / "t" / "best.toml").read_text())["method"]["lr"] == 0.001
+    assert run(*words, "--resume", "--quiet")[0] == 0
+    assert len(pd.read_csv(tmp_path / "t" / "trials.csv")) == 2

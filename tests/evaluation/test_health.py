@@ -1,0 +1,190 @@
+import json
+from operator import truediv
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import epagcl
+from benchmarks.health import SPOILT, summary
+from epagcl.evaluation import health
+from epagcl.evaluation.health import (
+    Finding,
+    alignment,
+    distance_between_nodes,
+    effective_rank,
+    judge,
+    judge_agreement,
+    nearest,
+    neighbour_agreement,
+    overall,
+    sample,
+    shared_neighbours,
+    uniformity,
+)
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def rows(n=40, d=6, seed=0):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
+
+
+def test_one_direction_has_rank_1_and_orthonormal_rows_full_rank():
+    assert effective_rank(torch.ones(50, 8) * torch.rand(50, 1)) == pytest.approx(1, abs=1e-3)
+    assert effective_rank(torch.eye(8).repeat(3, 1)) == pytest.approx(8)
+
+
+def test_two_equal_directions_among_eight():
+    z = torch.zeros(10, 8)
+    z[:5, 0] = z[5:, 3] = 2.0
+    assert effective_rank(z) == pytest.approx(2)
+
+
+def test_alignment_is_0_for_the_same_directions_2_for_orthogonal_and_4_for_opposite_ones():
+    z = rows()
+    assert alignment(z, 3 * z) == pytest.approx(0, abs=1e-6)
+    assert alignment(z, -z) == pytest.approx(4, abs=1e-5)
+    one, other = torch.eye(6)[:3], torch.eye(6)[3:]
+    assert alignment(one, other) == pytest.approx(2)
+
+
+def test_uniformity_is_the_formula(monkeypatch):
+    z = rows()
+    u = F.normalize(z, dim=1).double()
+    off = ~torch.eye(40, dtype=torch.bool)
+    expected = torch.exp(-2 * torch.cdist(u, u).square())[off].mean().log().item()
+    assert uniformity(z) == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(health, "ROWS", 7)  # tiles that do not divide 40
+    assert uniformity(z) == pytest.approx(expected, abs=1e-5)
+    assert uniformity(torch.ones(30, 4)) == pytest.approx(0, abs=1e-6)
+    assert uniformity(torch.eye(300)) == pytest.approx(-4, abs=1e-4)
+
+
+def test_distance_between_nodes_is_that_of_different_nodes():
+    z = rows()
+    u = F.normalize(z, dim=1).double()
+    expected = torch.cdist(u, u).square().sum().item() / (40 * 39)
+    assert distance_between_nodes(z) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_sample_is_always_the_same_and_sorted():
+    assert sample(5).tolist() == [0, 1, 2, 3, 4]
+    some = sample(10_000, 50)
+    assert some.tolist() == sorted(set(some.tolist()))
+    assert len(some) == 50
+    assert torch.equal(some, sample(10_000, 50))
+    assert some[-1] > 9_000  # not the first ones
+
+
+def test_nearest_is_brute_force(monkeypatch):
+    monkeypatch.setattr(health, "ROWS", 7)
+    z = rows()
+    near, cosine = nearest(z, 5)
+    u = F.normalize(z, dim=1)
+    for node in range(40):
+        others = sorted((k for k in range(40) if k != node), key=lambda k: -float(u[node] @ u[k]))
+        assert near[node].tolist() == others[:5]
+        assert cosine[node].tolist() == pytest.approx([float(u[node] @ u[k]) for k in others[:5]], abs=1e-5)
+    few, _ = nearest(z, 5, torch.tensor([3, 17]))
+    assert torch.equal(few, near[[3, 17]])
+    assert nearest(z[:3], 10)[0].shape == (3, 2)  # no more neighbours than other nodes
+
+
+def test_agreement_counts_common_neighbours():
+    assert shared_neighbours(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[3, 2, 9], [7, 8, 9]])) == 2 / 6
+    z = rows(200)
+    rotation = torch.linalg.qr(rows(6, 6, seed=1)).Q
+    matrix = neighbour_agreement([z, z @ rotation, rows(200, seed=5)], k=10)
+    assert matrix[0][1] == matrix[1][0] == 1  # a rotation changes no neighbour
+    assert matrix[0][2] == pytest.approx(10 / 199, abs=0.03)  # chance
+    assert [matrix[k][k] for k in range(3)] == [1, 1, 1]
+
+
+def measures(**changes):
+    return {"effective_rank": 100.0, "alignment": 0.1, "uniformity": -2.0, "distance": 1.0, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ["good", "good", "good"]),
+        ({"effective_rank": 15.0}, ["fair", "good", "good"]),
+        ({"effective_rank": 1.2, "uniformity": 0.0, "alignment": 0.0, "distance": 0.0}, ["poor", "poor", "good"]),
+        ({"alignment": 0.4}, ["good", "good", "fair"]),
+        ({"alignment": 1.2}, ["good", "good", "poor"]),
+        ({"uniformity": -0.3}, ["good", "fair", "good"]),
+    ],
+)
+def test_verdicts(changes, expected):
+    assert [finding.verdict for finding in judge(measures(**changes), 1000, 256)] == expected
+
+
+def test_the_rank_is_held_against_what_it_can_be():
+    """With 40 feature columns 19 directions are many; with 500 they are few."""
+    assert judge(measures(effective_rank=19.0), 1000, 256, 40)[0].verdict == "good"
+    assert judge(measures(effective_rank=19.0), 1000, 256, 500)[0].verdict == "fair"
+    assert judge(measures(distance=1e-12), 1000, 256)[2].shown == "> 1000%"
+
+
+def test_words_name_the_measure_and_the_remedy():
+    rank, spread, moved = judge(measures(effective_rank=1.0, uniformity=0.0, alignment=0.3), 1000, 256)
+    assert rank.shown == "1 of 256"
+    assert "lower the learning rate" in rank.words
+    assert "same embedding" in spread.words
+    assert moved.shown == "30%"
+    assert overall([rank, spread, moved]) == "training went wrong: see effective rank and uniformity"
+    assert overall(judge(measures(), 1000, 256)) == "no sign that training went wrong"
+    assert "worth a look" in overall([moved])
+
+
+def test_agreement_in_words():
+    found = judge_agreement([[1, 0.7, 0.8], [0.7, 1, 0.6], [0.8, 0.6, 1]])
+    assert (found.value, found.shown, found.verdict) == (pytest.approx(0.7), "70%", "good")
+    assert judge_agreement([[1, 0.2], [0.2, 1]]).verdict == "poor"
+
+
+def test_a_model_says_how_it_is(small_graph):
+    model = epagcl.EPAGCL(epochs=30, hidden=32, dim=16, projection=16, device="cpu").fit(small_graph)
+    found = model.health(small_graph)
+    assert [type(one) for one in found] == [Finding] * 3
+    last = model.history_[-1]
+    assert found[0].value == pytest.approx(last["effective_rank"], rel=1e-5)
+    assert found[1].value == pytest.approx(last["uniformity"], rel=1e-4)
+    assert found[2].value == pytest.approx(last["alignment"], rel=1e-4)
+
+
+def test_the_verdicts_tell_spoilt_training_from_whole_on_what_was_measured():
+    found = summary(json.loads((RESULTS / "benchmarks" / "health.json").read_text()))
+    whole, untrained, bad, less = (found[kind] for kind in found_kinds(found))
+    assert len(whole) >= 50
+    assert whole.count("good") / len(whole) > 0.7
+    assert whole.count("poor") / len(whole) < 0.1
+    assert "good" not in untrained + bad + less
+    assert bad.count("poor") / len(bad) > 0.7
+
+
+def found_kinds(found):
+    order = ("recipe", "not trained", "5 points", "less lost")
+    return [next(kind for kind in found if words in kind) for words in order]
+
+
+def test_what_the_words_say_of_trained_and_untrained_encoders_was_measured():
+    """The words of a fair alignment, and what docs/report.md adds to the table."""
+    rows = json.loads((RESULTS / "benchmarks" / "health.json").read_text())["rows"]
+    rows = [row for row in rows if row["row"] not in SPOILT]
+    moved = {(row["graph"], row["row"]): fmean(map(truediv, row["alignment"], row["distance"])) for row in rows}
+    accuracy = {(row["graph"], row["row"]): 100 * fmean(row["accuracy"]) for row in rows}
+    trained = [moved[row["graph"], row["row"]] for row in rows if not row["changes"]]
+    assert min(value for (_, kind), value in moved.items() if kind == "untrained") > 0.3
+    assert sum(value < 0.25 for value in trained) / len(trained) > 0.75
+
+    assert accuracy["texas", "GMI"] == pytest.approx(46.7, abs=0.05)
+    raw = next(row["raw"] for row in rows if row["graph"] == "texas")
+    assert 100 * fmean(raw) == pytest.approx(66.2, abs=0.05)
+    others = [value for (graph, _), value in accuracy.items() if graph == "amazon-photo" and value > 90]
+    for name in ("DGI", "GMI", "MVGRL"):
+        assert 0.6 <= moved["amazon-photo", name] <= 0.85
+        assert accuracy["amazon-photo", name] > min(others) - 1

@@ -1,0 +1,84 @@
+import tomllib
+from importlib import resources
+
+import pytest
+
+from epagcl.data.catalogue.entries import CATALOGUE
+from epagcl.methods import method, names
+from epagcl.methods.recipes import recipe
+from epagcl.paper import reported
+from epagcl.study.cells import STARRED
+
+APPENDIX_D = reported()["hyperparameters"]
+KEYS = ["lr", "weight_decay", "p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2", "temperature", "epochs"]
+
+#: Graphs with published settings of each method; all other cells are our own.
+PUBLISHED = {
+    "epagcl": set(APPENDIX_D),
+    "grace": {"Cora", "CiteSeer", "PubMed"},
+    "gca": {"WikiCS", "Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics"},
+    "bgrl": {"Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics", "ogbn-arxiv"},
+    "dgi": {"Cora", "CiteSeer", "PubMed"},
+    "gmi": {"Cora", "CiteSeer", "PubMed"},
+    "mvgrl": {"Cora", "CiteSeer", "PubMed"},
+    "cca-ssg": {"Cora", "CiteSeer", "PubMed", "Amazon-Computers", "Amazon-Photo", "Coauthor-Physics"},
+}
+LARGER = {"WikiCS", "Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics"}
+PUBLISHED["gcn"] = PUBLISHED["gat"] = {"Cora", "CiteSeer", "PubMed"} | LARGER
+PUBLISHED["greet"] = PUBLISHED["gcn"] | {"Cornell", "Texas", "Wisconsin"}
+
+
+@pytest.mark.parametrize("graph", APPENDIX_D)
+def test_published_settings_are_those_of_the_paper(graph):
+    settings = recipe(graph, "epagcl")
+    assert [settings[key] for key in KEYS] == APPENDIX_D[graph]
+    assert settings["source"] == "paper"
+
+
+@pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
+@pytest.mark.parametrize("name", names())
+def test_every_recipe_makes_a_method_and_says_where_it_is_from(graph, name):
+    settings = recipe(graph, name)
+    assert settings.pop("source") == ("paper" if graph in PUBLISHED[name] else "ours")
+    method(name)(**settings)
+
+
+@pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
+def test_a_recipe_has_sections_of_methods_only_and_starred_ones_hide_nothing(graph):
+    file = resources.files("epagcl.methods.recipes") / f"{graph.lower()}.toml"
+    for section, settings in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        name = section.removesuffix("*")
+        assert name in names()
+        if section != name:
+            assert name in STARRED
+            assert settings["p_mask_1"] == settings["p_mask_2"] == 0
+            assert settings.pop("source") == "ours"
+            method(name)(**settings)
+
+
+@pytest.mark.parametrize(
+    ("graph", "name", "settings"),
+    [
+        (
+            "Cora",
+            "grace",
+            {"lr": 5e-4, "dim": 128, "hidden": 256, "activation": "relu", "p_drop_2": 0.4},
+        ),
+        ("CiteSeer", "grace", {"temperature": 0.9, "p_drop_2": 0.0, "activation": "prelu"}),
+        ("Amazon-Photo", "gca", {"lr": 0.1, "projection": 64, "features": "row-sum"}),
+        ("Coauthor-Physics", "gca", {"activation": "rrelu", "temperature": 0.5, "p_mask_2": 0.4}),
+        ("Amazon-Photo", "bgrl", {"lr": 1e-4, "hidden": 256, "dim": 128, "p_drop_1": 0.4, "epochs": 10_000}),
+        ("PubMed", "dgi", {"dim": 256}),
+        ("Cora", "gmi", {"layers": 2}),
+        ("Cora", "greet", {"k": 20, "p_mask_1": 0.8, "p_drop_1": 0.8, "alpha": 0.5, "rounds": 2}),
+        ("Coauthor-Physics", "greet", {"k": 25, "batch_size": 2000, "alpha": 0.1}),
+        ("CiteSeer", "cca-ssg", {"layers": 1, "epochs": 20, "decorrelation": 5e-4, "p_mask": 0.0}),
+        ("PubMed", "gat", {"out_heads": 8, "lr": 0.01, "weight_decay": 1e-3}),
+    ],
+)
+def test_published_settings_of_the_baselines(graph, name, settings):
+    assert recipe(graph, name).items() >= settings.items()
+
+
+def test_no_recipe_is_empty():
+    assert recipe("my-graph", "epagcl") == {}

@@ -1,0 +1,166 @@
+"""The card of a run: every fact is the run's, and its code runs."""
+
+import copy
+import json
+import re
+
+import numpy as np
+import pytest
+
+from epagcl import EPAGCL, SupervisedGCN
+from epagcl.core.config import read_config
+from epagcl.data import block_model, write_npz
+from epagcl.runs.card import write_card
+from epagcl.runs.evaluation import Plan
+from epagcl.runs.execute import run, run_seeds
+
+SMALL = {"hidden": 16, "dim": 8, "projection": 8, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return block_model(100, num_classes=3, num_features=60, topic_words=20, seed=1)
+
+
+@pytest.fixture(scope="module")
+def finished(graph, tmp_path_factory):
+    """A run folder with its graph's file, its metrics and its configuration."""
+    folder = tmp_path_factory.mktemp("run")
+    method = EPAGCL(epochs=2, temperature=0.25, **SMALL)
+    metrics = run(graph, method, folder, name="g", plan=Plan(references=True), source={"file": "/home/me/my g.npz"})
+    write_npz(graph, folder / "my g.npz")
+    return folder, metrics, read_config(folder / "config.toml")
+
+
+def card(finished, **changes):
+    folder, metrics, config = finished
+    return write_card(folder, {**copy.deepcopy(metrics), **changes}, config).read_text(encoding="utf-8")
+
+
+def sections(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^## (\w+)\n\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
+
+
+def rows(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def code(text: str, folder, monkeypatch) -> dict:
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(folder)
+    names: dict = {}
+    exec(block, names)
+    return names
+
+
+def test_header_is_what_model_hubs_read(finished):
+    text = card(finished)
+    assert text.startswith("---\n")
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load(text.split("---\n")[1]) == {
+        "library_name": "epagcl",
+        "pipeline_tag": "graph-ml",
+        "tags": ["graph-neural-networks", "node-embeddings", "self-supervised-learning", "epagcl"],
+        "metrics": ["accuracy", "f1"],
+    }
+
+
+def test_every_fact_is_the_runs(finished):
+    _, metrics, _ = finished
+    text = card(finished, health=[])
+    found = sections(text)
+    assert list(found) == ["Graph", "Settings", "Scores", "Use", "Limits", "Provenance"]
+    assert "\n# EPAGCL on g\n" in text
+    assert "Xu et al., Why Does Dropping Edges Usually Outperform" in text
+    assert rows(found["Graph"]) == [
+        ["name", "g"],
+        ["nodes", "100"],
+        ["edges", f"{metrics['graph']['edges']}"],
+        ["features", "60"],
+        ["classes", "3"],
+        ["EPR per node", f"{metrics['graph']['epr_per_node']:.4f}"],
+        ["EPR per edge", f"{metrics['graph']['epr_per_edge']:.4f}"],
+    ]
+    changed = {row[0].strip("`"): row[1] for row in rows(found["Settings"])}
+    assert changed == {"hidden": "16", "dim": "8", "projection": "8", "epochs": "2", "temperature": "0.25"}
+    scores = {row[0]: row[1] for row in rows(found["Scores"])}
+    for name, result in {**metrics["references"], "EPAGCL": metrics["evaluation"]}.items():
+        mean, std = (100 * np.array([result["accuracy"]["mean"], result["accuracy"]["std"]])).tolist()
+        assert scores[name] == f"{mean:.2f} ± {std:.2f}"
+    assert "protocol strict, splits random 10/10/80 (seeds 0, 1, 2, 3, 4), mean ± standard" in found["Scores"]
+    assert f"NMI {metrics['evaluation']['clustering']['nmi']:.3f}" in found["Scores"]
+    provenance = dict(rows(found["Provenance"]))
+    assert (provenance["date"], provenance["seed"], provenance["epochs"]) == (metrics["date"], "0", "2")
+    assert f"torch {metrics['versions']['torch']}" in provenance["versions"]
+
+
+def test_its_code_gives_the_embeddings_of_the_run(finished, monkeypatch):
+    folder, _, _ = finished
+    text = card(finished)
+    assert "/home" not in text
+    z = code(text, folder, monkeypatch)["z"]
+    np.testing.assert_allclose(z.numpy(), np.load(folder / "embeddings.npy"), rtol=1e-5, atol=1e-6)
+
+
+def test_health_stands_with_its_words(finished):
+    health = [{"name": "effective rank", "value": 9.4, "shown": "9 of 8", "verdict": "good", "words": "A | B\nC"}]
+    found = sections(card(finished, health=health))
+    assert rows(found["Health"]) == [["effective rank", "9 of 8", "good", "A \\| B C"]]
+
+
+def test_what_is_not_known_is_not_said(finished):
+    folder, metrics, _ = finished
+    graph = {**metrics["graph"], "name": "x", "classes": None, "epr_per_node": None, "epr_per_edge": None}
+    method = {**EPAGCL().settings(), "device": "cuda"}
+    blind = {key: value for key, value in metrics.items() if key not in ("evaluation", "references")}
+    blind |= {"graph": graph, "method": method, "commit": None}
+    text = write_card(folder, blind, {}).read_text(encoding="utf-8")
+    found = sections(text)
+    assert found["Scores"].strip() == "The model was not evaluated."
+    assert found["Settings"].strip() == "All settings are the defaults."
+    assert "EPR" not in found["Graph"]
+    assert "commit" not in found["Provenance"]
+    assert "None" not in text
+    assert "metrics:" not in text
+    assert "# data: the graph, a torch_geometric.data.Data with 60 feature columns" in found["Use"]
+
+
+@pytest.mark.parametrize(
+    ("data", "nodes", "line"),
+    [
+        ({}, 2708, 'data = epagcl.load("Cora")'),
+        ({}, 300, "# data: the graph"),  # somebody's own graph of that name
+        ({"edges": "a/e.csv", "features": "b/f.npy", "labels": "l.csv", "nodes": "n.txt"}, 300,
+         'data = epagcl.read_graph(edges="e.csv", features="f.npy", nodes="n.txt")'),
+    ],
+)  # fmt: skip
+def test_how_the_graph_is_loaded(finished, data, nodes, line):
+    folder, metrics, _ = finished
+    graph = {**metrics["graph"], "name": "Cora", "nodes": nodes}
+    assert line in write_card(folder, {**metrics, "graph": graph}, {"data": data}).read_text(encoding="utf-8")
+
+
+def test_a_supervised_model_predicts(graph, tmp_path, monkeypatch):
+    data = graph.clone()
+    metrics = run(data, SupervisedGCN(epochs=2, hidden=8, device="cpu"), tmp_path, name="g", plan=Plan())
+    text = write_card(tmp_path, metrics, {"data": {"file": "g.npz"}}).read_text(encoding="utf-8")
+    assert "self-supervised" not in text
+    assert "of the model's own predictions: protocol strict" in text
+    assert "one run." in text
+    write_npz(graph, tmp_path / "g.npz")
+    y = code(text, tmp_path, monkeypatch)["y"]
+    assert y.shape == (100,)
+    assert set(y.tolist()) <= {0, 1, 2}
+
+
+def test_several_seeds(graph, tmp_path, monkeypatch):
+    methods = [EPAGCL(epochs=1, seed=seed, **SMALL) for seed in (4, 5)]
+    metrics = run_seeds(graph, methods, tmp_path, plan=Plan(), name="g", source={"file": "g.npz"})
+    text = write_card(tmp_path, json.loads(json.dumps(metrics)), read_config(tmp_path / "config.toml")).read_text()
+    provenance = dict(rows(sections(text)["Provenance"]))
+    assert provenance["seeds"] == "4, 5"
+    assert provenance["epochs"] == "1, 1"
+    write_npz(graph, tmp_path / "g.npz")
+    z = code(text, tmp_path, monkeypatch)["z"]
+    np.testing.assert_allclose(z.numpy(), np.load(tmp_path / "seed-4" / "embeddings.npy"), rtol=1e-5, atol=1e-6)

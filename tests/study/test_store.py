@@ -1,0 +1,140 @@
+import json
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from epagcl import store as store_module
+from epagcl.core.errors import InputError
+from epagcl.methods.dgi import DGI
+from epagcl.methods.epagcl import EPAGCL
+from epagcl.methods.gca import GCA
+from epagcl.study.code_version import code_version
+from epagcl.study.store import Store
+
+
+def key(seed=0, **more):
+    return {"what": "run", "graph": {"name": "My Graph"}, "seed": seed, **more}
+
+
+def test_a_record_is_found_by_its_key_alone(tmp_path):
+    store = Store(tmp_path)
+    assert store.read(key()) is None
+    written = store.write(key(), {"value": (1, 2.5)})
+    assert written == {"key": key(), "value": [1, 2.5]}  # as JSON gives it back
+    assert store.read(key()) == written
+    assert store.path(key()).parent == tmp_path / "my-graph" / "run"
+    for other in (key(1), key(code="b"), {**key(), "graph": {"name": "My Graph", "fingerprint": "x"}}):
+        assert store.read(other) is None
+
+
+def test_a_broken_or_foreign_file_is_as_none(tmp_path):
+    store = Store(tmp_path)
+    store.write(key(), {"value": 1})
+    for text in ("{", "[]", json.dumps({"key": key(1)})):
+        store.path(key()).write_text(text)
+        assert store.read(key()) is None
+
+
+def test_what_is_remembered_is_computed_once(tmp_path):
+    calls = []
+
+    def compute():
+        calls.append(1)
+        return {"value": len(calls)}
+
+    for _ in range(2):
+        assert Store(tmp_path).remember(key(), compute)["value"] == 1
+    assert not list(tmp_path.rglob("*.lock"))
+    with pytest.raises(ZeroDivisionError):
+        Store(tmp_path).remember(key(1), lambda: 1 / 0)
+    assert Store(tmp_path).remember(key(1), compute)["value"] == 2  # a failure leaves neither a record nor a claim
+
+
+def test_a_claim_is_exclusive_and_takes_no_more_than_asked_for(tmp_path):
+    store = Store(tmp_path)
+    keys = [key(seed) for seed in range(4)]
+    with store.claim(keys, most=2) as first:
+        assert first == keys[:2]
+        with Store(tmp_path).claim(keys, most=4) as second:
+            assert second == keys[2:]
+            with Store(tmp_path).claim(keys) as third:
+                assert third == []
+    with store.claim(keys, most=4) as again:
+        assert again == keys
+
+
+def _fill(folder, total):
+    """Claim and write what is missing until nothing is; every computation leaves a line."""
+    store = Store(folder)
+    keys = [key(seed) for seed in range(total)]
+    while missing := [k for k in keys if store.read(k) is None]:
+        with store.claim(missing) as mine:
+            for k in mine:
+                if store.read(k) is None:
+                    with (folder / "log").open("a") as log:
+                        log.write(f"{k['seed']}\n")
+                    time.sleep(0.002)
+                    store.write(k, {"value": k["seed"]})
+
+
+def test_several_processes_share_the_work(tmp_path):
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_fill, args=(tmp_path, 40)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert sorted(map(int, (tmp_path / "log").read_text().split())) == list(range(40))  # each once
+
+
+def _hold(folder, ready):
+    with Store(folder).claim([key()]):
+        ready.set()
+        time.sleep(60)
+
+
+def test_a_claim_ends_with_its_process(tmp_path):
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path, ready))
+    holder.start()
+    assert ready.wait(30)
+    with Store(tmp_path).claim([key()]) as mine:
+        assert mine == []
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join(30)
+    with Store(tmp_path).claim([key()]) as mine:
+        assert mine == [key()]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file/my-graph/run: cannot be made"):
+        Store(tmp_path / "file").write(key(), {})
+
+
+def test_the_code_version_goes_by_the_methods_own_files(monkeypatch):
+    versions = {kind: code_version(kind) for kind in (EPAGCL, GCA, DGI)}
+    assert len(set(versions.values())) == 3
+    assert code_version(EPAGCL) == versions[EPAGCL]
+
+    def change(name):
+        monkeypatch.setattr(store_module, "_digest", lambda file: "new" if file.endswith(name) else digest(file))
+        changed = {kind.__name__ for kind in versions if code_version(kind) != versions[kind]}
+        monkeypatch.setattr(store_module, "_digest", digest)
+        return changed
+
+    digest = store_module._digest
+    assert change("methods/dgi.py") == {"DGI"}
+    assert change("methods/contrast.py") == {"EPAGCL", "GCA"}
+    assert change("losses/dense.py") == change("training.py") == {"EPAGCL", "GCA", "DGI"}
+    assert change("terminal.py") == change("paper/accuracy.py") == set()
+
+
+def test_the_rooms_that_count_are_there():
+    assert all(os.path.exists(file) for file in store_module._shared_files())
+    assert any(file.endswith("losses/tiled.py") for file in store_module._shared_files())
