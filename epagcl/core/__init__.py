@@ -1,1 +1,1 @@
-"""Foundations: errors, files, configuration, hardware, randomness, sparse products and kernels."""
+"""The lowest layer: errors, files, configuration, hardware, random draws, sparse products and Triton kernels."""

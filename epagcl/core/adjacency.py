@@ -1,17 +1,27 @@
-"""Sparse matrices and their products with dense ones: constant ones, and patterns whose values may learn."""
-
-from typing import TYPE_CHECKING
+"""The normalised adjacency matrix of a GCN, from undirected pairs of nodes."""
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    pass
 from epagcl.core.sparse import SparseMatrix, rowptr_of
 
 
 def self_looped_entries(counter: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sorted entries of Ã = A + I for pairs i·N + j: row, column, number of the pair (of loops: one past the last)."""
+    """Return the entries of Ã = A + I, sorted by row and column.
+
+    Args:
+        counter: the undirected pairs as i·N + j, each in one direction.
+        num_nodes: N.
+
+    Returns:
+        The row and the column of each entry, and the index of its pair in ``counter``. Self-loops have the index
+        ``len(counter)``.
+
+    Examples:
+        >>> row, col, pair = self_looped_entries(torch.tensor([1]), num_nodes=2)  # the pair (0, 1)
+        >>> row.tolist(), col.tolist(), pair.tolist()
+        ([0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1])
+    """
     i, j = counter // num_nodes, counter % num_nodes
     loops = torch.arange(num_nodes, device=counter.device)
     key, order = torch.sort(torch.cat([counter, j * num_nodes + i, loops * (num_nodes + 1)]))
@@ -20,7 +30,19 @@ def self_looped_entries(counter: Tensor, num_nodes: int) -> tuple[Tensor, Tensor
 
 
 def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
-    """Â = D̃^-½ Ã D̃^-½ (Eq. 1) from the sorted entries of Ã = A + I: both directions of each pair and every loop."""
+    """Return Â = D̃^-½ Ã D̃^-½ (Eq. 1).
+
+    Args:
+        row: the row of each entry of Ã = A + I, sorted by row and column: both directions of each pair, and all loops.
+        col: the column of each entry.
+        num_nodes: N.
+
+    Examples:
+        >>> row, col, _ = self_looped_entries(torch.tensor([1]), num_nodes=2)
+        >>> gcn_adjacency(row, col, num_nodes=2).to_dense()
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.5000]])
+    """
     rowptr = rowptr_of(row, num_nodes)
-    scale = rowptr.diff().to(torch.float32).rsqrt()  # degree ≥ 1: the loop is always there
+    scale = rowptr.diff().to(torch.float32).rsqrt()  # a degree is at least 1, as every node has a loop
     return SparseMatrix(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes), symmetric=True)

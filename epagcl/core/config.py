@@ -9,33 +9,47 @@ from typing import Any
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 
-#: Settings that earlier versions had under another name.
+#: Former names of settings, with their current names.
 RENAMED_SETTINGS = {"features": "feature_scaling"}
 
 
 def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings under their current names; names of earlier versions are accepted."""
+    """Return the settings under their current names. Former names are accepted.
+
+    Examples:
+        >>> current_settings({"features": "none", "epochs": 200})
+        {'feature_scaling': 'none', 'epochs': 200}
+    """
     return {RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()}
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
+    """Return the tables of a TOML file."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file; check the path") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a readable TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file ({error})") from None
+        raise InputError(f"{path}: not a TOML file ({error}); correct it") from None
 
 
-def write_config(path: str | Path, sections: dict[str, dict[str, Any]]) -> None:
-    """Write tables of plain values (numbers, text, booleans, lists of these); None is left out."""
+def write_config(path: str | Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write tables of numbers, strings, booleans and lists of these to a TOML file. None values are omitted.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "config.toml")
+        ...     write_config(path, {"method": {"name": "epagcl", "lr": 0.001, "recipe": None}})
+        ...     read_config(path)
+        {'method': {'name': 'epagcl', 'lr': 0.001}}
+    """
     lines = []
     for section, values in sections.items():
         lines.append(f"[{section}]")
-        # JSON's numbers, text, booleans and lists are TOML's too.
+        # Numbers, strings, booleans and lists are written alike in JSON and in TOML.
         lines += [
             f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if value is not None
         ]

@@ -1,16 +1,40 @@
-"""The errors that a user can mend."""
+"""Errors that the user can fix. Each message is one line."""
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one line that names the place and the fix."""
+    """An invalid argument, file or graph. The message says what is wrong, where, and how to fix it.
+
+    Examples:
+        >>> raise InputError("temperature=0.01: must be at least 0.03")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.InputError: temperature=0.01: must be at least 0.03
+    """
 
 
 class MissingExtra(ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package that is not installed. The message names the extra that installs it.
+
+    Args:
+        package: the package, under the name it is imported by.
+        extra: the extra of ``epagcl`` that installs it.
+        purpose: what needs it, as the subject of the message.
+
+    Examples:
+        >>> print(MissingExtra("umap", "report", "UMAP"))
+        UMAP needs umap: pip install 'epagcl[report]'
+    """
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}: pip install 'epagcl[{extra}]'")
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on (a loss that is no number); the message says what to change."""
+    """Training that cannot continue, such as after a loss of NaN. The message says which setting to change.
+
+    Examples:
+        >>> raise TrainingError("the loss is nan in epoch 3; use a smaller lr")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.TrainingError: the loss is nan in epoch 3; use a smaller lr
+    """

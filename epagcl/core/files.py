@@ -1,8 +1,8 @@
-"""Writing files whole or not at all."""
+"""Atomic writing: a file is written completely or not at all."""
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,23 +10,42 @@ from typing import Any
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` to write to; it takes that place on success and is removed on any failure.
+    """Provide a temporary path beside ``path`` to write to. It replaces ``path`` on success and is deleted on failure.
 
-    A kill leaves the old file or the new one, never half of one.
+    If the process is killed, ``path`` holds either its old or its new content.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "scores.txt")
+        ...     with atomic_path(path) as temporary:
+        ...         _ = temporary.write_text("84.6")
+        ...     path.read_text()
+        '84.6'
     """
     path = Path(path)
-    # The suffix stays last, since many writers choose the format by it; the process number keeps two writers apart.
+    # Many writers choose the format by the suffix, so it stays last. The process id separates concurrent writers.
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
     try:
         yield temporary
         os.umask(mask := os.umask(0))
-        temporary.chmod(0o666 & ~mask)  # some writers make files that only their owner can read
+        temporary.chmod(0o666 & ~mask)  # some writers create files that only the owner can read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_json(value: dict[str, Any], path: Path) -> None:
-    """JSON that people read too."""
+def write_json(value: Mapping[str, Any], path: Path) -> None:
+    """Write indented JSON.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_json({"mean": 0.846}, Path(folder, "scores.json"))
+        ...     print(Path(folder, "scores.json").read_text(), end="")
+        {
+          "mean": 0.846
+        }
+    """
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

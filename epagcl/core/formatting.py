@@ -1,4 +1,4 @@
-"""Numbers in words: means with their deviation, counts with their noun."""
+"""Numbers as text: means with their standard deviation, counts with their noun."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +17,11 @@ def mean_and_std(mean: float, std: float | None = None, digits: int = 1) -> str:
 
 
 def percent(spread: Mapping[str, Any], digits: int = 1) -> str:
-    """Return the mean of a spread in percent, with its standard deviation if there are several runs.
+    """Return the mean of several runs in percent, with the standard deviation unless there is only one run.
 
     Args:
         spread: ``mean``, ``std`` and ``runs`` between 0 and 1, as :func:`epagcl.evaluation.spread` returns them.
-        digits: digits after the decimal point.
+        digits: the number of digits after the decimal point.
 
     Examples:
         >>> percent({"mean": 0.8455, "std": 0.0104, "runs": [0.83, 0.86]}, digits=2)
@@ -34,7 +34,7 @@ def percent(spread: Mapping[str, Any], digits: int = 1) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is 1.
+    """Return a count with its noun, in the plural unless the count is 1.
 
     Examples:
         >>> counted(1, "node"), counted(2708, "node")

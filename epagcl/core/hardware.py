@@ -1,4 +1,4 @@
-"""What the machine has: devices, and Triton for kernels on them."""
+"""The hardware: which device to use, and whether Triton kernels run on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +10,18 @@ import torch
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
+_forced: bool | None = None  # set by force_triton
+
 
 def resolve_device(device: str) -> torch.device:
-    """``auto`` is cuda where there is one, else cpu; mps, which has no sparse products, only if asked for."""
+    """Return the device of a name. ``"auto"`` is CUDA if available, else the CPU.
+
+    ``"auto"`` never selects MPS, since PyTorch has no sparse products there.
+
+    Examples:
+        >>> resolve_device("cpu")
+        device(type='cpu')
+    """
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         return torch.device("cuda" if available["cuda"] else "cpu")
@@ -21,17 +30,25 @@ def resolve_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-_forced: bool | None = None
-
-
 def has_triton(device: torch.device) -> bool:
-    """Return whether Triton kernels run on the device; where they do not, plain PyTorch does the same."""
+    """Return whether Triton kernels run on the device. Otherwise plain PyTorch computes the same.
+
+    Examples:
+        >>> has_triton(torch.device("cpu"))
+        False
+    """
     return _forced if _forced is not None else device.type == "cuda" and _triton_works(device)
 
 
 @contextmanager
 def force_triton(on: bool) -> Iterator[None]:
-    """Use Triton kernels everywhere, or nowhere, whatever the device: for tests and measurements."""
+    """Use Triton kernels on every device, or on none, within this context. For tests and benchmarks.
+
+    Examples:
+        >>> with force_triton(True):
+        ...     has_triton(torch.device("cpu"))
+        True
+    """
     global _forced
     before, _forced = _forced, on
     try:
@@ -46,11 +63,11 @@ def _triton_works(device: torch.device) -> bool:
         return False
     from epagcl.core.kernels.draws import hash_stream
 
-    try:  # it compiles at first use, and wants a C compiler for that
+    try:  # Triton compiles on first use, and needs a C compiler for it
         zero = torch.zeros(1, dtype=torch.int64, device=device)
-        hash_stream(zero, (zero,), 0)
+        hash_stream(zero, (), zero)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        log.warning("Triton does not work here (%s); plain torch is used, which is slower", reason)
+        log.warning("Triton does not work here (%s); falling back to plain PyTorch, which is slower", reason)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Public names that are imported on first use, from the one list that type checkers read."""
+"""Public names that are imported on first use, from the list that type checkers read."""
 
 import ast
 import importlib
@@ -10,12 +10,20 @@ from typing import Any
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package's ``__init__.py``.
 
-    The names are those imported in its ``if TYPE_CHECKING:`` block. Python never runs that block, so nothing is
-    imported before a name is used: ``epagcl --help`` does not load PyTorch.
+    The names are those imported in its ``if TYPE_CHECKING:`` block. Python never runs that block, so a name is imported
+    on first use: ``epagcl --help`` does not load PyTorch.
 
     Args:
         package: the package's ``__name__``.
         file: the package's ``__file__``.
+
+    Examples:
+        >>> import epagcl
+        >>> load_name, list_names, public_names = attach("epagcl", epagcl.__file__)
+        >>> load_name("info_nce").__module__
+        'epagcl.losses.infonce.loss'
+        >>> "info_nce" in public_names
+        True
     """
     origins = _type_checking_imports(Path(file))
 
@@ -23,18 +31,19 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         if name not in origins:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = origins[name]
-        if module == package:  # a submodule itself
+        if module == package:  # the name is a submodule of the package
             return importlib.import_module(f"{package}.{attribute}")
+        parent = importlib.import_module(module)
         try:
-            return getattr(importlib.import_module(module), attribute)
-        except AttributeError:  # a submodule that its package has not imported
+            return getattr(parent, attribute)
+        except AttributeError:  # a submodule that its package does not import
             return importlib.import_module(f"{module}.{attribute}")
 
     return __getattr__, lambda: sorted({"__version__", *origins}), sorted(origins)
 
 
 def _type_checking_imports(file: Path) -> dict[str, tuple[str, str]]:
-    """Each name imported under ``if TYPE_CHECKING:`` with the module and the attribute it comes from."""
+    """Return the names imported under ``if TYPE_CHECKING:``, each with its module and its attribute there."""
     origins: dict[str, tuple[str, str]] = {}
     for statement in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":

@@ -1,4 +1,4 @@
-"""Module paths of earlier versions: they still import, and warn. See "Deprecations" in CONTRIBUTING.md."""
+"""Deprecated module paths. They still import, with a warning. See "Deprecations" in CONTRIBUTING.md."""
 
 import importlib
 import sys
@@ -10,13 +10,12 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
-#: Module paths of version 0.1 that were documented, and where each module is now.
+#: Documented module paths of version 0.1, with their current paths.
 MOVED = {
     "epagcl.capture": "epagcl.training.capture",
     "epagcl.card": "epagcl.runs.card",
     "epagcl.comparison": "epagcl.study",
     "epagcl.config": "epagcl.core.config",
-    "epagcl.data.check": "epagcl.data.checking",
     "epagcl.data.npz": "epagcl.data.io.npz",
     "epagcl.data.writers": "epagcl.runs.export",
     "epagcl.encoder": "epagcl.nn",
@@ -33,50 +32,70 @@ MOVED = {
     "epagcl.tuning": "epagcl.study.tuning",
     "epagcl.tuning.study": "epagcl.study.tuning.study",
 }
-#: Of these, paths that stay: their attributes are public names of the package.
-PERMANENT = ("epagcl.errors", "epagcl.loggers", "epagcl.transforms")
+#: Old paths that are not deprecated: they are public names of the package.
+PERMANENT = ("epagcl.errors", "epagcl.health", "epagcl.loggers", "epagcl.transforms", "epagcl.tuning")
+
+
+def current_path(path: str) -> str | None:
+    """Return the current path of a moved module or of a submodule of a moved package, else None.
+
+    Examples:
+        >>> current_path("epagcl.sparse"), current_path("epagcl.tuning.space"), current_path("epagcl.losses")
+        ('epagcl.core.sparse', 'epagcl.study.tuning.space', None)
+    """
+    parent, _, name = path.rpartition(".")
+    return MOVED.get(path) or (f"{MOVED[parent]}.{name}" if parent in MOVED else None)
 
 
 class _MovedFinder(MetaPathFinder):
-    """Finds a moved module under its old path."""
+    """Finds moved modules by their old paths."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in MOVED:
-            return None
-        return spec_from_loader(fullname, _MovedLoader(MOVED[fullname]))
+        new_path = current_path(fullname)
+        return None if new_path is None else spec_from_loader(fullname, _MovedLoader(new_path))
 
 
 class _MovedLoader(Loader):
-    """Gives the old path the module of the new one."""
+    """Loads the module at the new path under the old path."""
 
-    def __init__(self, path: str):
-        self.path = path
+    def __init__(self, new_path: str):
+        self.new_path = new_path
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name not in PERMANENT:
-            warnings.warn(f"{spec.name} is now {self.path}", DeprecationWarning, stacklevel=2)
-        module = importlib.import_module(self.path)
-        self._own_spec = module.__spec__
+            warnings.warn(f"{spec.name} is now {self.new_path}", DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(self.new_path)
+        self._original_spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own_spec  # the import system has replaced it by that of the old path
+        module.__spec__ = self._original_spec  # the import system has replaced it with the spec of the old path
 
 
 def install() -> None:
-    """Make the old paths importable; further calls change nothing."""
+    """Make the old paths importable. Repeated calls have no effect."""
     if not any(isinstance(finder, _MovedFinder) for finder in sys.meta_path):
-        sys.meta_path.append(_MovedFinder())
+        # First, since the path of a moved package would otherwise load a second copy of its submodules.
+        sys.meta_path.insert(0, _MovedFinder())
 
 
 def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a module whose names have moved: they still work, and warn.
+    """Return a ``__getattr__`` for a module that some names have left. They still work, with a warning.
 
     Args:
         module: the module's ``__name__``.
-        names: each moved name with the module that has it now.
+        names: the names that have left, each with its current module.
+
+    Examples:
+        >>> load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files"})
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     load_name("write_json").__module__
+        'epagcl.core.files'
+        >>> print(caught[0].message)
+        epagcl.data.write_json is now epagcl.core.files.write_json
     """
 
     def __getattr__(name: str) -> Any:

@@ -1,50 +1,68 @@
-"""Sparse matrices and their products with dense ones: constant ones, and patterns whose values may learn."""
+"""Rows in permuted order. A permutation repeats no row, so its gradient is a copy and not a sum."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-if TYPE_CHECKING:
-    pass
-
 
 def permute_rows(x: Tensor, order: Tensor) -> Tensor:
-    """``x[order]`` for a permutation: no row comes twice, so that the gradient is a copy and not a sum."""
+    """Return ``x[order]`` for a permutation ``order``. Its gradient is a copy, deterministic on every device.
+
+    Examples:
+        >>> permute_rows(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([2, 0, 1]))
+        tensor([[3.],
+                [1.],
+                [2.]])
+    """
     return _Permute.apply(x, order)
 
 
 class _Permute(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, order: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:
         ctx.save_for_backward(order)
         return x.index_select(0, order)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
         return torch.empty_like(grad).index_copy_(0, order, grad), None
 
 
 def row_products(a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
-    """a_i · b_{π(i)} for each of K permutations π ``[K, N]`` of the rows: ``[K, N]``; memory O(N·d)."""
+    """Return a_i · b_{π(i)} for each row i and each permutation π. Memory is O(N·d).
+
+    Args:
+        a: ``[N, d]``.
+        b: ``[N, d]``.
+        orders: K permutations of the rows, ``[K, N]``.
+
+    Returns:
+        The products, ``[K, N]``.
+
+    Examples:
+        >>> a = torch.tensor([[1.0], [2.0], [3.0]])
+        >>> row_products(a, a, torch.tensor([[1, 2, 0]]))
+        tensor([[2., 6., 3.]])
+    """
     return _RowProducts.apply(a, b, orders)
 
 
 class _RowProducts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, orders)
         return torch.stack([torch.linalg.vecdot(a, b[order]) for order in orders])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, b, orders = ctx.saved_tensors
-        to_a, to_b = torch.zeros_like(a), torch.zeros_like(b)
+        grad_a, grad_b = torch.zeros_like(a), torch.zeros_like(b)
         for g, order in zip(grad[:, :, None], orders, strict=True):
-            to_a.addcmul_(g, b[order])
-            to_b[order] += g * a  # a permutation: no row comes twice
-        return to_a, to_b, None
+            grad_a.addcmul_(g, b[order])
+            grad_b[order] += g * a
+        return grad_a, grad_b, None

@@ -1,18 +1,21 @@
-"""Progress of long computations, as the library reports it. The command line renders it."""
+"""The interface through which the library reports the progress of many runs. The command line renders it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
+
+#: Called after each epoch of a training with the epoch's row of the history, such as ``epoch`` and ``loss``.
+Callback = Callable[[Mapping[str, Any]], None]
 
 
 class Progress(Protocol):
-    """Receives the progress of many runs.
+    """The progress of many runs.
 
     Runs differ in cost. The remaining time is estimated from their expected costs, in any unit, not from their number.
 
     Attributes:
-        note: shown beside the remaining time, such as the best result so far.
-        deadline: when the computation ends even if runs are left, by ``time.monotonic()``; None: never.
+        note: text beside the remaining time, such as the best result so far.
+        deadline: the ``time.monotonic()`` at which the computation ends even if runs are left, or None.
     """
 
     note: str
@@ -22,22 +25,30 @@ class Progress(Protocol):
         """Announce runs by their expected costs."""
 
     def drop(self, costs: list[float]) -> None:
-        """Remove announced runs that need no computation, such as those another process has finished."""
+        """Remove announced runs that need no computation, such as runs that another process has finished."""
 
     def finish(self, costs: list[float], seconds: float) -> None:
-        """Record runs that were computed here, and how long they took together."""
+        """Record runs that this process has computed, and their time in total."""
 
     def say(self, words: str) -> None:
-        """Report what is being done now."""
+        """Report the current activity."""
 
-    def training(self, title: str, epochs: int) -> Any:
-        """Return a context manager for one training; its value is the training's callback, or None."""
+    def training(self, title: str, epochs: int) -> AbstractContextManager[Callback | None]:
+        """Return a context manager for one training. Its value is the training's callback, if any."""
 
 
 class SilentProgress:
-    """Shows nothing."""
+    """A :class:`Progress` that shows nothing.
 
-    note = ""
+    Examples:
+        >>> work: Progress = SilentProgress()
+        >>> work.plan([1.0, 2.0])
+        >>> with work.training("EPAGCL on Cora", epochs=200) as callback:
+        ...     print(callback)
+        None
+    """
+
+    note: str = ""
     deadline: float | None = None
 
     def plan(self, costs: list[float]) -> None:
@@ -53,6 +64,6 @@ class SilentProgress:
         """Do nothing."""
 
     @contextmanager
-    def training(self, title: str, epochs: int) -> Iterator[Callable[[Any], None] | None]:
-        """Train without a callback."""
+    def training(self, title: str, epochs: int) -> Iterator[Callback | None]:
+        """Provide no callback."""
         yield None

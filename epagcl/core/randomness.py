@@ -1,7 +1,7 @@
-"""Counter-based randomness: a number is a hash of (seed, stream, counter), never of what was drawn before.
+"""Counter-based random draws: a number is a hash of (seed, stream, counter) and independent of earlier draws.
 
-The same seed gives the same views, splits and generated graphs on CPU, on GPU and on any number of ranks, in any order,
-and there is no generator state to checkpoint.
+A seed gives the same views, splits and generated graphs on the CPU, on a GPU and on any number of ranks, in any order.
+There is no generator state to checkpoint.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ from epagcl.core.hashing import fold, hash64, shift_right
 
 
 class Stream(IntEnum):
-    """What a draw is for. Each purpose is a stream of its own, so that no two of them share their numbers."""
+    """The purpose of a draw. Each purpose has its own stream, so draws for different purposes are independent."""
 
     EDGES = 1
     FEATURES = 2
@@ -29,62 +29,90 @@ class Stream(IntEnum):
     HEALTH = 11
 
 
-#: A word of a stream's name; a tensor of one number (the epoch) may change between replays of a CUDA graph.
+#: One word of a stream's name. At most one word, the epoch, may be a tensor of one number: it can then change between
+#: replays of a CUDA graph.
 Word = int | Tensor
 
 
-def _bits(counter: Tensor, stream: tuple[Word, ...]) -> Tensor:
-    """64 random bits for each counter."""
-    tensors = [place for place, word in enumerate(stream) if isinstance(word, Tensor)]
-    if not tensors:
-        return hash64(counter ^ fold(stream))
+def _random_bits(counter: Tensor, stream: tuple[Word, ...]) -> Tensor:
+    """Return 64 random bits for each counter."""
+    position = next((i for i, word in enumerate(stream) if isinstance(word, Tensor)), len(stream))
+    before = tuple(int(word) for word in stream[:position])
+    if position == len(stream):
+        return hash64(counter ^ fold(before))
+    epoch, after = stream[position], tuple(int(word) for word in stream[position + 1 :])
+    assert isinstance(epoch, Tensor)
     if has_triton(counter.device):
         from epagcl.core.kernels.draws import hash_stream
 
-        return hash_stream(counter, stream, tensors[0])
-    key = stream[tensors[0]] ^ fold(stream[: tensors[0]])
-    for word in stream[tensors[0] + 1 :]:
+        return hash_stream(counter, before, epoch, after)
+    key = epoch ^ fold(before)
+    for word in after:
         key = hash64(key) ^ word
     return hash64(counter ^ hash64(key))
 
 
 def uniform(counter: Tensor, *stream: Word) -> Tensor:
-    """u(counter) in [0, 1): float32 multiples of 2⁻²⁴, so that ``u < p`` falls alike on every device.
+    """Return u(counter) in [0, 1) as float32 multiples of 2⁻²⁴, so that ``u < p`` is the same on every device.
 
     Args:
-        counter: int64 of any shape: what is drawn for (a node, a column, a pair as ``i·N + j``).
-        stream: integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed. The epoch
-            may be a tensor on the counter's device.
+        counter: the index of each draw, int64 of any shape, such as a node, a column or a pair ``i·N + j``.
+        stream: the integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed. The
+            epoch may be a tensor on the device of ``counter``.
+
+    Examples:
+        >>> uniform(torch.arange(3), 0, Stream.EDGES)
+        tensor([0.2691, 0.2747, 0.3669])
     """
-    return shift_right(_bits(counter, stream), 40).float() * 2.0**-24
+    return shift_right(_random_bits(counter, stream), 40).float() * 2.0**-24
 
 
 def uniform64(counter: Tensor, *stream: Word) -> Tensor:
-    """As :func:`uniform`, float64 multiples of 2⁻⁵³: for inverse distribution functions with long tails."""
-    return shift_right(_bits(counter, stream), 11).double() * 2.0**-53
+    """Return :func:`uniform` draws as float64 multiples of 2⁻⁵³, for inverse distribution functions with long tails.
+
+    Examples:
+        >>> uniform64(torch.arange(2), 0, Stream.GENERATOR)
+        tensor([0.3063, 0.1453], dtype=torch.float64)
+    """
+    return shift_right(_random_bits(counter, stream), 11).double() * 2.0**-53
 
 
 def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
-    """A random order of 0..n−1: the nodes sorted by their hash (a bijection, so there are no ties)."""
+    """Return a random permutation of 0..n−1: the numbers sorted by their hash, a bijection and so without ties.
+
+    Examples:
+        >>> permutation(8, 0, Stream.SPLIT)
+        tensor([7, 1, 0, 3, 4, 6, 2, 5])
+    """
     counter = torch.arange(n, device=device)
-    return torch.argsort(_bits(counter, stream))
+    return torch.argsort(_random_bits(counter, stream))
 
 
 def other_nodes(n: int, count: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
-    """``count`` permutations of 0..n−1 without a fixed point, ``[count, n]``: for each i uniform on the others.
+    """Return ``count`` permutations of 0..n−1 without a fixed point, ``[count, n]``, each uniform on the other nodes.
 
-    With a random order π and random shifts s ≥ 1: the node s places behind i in π. As indices of rows each is a
-    permutation, so that gathering by it has a gradient without sums.
+    Entry i is the node s positions after i in a random order π, with a random shift s ≥ 1 for each permutation. As row
+    indices these are permutations, so the gradient of gathering by them has no sums.
+
+    Examples:
+        >>> other_nodes(4, 2, 0, Stream.NEGATIVES)
+        tensor([[1, 2, 3, 0],
+                [3, 0, 1, 2]])
     """
     order = permutation(n, *stream, device=device)
     counter = torch.arange(n, device=device)
-    place = torch.empty_like(order).index_copy_(0, order, counter)
+    position = torch.empty_like(order).index_copy_(0, order, counter)
     shift = 1 + (uniform64(torch.arange(n, n + count, device=device), *stream) * (n - 1)).long()
-    return order[(place + shift[:, None]) % n]
+    return order[(position + shift[:, None]) % n]
 
 
 def dropout(x: Tensor, p: float, *stream: Word) -> Tensor:
-    """x with each number set to 0 with probability p, the others divided by 1 − p."""
+    """Return x with each entry set to 0 with probability p and the others divided by 1 − p.
+
+    Examples:
+        >>> dropout(torch.ones(6), 0.5, 0, Stream.DROPOUT)
+        tensor([0., 2., 2., 0., 2., 0.])
+    """
     if p == 0:
         return x
     counter = torch.arange(x.numel(), device=x.device).view(x.shape)

@@ -1,9 +1,13 @@
-"""Sparse matrices and their products with dense ones: constant ones, and patterns whose values may learn."""
+"""Sparse matrices and their differentiable products with dense matrices.
+
+:class:`SparseMatrix` has constant values. :class:`Pattern` has only the positions of the entries, and takes their
+values as an argument that may require a gradient.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,30 +18,35 @@ from epagcl.core.hardware import has_triton
 if TYPE_CHECKING:
     from epagcl.core.kernels.launch import RowChunks
 
-
-# torch says these once per process at the first CSR tensor. The products used here are stable and tested, and the
-# matrices are built sorted, or sorted where they are built.
+# PyTorch warns once per process at the first CSR tensor. The products used here are stable and tested, and the matrices
+# are sorted when they are built.
 for message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are implicitly disabled"):
     warnings.filterwarnings("ignore", message=message, category=UserWarning)
 
-
-# Devices whose torch has CSR products.
-CSR_DEVICES = ("cpu", "cuda")
+CSR_DEVICES = ("cpu", "cuda")  # PyTorch has CSR products on these devices only
 
 
 class SparseMatrix:
-    """A constant CSR matrix, or several of one pattern, whose product with a dense matrix is differentiable in that.
+    """One or several constant CSR matrices. Their product with a dense matrix is differentiable in the dense matrix.
 
-    ``A @ h`` has the gradient ``Aᵀ g``. The transpose is built on first use and kept; a symmetric matrix is its own.
-    ``h`` may be several blocks of rows under each other, of which each is multiplied: ``[A h_1; A h_2]``.
+    ``A @ h`` has the gradient ``Aᵀ g``. The transpose is built on first use and kept; a symmetric matrix is its own
+    transpose. If ``h`` has several blocks of rows, A multiplies each of them: ``[A h_1; A h_2]``.
+
+    V matrices with the same row pointers are stored as one. Then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, where ``h``
+    has V blocks, or one block for all matrices.
 
     Attributes:
-        rowptr: CSR row pointers, int64.
-        col: column of each entry.
-        value: the entries, or for V matrices with the same row pointers ``[V, entries]`` (``col`` too, or one for
-            all): then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, of one ``h`` for all or of V blocks.
-        shape: of one matrix.
-        symmetric: whether it is its own transpose.
+        rowptr: the CSR row pointers, int64.
+        col: the column of each entry, ``[entries]``; for V matrices also ``[V, entries]``.
+        value: the value of each entry, ``[entries]``; for V matrices ``[V, entries]``.
+        shape: the shape of one matrix.
+        symmetric: whether each matrix is its own transpose.
+
+    Examples:
+        >>> matrix = SparseMatrix.from_torch(torch.tensor([[0.0, 2.0], [1.0, 0.0]]).to_sparse())
+        >>> matrix @ torch.tensor([[1.0], [10.0]])
+        tensor([[20.],
+                [ 1.]])
     """
 
     def __init__(self, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int], symmetric: bool = False):
@@ -47,15 +56,15 @@ class SparseMatrix:
 
     @classmethod
     def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
-        """From entries in any order (no duplicates)."""
+        """Return the matrix of entries in any order, without duplicates."""
         order = torch.argsort(row * shape[1] + col)
         return cls(rowptr_of(row, shape[0]), col[order], value[order], shape)
 
     @classmethod
     def from_torch(cls, x: Tensor) -> "SparseMatrix":
-        """From any sparse torch tensor."""
+        """Return the matrix of a sparse PyTorch tensor in any layout."""
         csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
-        return cls(csr.crow_indices(), csr.col_indices(), csr.values(), tuple(x.shape))
+        return cls(csr.crow_indices(), csr.col_indices(), csr.values(), (x.shape[0], x.shape[1]))
 
     @property
     def views(self) -> int:
@@ -64,23 +73,23 @@ class SparseMatrix:
 
     @property
     def device(self) -> torch.device:
-        """Where the matrix lies."""
+        """The device of the values."""
         return self.value.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the values."""
+        """The type of the values."""
         return self.value.dtype
 
     @property
     def row(self) -> Tensor:
-        """Row of each entry."""
+        """The row of each entry."""
         counts = self.rowptr.diff()
         return torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), counts)
 
     @cached_property
     def matrices(self) -> list[Tensor]:
-        """Each matrix as a torch CSR tensor."""
+        """The matrices as PyTorch CSR tensors."""
         return [
             torch.sparse_csr_tensor(self.rowptr, col, value, self.shape, check_invariants=False)
             for col, value in zip(
@@ -90,26 +99,26 @@ class SparseMatrix:
 
     @property
     def csr(self) -> Tensor:
-        """The matrix as a torch CSR tensor."""
+        """The matrix as a PyTorch CSR tensor, if there is one matrix only."""
         (matrix,) = self.matrices
         return matrix
 
     @cached_property
-    def pieces(self) -> "RowChunks":
-        """The rows as a GPU's kernel takes them."""
+    def chunks(self) -> "RowChunks":
+        """The rows in chunks, as the Triton kernels take them."""
         from epagcl.core.kernels.launch import RowChunks
 
-        return RowChunks.of(self.rowptr)
+        return RowChunks.from_rowptr(self.rowptr)
 
     @cached_property
     def pattern(self) -> "Pattern":
-        """Where its entries stand, for products with other values at the same places."""
+        """The positions of the entries."""
         return Pattern(self.rowptr, self.col, self.shape)
 
     @property
     def T(self) -> "SparseMatrix":
         """The transpose."""
-        # Not kept by itself: a matrix that refers to itself stays in memory until the garbage collector looks.
+        # A symmetric matrix does not cache itself: the reference cycle would keep it until a garbage collection.
         return self if self.symmetric else self._transpose
 
     @cached_property
@@ -117,17 +126,17 @@ class SparseMatrix:
         assert self.views == 1, "several matrices of one pattern are views of a graph, and symmetric"
         return SparseMatrix.from_coo(self.col, self.row, self.value, self.shape[::-1])
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "SparseMatrix":
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "SparseMatrix":
         return SparseMatrix(
-            change(self.rowptr), change(self.col), change(self.value), self.shape, symmetric=self.symmetric
+            function(self.rowptr), function(self.col), function(self.value), self.shape, symmetric=self.symmetric
         )
 
     def to(self, device: torch.device | str) -> "SparseMatrix":
-        """The matrix on another device."""
+        """Return the matrix on a device."""
         return self if self.device == torch.device(device) else self._map(lambda t: t.to(device))
 
     def to_dense(self) -> Tensor:
-        """The matrix with its zeros; several under each other."""
+        """Return the dense matrix; for several matrices, their dense matrices stacked by rows."""
         return torch.cat([matrix.to_dense() for matrix in self.matrices])
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -135,13 +144,27 @@ class SparseMatrix:
 
 
 def rowptr_of(row: Tensor, num_rows: int) -> Tensor:
-    """CSR row pointers of entries with these rows."""
+    """Return the CSR row pointers of entries in the given rows.
+
+    Examples:
+        >>> rowptr_of(torch.tensor([0, 0, 2]), num_rows=3)
+        tensor([0, 2, 2, 3])
+    """
     counts = torch.bincount(row, minlength=num_rows)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 class StackedMatrix:
-    """Matrices of one shape with patterns of their own: ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, as above."""
+    """Several matrices of one shape, each with its own pattern.
+
+    ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, where ``h`` has one block of rows per matrix, or one block for all.
+
+    Examples:
+        >>> identity = SparseMatrix.from_torch(torch.eye(2).to_sparse())
+        >>> swap = SparseMatrix.from_torch(torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to_sparse())
+        >>> (StackedMatrix([identity, swap]) @ torch.tensor([[1.0], [2.0]])).flatten()
+        tensor([1., 2., 2., 1.])
+    """
 
     def __init__(self, parts: Sequence[SparseMatrix]):
         self.parts = list(parts)
@@ -149,7 +172,7 @@ class StackedMatrix:
 
     @property
     def views(self) -> int:
-        """Number of matrices."""
+        """The number of matrices."""
         return len(self.parts)
 
     @property
@@ -159,12 +182,12 @@ class StackedMatrix:
 
     @cached_property
     def matrices(self) -> list[Tensor]:
-        """Each matrix as a torch CSR tensor."""
+        """The matrices as PyTorch CSR tensors."""
         return [part.csr for part in self.parts]
 
     @property
     def device(self) -> torch.device:
-        """Where the matrices lie."""
+        """The device of the matrices."""
         return self.parts[0].device
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -172,10 +195,18 @@ class StackedMatrix:
 
 
 class Pattern:
-    """Where the entries of a sparse matrix stand; their values are arguments, and have gradients too.
+    """The positions of the entries of a sparse matrix. Their values are arguments, and have gradients as well.
 
-    ``multiply`` and ``products`` are each other's gradients: sums over a row, in its order, so that both are
-    deterministic on every device.
+    :meth:`multiply` and :meth:`edge_dots` are each other's gradients. Both add up the entries of a row in order, so
+    they are deterministic on every device.
+
+    Examples:
+        >>> pattern = SparseMatrix.from_torch(torch.tensor([[1.0, 1.0], [0.0, 1.0]]).to_sparse()).pattern
+        >>> h = torch.tensor([[1.0], [10.0]])
+        >>> pattern.multiply(torch.tensor([1.0, 2.0, 3.0]), h).flatten()
+        tensor([21., 30.])
+        >>> pattern.edge_dots(h, h)
+        tensor([  1.,  10., 100.])
     """
 
     def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int]):
@@ -183,63 +214,75 @@ class Pattern:
 
     @cached_property
     def row(self) -> Tensor:
-        """Row of each entry."""
+        """The row of each entry."""
         return torch.repeat_interleave(torch.arange(self.shape[0], device=self.col.device), self.rowptr.diff())
 
     @cached_property
     def order(self) -> Tensor:
-        """The entries in the order of the transpose: value[order] are its values."""
+        """The entries in the order of the transpose, whose values are ``value[order]``."""
         return torch.argsort(self.col.long() * self.shape[0] + self.row)
 
     @cached_property
     def T(self) -> "Pattern":
-        """Of the transpose."""
+        """The pattern of the transpose."""
         col = self.col.long()
         return Pattern(rowptr_of(col, self.shape[1]), self.row[self.order].to(self.col.dtype), self.shape[::-1])
 
     @cached_property
-    def pieces(self) -> "RowChunks":
-        """The rows as a GPU's kernels take them."""
+    def chunks(self) -> "RowChunks":
+        """The rows in chunks, as the Triton kernels take them."""
         from epagcl.core.kernels.launch import RowChunks
 
-        return RowChunks.of(self.rowptr)
+        return RowChunks.from_rowptr(self.rowptr)
+
+    @cached_property
+    def loop(self) -> Tensor:
+        """A mask of the entries on the diagonal."""
+        return self.row == self.col
 
     def matrix(self, value: Tensor) -> SparseMatrix:
-        """The matrix with these values, ``[entries]`` or for several matrices ``[V, entries]``."""
+        """Return the matrix with the given values, ``[entries]`` or for V matrices ``[V, entries]``."""
         matrix = SparseMatrix(self.rowptr, self.col, value, self.shape)
         if has_triton(value.device):
             matrix.chunks = self.chunks
         return matrix
 
     def multiply(self, value: Tensor, dense: Tensor) -> Tensor:
-        """``matrix(value) @ dense``, differentiable in both."""
+        """Return ``matrix(value) @ dense``, differentiable in both arguments."""
         return _WeightedProduct.apply(self, value, dense)
 
-    @cached_property
-    def loop(self) -> Tensor:
-        """Which entries stand on the diagonal."""
-        return self.row == self.col
-
     def edge_sums(self, a: Tensor, b: Tensor) -> Tensor:
-        """a_i + b_j for each entry (i, j), of numbers ``[rows]`` and ``[columns]`` or V blocks of these.
+        """Return a_i + b_j for each entry (i, j), differentiable in both arguments.
 
-        As products of rows of width 2, whose gradient is a sum in order.
+        The sums are computed as products of rows of width 2, whose gradient adds up in order.
+
+        Args:
+            a: ``[rows]``, or V blocks of it.
+            b: ``[columns]``, or V blocks of it.
         """
         return self.edge_dots(torch.stack([a, torch.ones_like(a)], 1), torch.stack([torch.ones_like(b), b], 1))
 
     def edge_dots(self, a: Tensor, b: Tensor) -> Tensor:
-        """a_i · b_j for each entry (i, j), ``[entries]``; of V blocks of rows ``[V, entries]``. Differentiable."""
-        return _EntryProducts.apply(self, a, b)
+        """Return a_i · b_j for each entry (i, j), differentiable in both arguments.
+
+        Args:
+            a: ``[rows, d]``, or V blocks of it.
+            b: ``[columns, d]``, or V blocks of it.
+
+        Returns:
+            The products, ``[entries]`` or ``[V, entries]``.
+        """
+        return _EdgeDots.apply(self, a, b)
 
 
-def _products(pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
-    """Row products at the entries of a pattern, without gradient; memory beside the result is bounded."""
+def _edge_dots(pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
+    """Return a_i · b_j at the entries of a pattern, without gradient. Temporary memory is bounded."""
     (rows, columns), entries = pattern.shape, pattern.col.numel()
     views = max(a.shape[0] // rows, b.shape[0] // columns)
     if a.dtype == torch.float32 and has_triton(a.device):
-        from epagcl.core.kernels.products import entry_products
+        from epagcl.core.kernels.products import edge_dots
 
-        out = entry_products(pattern.chunks, pattern.col, a, b, views, columns)
+        out = edge_dots(pattern.chunks, pattern.col, a, b, views, columns)
     else:
         out = a.new_empty(views, entries)
         step = max(1, 2**22 // a.shape[1])
@@ -252,7 +295,12 @@ def _products(pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
 
 
 def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
-    """``matrix @ dense`` without gradient, by the fastest means the device has."""
+    """Return ``matrix @ dense`` without gradient, by the fastest implementation on the device.
+
+    Examples:
+        >>> multiply(SparseMatrix.from_torch(torch.eye(2).to_sparse()), torch.tensor([[1.0], [2.0]])).flatten()
+        tensor([1., 2.])
+    """
     rows, columns = matrix.shape
     blocks = dense.shape[0] // columns if columns else 1
     views = max(matrix.views, blocks)
@@ -264,9 +312,9 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
     for view, part in enumerate(out.split(rows)):
         h = dense.narrow(0, view % blocks * columns, columns)
         if dense.device.type in CSR_DEVICES:
-            # beta = 0: mm(out=...) would make zeros, and copy them.
+            # addmm with beta=0, since mm(out=...) would allocate zeros and copy them.
             torch.addmm(part, matrix.matrices[view % matrix.views], h, beta=0, out=part)
-        else:  # mps: gather the messages and add them up
+        else:  # MPS: gather the messages and add them up
             single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
             part.zero_().index_add_(0, single.row, h[single.col] * single.value[:, None])
     return out
@@ -274,22 +322,22 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
+    def forward(ctx: Any, matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
         ctx.matrix, ctx.rows = matrix, dense.shape[0]
         return multiply(matrix, dense.contiguous())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         grad = multiply(ctx.matrix.T, grad.contiguous())
-        if grad.shape[0] != ctx.rows:  # one h for all views
+        if grad.shape[0] != ctx.rows:  # one block for all views: its gradient is the sum of theirs
             grad = grad.view(-1, ctx.rows, grad.shape[1]).sum(0)
         return None, grad
 
 
 class _WeightedProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, pattern: Pattern, value: Tensor, dense: Tensor) -> Tensor:
+    def forward(ctx: Any, pattern: Pattern, value: Tensor, dense: Tensor) -> Tensor:
         dense = dense.contiguous()
         ctx.pattern = pattern
         ctx.save_for_backward(value, dense)
@@ -297,37 +345,37 @@ class _WeightedProduct(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         value, dense = ctx.saved_tensors
         pattern, grad = ctx.pattern, grad.contiguous()
-        to_value = to_dense = None
+        grad_value = grad_dense = None
         if ctx.needs_input_grad[1]:
-            to_value = _summed(_products(pattern, grad, dense), value)
+            grad_value = _sum_over_views(_edge_dots(pattern, grad, dense), value)
         if ctx.needs_input_grad[2]:
-            to_dense = _summed(multiply(pattern.T.matrix(value[..., pattern.order]), grad), dense)
-        return None, to_value, to_dense
+            grad_dense = _sum_over_views(multiply(pattern.T.matrix(value[..., pattern.order]), grad), dense)
+        return None, grad_value, grad_dense
 
 
-class _EntryProducts(torch.autograd.Function):
+class _EdgeDots(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
+    def forward(ctx: Any, pattern: Pattern, a: Tensor, b: Tensor) -> Tensor:
         ctx.pattern = pattern
         ctx.save_for_backward(a, b)
-        return _products(pattern, a.contiguous(), b.contiguous())
+        return _edge_dots(pattern, a.contiguous(), b.contiguous())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         a, b = ctx.saved_tensors
         pattern, grad = ctx.pattern, grad.contiguous()
-        to_a = to_b = None
+        grad_a = grad_b = None
         if ctx.needs_input_grad[1]:
-            to_a = _summed(multiply(pattern.matrix(grad), b.contiguous()), a)
+            grad_a = _sum_over_views(multiply(pattern.matrix(grad), b.contiguous()), a)
         if ctx.needs_input_grad[2]:
-            to_b = _summed(multiply(pattern.T.matrix(grad[..., pattern.order]), a.contiguous()), b)
-        return None, to_a, to_b
+            grad_b = _sum_over_views(multiply(pattern.T.matrix(grad[..., pattern.order]), a.contiguous()), b)
+        return None, grad_a, grad_b
 
 
-def _summed(grad: Tensor, of: Tensor) -> Tensor:
-    """The gradient of an argument from that of each view; one argument for all views gets their sum."""
-    return grad.view_as(of) if grad.numel() == of.numel() else grad.view(-1, *of.shape).sum(0)
+def _sum_over_views(grad: Tensor, argument: Tensor) -> Tensor:
+    """Return the gradient of an argument from those of the views. An argument shared by all views gets their sum."""
+    return grad.view_as(argument) if grad.numel() == argument.numel() else grad.view(-1, *argument.shape).sum(0)

@@ -1,3 +1,3 @@
-"""The version of the package, in one place."""
+"""The version of the package. The build reads it from here."""
 
 __version__ = "0.1.0"

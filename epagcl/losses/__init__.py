@@ -1,4 +1,4 @@
-"""Losses: InfoNCE over all pairs, and those of the other methods."""
+"""Losses: InfoNCE over all pairs of nodes, and the losses of the other methods."""
 
 from epagcl.losses.infonce import MIN_TEMPERATURE, PRECISIONS, info_nce, info_nce_batched, info_nce_stacked
 

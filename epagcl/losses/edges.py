@@ -1,4 +1,6 @@
-"""GMI's edge term: inner products of embeddings as logits of the edges, over all ordered pairs of nodes."""
+"""The edge term of GMI's loss: inner products of embeddings as logits of the edges, over all ordered pairs."""
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,52 +11,59 @@ from epagcl.core.permute import row_products
 from epagcl.core.sparse import Pattern
 from epagcl.losses.infonce.tiled import upper_tiles
 
-# As in the tiled InfoNCE: a tile and its operands stay in a CPU core's cache; a GPU wants tiles that fill it.
+# On a CPU a tile and its operands fit in a core's cache; on a GPU one tile is large enough to occupy it.
 TILE = {"cpu": 768, "cuda": 4096, "mps": 4096}
 
 
 def edge_loss(h: Tensor, pattern: Pattern, others: Tensor | None = None) -> Tensor:
-    r"""Weighted cross-entropy of σ(h_i·h_j) against t = A + I, over all ordered pairs, i = j among them.
+    r"""Return the weighted cross-entropy of σ(h_i·h_j) against t = A + I, over all ordered pairs including i = j.
 
     .. math::
         \mathcal{L}_E = \frac{w_2}{N^2} \sum_{ij} w_1 t_{ij} \operatorname{sp}(-s_{ij})
         + (1 - t_{ij}) \operatorname{sp}(s_{ij}), \qquad
         w_1 = \frac{N^2 - E'}{E'}, \quad w_2 = \frac{N^2}{N^2 - E'}, \quad E' = \frac{1}{2} \sum_{ij} t_{ij}
 
-    with s_ij = h_i·h_j and sp(s) = log(1 + e^s): computed as the sum of sp(s) over all pairs, and what t's few entries
-    change in it, which is always exact.
+    where s_ij = h_i·h_j and sp(s) = log(1 + e^s). It is computed as the sum of sp(s) over all pairs plus a correction
+    at the entries of t. The correction is always exact.
 
     Args:
-        h: embeddings ``[N, d]``; rows need not be normalised.
-        pattern: where A + I has entries.
-        others: with K permutations of the nodes ``[K, N]``, each uniform on the others for each node, the sum over all
-            pairs is estimated from these, without bias and in time K·N·d; without, it is exact, in N²·d.
+        h: the embeddings, ``[N, d]``. Rows need not be normalised.
+        pattern: the pattern of A + I.
+        others: K permutations of the nodes, ``[K, N]``, each uniform on the other nodes for each node. The sum over all
+            pairs is then an unbiased estimate from these pairs, in time O(K·N·d). If None, the sum is exact, in time
+            O(N²·d).
 
     Returns:
-        The loss, a scalar; differentiable once in ``h``. Memory is O(N·d) in both forms.
+        The loss, a scalar, differentiable once in ``h``. Memory is O(N·d) in both cases.
+
+    Examples:
+        >>> from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
+        >>> row, col, _ = self_looped_entries(torch.tensor([1]), num_nodes=2)  # the pair (0, 1)
+        >>> edge_loss(torch.zeros(2, 3), gcn_adjacency(row, col, num_nodes=2).pattern)  # 2 log 2
+        tensor(1.3863)
     """
     n, edges = h.shape[0], pattern.col.numel() / 2
     s = pattern.edge_dots(h, h)
-    changed = ((n * n - edges) / edges * F.softplus(-s) - F.softplus(s)).sum()
-    every = _AllPairs.apply(h) if others is None else _sampled_pairs(h, others)
-    return (every + changed) / (n * n - edges)
+    correction = ((n * n - edges) / edges * F.softplus(-s) - F.softplus(s)).sum()
+    all_pairs = _AllPairs.apply(h) if others is None else _sampled_pairs(h, others)
+    return (all_pairs + correction) / (n * n - edges)
 
 
 def _sampled_pairs(h: Tensor, others: Tensor) -> Tensor:
-    """Σ_i sp(s_ii) + (N−1)/K Σ_k Σ_i sp(s_{i,n_k(i)}), whose mean is Σ_ij sp(s_ij)."""
+    """Return Σ_i sp(s_ii) + (N−1)/K Σ_k Σ_i sp(s_{i,n_k(i)}), whose expectation is Σ_ij sp(s_ij)."""
     weight = (h.shape[0] - 1) / others.shape[0]
     return F.softplus(torch.linalg.vecdot(h, h)).sum() + weight * F.softplus(row_products(h, h, others)).sum()
 
 
 class _AllPairs(torch.autograd.Function):
-    """Σ_ij sp(s_ij); gradient dh_i = 2 Σ_j σ(s_ij) h_j, for s is symmetric.
+    """Σ_ij sp(s_ij). The gradient is dh_i = 2 Σ_j σ(s_ij) h_j, since s is symmetric.
 
-    No tile waits for another, so that the gradient up to its factor is summed in the same pass: forward and backward do
-    1.5 products of 2N²d flops and keep ``[N, d]``, where computing the tiles again would do 2.
+    Tiles are independent, so forward adds up the gradient in the same pass, up to its factor. Forward and backward do
+    1.5 products of 2N²d flops and keep ``[N, d]``. Recomputing the tiles in backward would take 2 products.
     """
 
     @staticmethod
-    def forward(ctx, h: Tensor) -> Tensor:
+    def forward(ctx: Any, h: Tensor) -> Tensor:
         h = h.contiguous()
         dh = torch.zeros_like(h) if ctx.needs_input_grad[0] else None
         sums = []
@@ -72,6 +81,6 @@ class _AllPairs(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (dh,) = ctx.saved_tensors
         return dh * (2 * grad)

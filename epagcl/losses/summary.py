@@ -1,4 +1,4 @@
-"""Deep InfoMax on graphs: nodes of the true graph score high against a summary, those of a corrupted one low."""
+"""The loss of DGI and MVGRL: nodes of the graph score high against a summary of it, nodes of a corrupted graph low."""
 
 import torch
 import torch.nn.functional as F
@@ -6,10 +6,20 @@ from torch import Tensor, nn
 
 
 class Bilinear(nn.Module):
-    """W and b of a score D(h, s) = hᵀ W s + b.
+    """The discriminator D(h, s) = hᵀ W s + b.
 
-    W is Glorot-uniform as of [1, left, right], which is how the methods' code has it: torch then counts left·right
-    inputs, and scores start near 0.
+    W has the Glorot-uniform initial values of a weight ``[1, left, right]``, as in the code of both methods. PyTorch
+    then counts left·right inputs, so scores start near 0.
+
+    Args:
+        left: the width of h.
+        right: the width of s.
+
+    Examples:
+        >>> discriminator = Bilinear(2, 2)
+        >>> _ = torch.nn.init.eye_(discriminator.weight)
+        >>> discriminator(torch.tensor([[1.0, 2.0]]), torch.tensor([10.0, 100.0])).tolist()
+        [210.0]
     """
 
     def __init__(self, left: int, right: int):
@@ -19,15 +29,31 @@ class Bilinear(nn.Module):
         nn.init.xavier_uniform_(self.weight[None])
 
     def forward(self, h: Tensor, summary: Tensor) -> Tensor:
-        """Scores ``[N]`` of rows ``h`` against one summary ``[d]``: h·(W s), so that s is never made N rows."""
+        """Return the scores ``[N]`` of the rows ``h`` against one summary ``[d]``, computed as h·(W s)."""
         return h @ (self.weight @ summary) + self.bias
 
 
 def summary(h: Tensor) -> Tensor:
-    """s = σ(mean_i h_i)."""
+    """Return the summary s = σ(mean_i h_i).
+
+    Examples:
+        >>> summary(torch.tensor([[1.0, 3.0], [-1.0, -3.0]]))
+        tensor([0.5000, 0.5000])
+    """
     return h.mean(0).sigmoid()
 
 
 def summary_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """mean of softplus(−D) over positives and softplus(D) over negatives, as many of each; log 2 by chance."""
+    """Return the mean of softplus(−D) over positives and softplus(D) over negatives, as many of each.
+
+    It is log 2 by chance.
+
+    Args:
+        positive: the scores of nodes of the graph.
+        negative: the scores of nodes of the corrupted graph.
+
+    Examples:
+        >>> summary_loss(torch.zeros(3), torch.zeros(3))
+        tensor(0.6931)
+    """
     return (F.softplus(-positive).mean() + F.softplus(negative).mean()) / 2

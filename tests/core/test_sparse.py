@@ -4,7 +4,7 @@ import weakref
 import pytest
 import torch
 
-from epagcl import sparse
+from epagcl.core import sparse
 from epagcl.core.adjacency import gcn_adjacency
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 
@@ -23,7 +23,7 @@ def test_product_and_gradient_match_dense():
     assert torch.autograd.gradcheck(lambda h: matrix @ h, (h,))
 
 
-def test_from_coo_sorts_and_transposes():
+def test_from_coo_sorts_the_entries_and_the_transpose_is_right():
     dense = random_sparse(6, 9, seed=1)
     row, col = dense.nonzero().T
     shuffled = torch.randperm(row.numel(), generator=torch.Generator().manual_seed(0))
@@ -32,7 +32,7 @@ def test_from_coo_sorts_and_transposes():
     torch.testing.assert_close(matrix.T.to_dense(), dense.T)
 
 
-def test_gather_fallback_equals_csr(monkeypatch):
+def test_gathering_messages_equals_csr(monkeypatch):
     dense = random_sparse(6, 6, seed=2)
     matrix = SparseMatrix.from_torch(dense.to_sparse())
     h = torch.randn(6, 4, dtype=torch.float64)
@@ -41,29 +41,13 @@ def test_gather_fallback_equals_csr(monkeypatch):
     torch.testing.assert_close(multiply(matrix, h), expected)
 
 
-@pytest.mark.parametrize("pairs", [[], [(0, 1)], [(0, 1), (1, 2), (0, 3)]])
-def test_gcn_adjacency_is_the_formula(pairs):
-    n = 4
-    a = torch.eye(n)
-    for i, j in pairs:
-        a[i, j] = a[j, i] = 1
-    scale = a.sum(1).rsqrt()
-    row, col = a.nonzero().T
-    adjacency = gcn_adjacency(row, col, n)
-    torch.testing.assert_close(adjacency.to_dense(), scale[:, None] * a * scale)
-    # Â D̃^½ 1 = D̃^½ 1
-    root = a.sum(1).sqrt()[:, None]
-    torch.testing.assert_close(adjacency @ root, root)
-    assert adjacency.T is adjacency
-
-
 def symmetric(n, seed):
     half = random_sparse(n, n, seed)
     return half + half.T
 
 
 def several(kind):
-    """Two matrices, with the same row pointers or not, and what they are with their zeros."""
+    """Two matrices, on one pattern or stacked, and their dense equivalents."""
     if kind == "stacked":
         dense = [random_sparse(7, 5, seed) for seed in (3, 4)]
         return StackedMatrix([SparseMatrix.from_torch(a.to_sparse()) for a in dense]), dense
@@ -86,7 +70,7 @@ def test_several_matrices_multiply_block_by_block(kind, blocks):
     assert torch.autograd.gradcheck(lambda h: matrix @ h, (h,))
 
 
-def test_stacked_matrices_gather_as_csr(monkeypatch):
+def test_gathering_messages_of_stacked_matrices_equals_csr(monkeypatch):
     matrix, dense = several("stacked")
     monkeypatch.setattr(sparse, "CSR_DEVICES", ())
     for h in (torch.randn(5, 3, dtype=torch.float64), torch.randn(10, 3, dtype=torch.float64)):
@@ -101,12 +85,12 @@ def test_one_matrix_multiplies_every_block():
     torch.testing.assert_close(matrix @ h.flatten(0, 1), (dense @ h).flatten(0, 1))
 
 
-def test_several_matrices_with_their_zeros_stand_under_each_other():
+def test_several_matrices_as_dense_are_stacked_by_rows():
     matrix, dense = several("one pattern")
     torch.testing.assert_close(matrix.to_dense(), torch.cat(dense))
 
 
-def test_a_matrix_is_gone_when_nobody_holds_it():
+def test_a_matrix_is_freed_with_its_last_reference():
     adjacency = gcn_adjacency(*torch.tensor([[0, 1], [0, 1]]), 2)
     adjacency @ torch.ones(2, 1)
     assert adjacency.T is adjacency
@@ -114,13 +98,13 @@ def test_a_matrix_is_gone_when_nobody_holds_it():
     gc.disable()
     try:
         del adjacency
-        assert value() is None  # and not only when the garbage collector looks: it may be gigabytes of a GPU
+        assert value() is None  # freed at once, as it may be gigabytes on a GPU
     finally:
         gc.enable()
 
 
 def weighted(rows, columns, views, seed=0):
-    """A pattern with an empty row and an empty column, values for each view, and a function to the dense matrices."""
+    """A pattern with an empty row and an empty column, values for each view, and a function that makes them dense."""
     dense = random_sparse(rows, columns, seed) + 0.1 * torch.eye(rows, columns, dtype=torch.float64)
     dense[rows // 2] = 0
     dense[:, 1] = 0
@@ -130,11 +114,11 @@ def weighted(rows, columns, views, seed=0):
     value = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
     number = torch.arange(views)[:, None]
 
-    def with_zeros(value):
+    def to_dense(value):
         zeros = torch.zeros(views, rows, columns, dtype=torch.float64)
         return zeros.index_put((number, pattern.row, pattern.col), value.view(views, -1))
 
-    return pattern, value, with_zeros
+    return pattern, value, to_dense
 
 
 def normal(*shape, seed=0, dtype=torch.float64):
@@ -152,35 +136,35 @@ def assert_same_gradients(ours, expected, inputs, seed=9):
 @pytest.mark.parametrize(("rows", "columns"), [(7, 5), (4, 9), (6, 6)])
 @pytest.mark.parametrize("views", [1, 3])
 @pytest.mark.parametrize("blocks", ["shared", "stacked"])
-def test_products_with_values_that_learn_match_dense(rows, columns, views, blocks):
-    pattern, value, with_zeros = weighted(rows, columns, views, seed=rows)
+def test_products_with_differentiable_values_match_dense(rows, columns, views, blocks):
+    pattern, value, to_dense = weighted(rows, columns, views, seed=rows)
     h = normal(columns * (views if blocks == "stacked" else 1), 3)
-    expected = (with_zeros(value) @ h.view(-1, columns, 3)).flatten(0, 1)
+    expected = (to_dense(value) @ h.view(-1, columns, 3)).flatten(0, 1)
     assert_same_gradients(pattern.multiply(value, h), expected, (value, h))
     assert torch.autograd.gradcheck(pattern.multiply, (value, h))
     assert (expected.view(views, rows, 3)[:, rows // 2] == 0).all()
 
 
-def test_one_matrix_of_values_that_learn_multiplies_every_block():
-    pattern, value, with_zeros = weighted(6, 5, 1)
+def test_one_matrix_of_differentiable_values_multiplies_every_block():
+    pattern, value, to_dense = weighted(6, 5, 1)
     h = normal(2 * 5, 3)
-    expected = (with_zeros(value) @ h.view(2, 5, 3)).flatten(0, 1)
+    expected = (to_dense(value) @ h.view(2, 5, 3)).flatten(0, 1)
     assert_same_gradients(pattern.multiply(value, h), expected, (value, h))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 5), (4, 9), (6, 6)])
 @pytest.mark.parametrize("views", [1, 3])
-def test_products_at_the_entries_match_dense(rows, columns, views):
+def test_edge_dots_match_dense(rows, columns, views):
     pattern, value, _ = weighted(rows, columns, views, seed=rows)
     a, b = normal(views * rows, 4), normal(views * columns, 4, seed=1)
     every = a.view(views, rows, 4) @ b.view(views, columns, 4).mT
     expected = every[:, pattern.row, pattern.col].view_as(value)
     assert_same_gradients(pattern.edge_dots(a, b), expected, (a, b))
-    assert torch.autograd.gradcheck(pattern.products, (a, b))
+    assert torch.autograd.gradcheck(pattern.edge_dots, (a, b))
 
 
 @pytest.mark.parametrize("shared", ["left", "right"])
-def test_products_at_the_entries_with_rows_for_all_views(shared):
+def test_edge_dots_with_rows_shared_by_all_views(shared):
     pattern, _, _ = weighted(7, 5, 2)
     a = normal(7 if shared == "left" else 14, 4)
     b = normal(5 if shared == "right" else 10, 4, seed=1)
@@ -188,24 +172,24 @@ def test_products_at_the_entries_with_rows_for_all_views(shared):
     assert_same_gradients(pattern.edge_dots(a, b), expected, (a, b))
 
 
-def test_products_at_the_entries_in_several_parts():
+def test_edge_dots_computed_in_several_parts():
     width = 2**20  # 4 entries at a time
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randint(-1, 2, (n, width), generator=generator).float() for n in (3, 5))
     pattern = SparseMatrix.from_torch(torch.ones(3, 5).to_sparse()).pattern
-    assert torch.equal(pattern.edge_dots(a, b).view(3, 5), a @ b.T)  # whole numbers: exact in any order
+    assert torch.equal(pattern.edge_dots(a, b).view(3, 5), a @ b.T)  # integers: exact in any order
 
 
-def test_a_pattern_and_its_transpose_hold_the_same_entries():
-    pattern, value, with_zeros = weighted(7, 5, 2)
+def test_a_pattern_and_its_transpose_have_the_same_entries():
+    pattern, value, to_dense = weighted(7, 5, 2)
     value = value.detach()
-    torch.testing.assert_close(pattern.matrix(value).to_dense().view(2, 7, 5), with_zeros(value))
+    torch.testing.assert_close(pattern.matrix(value).to_dense().view(2, 7, 5), to_dense(value))
     transposed = pattern.T.matrix(value[:, pattern.order]).to_dense()
-    torch.testing.assert_close(transposed.view(2, 5, 7), with_zeros(value).mT)
+    torch.testing.assert_close(transposed.view(2, 5, 7), to_dense(value).mT)
     assert pattern.T.shape == (5, 7)
 
 
-def test_only_what_is_asked_for_has_a_gradient():
+def test_gradients_of_one_argument_only():
     pattern, value, _ = weighted(6, 5, 1)
     h = normal(5, 3)
     for inputs in ((value.detach(), h), (value, h.detach())):
@@ -216,24 +200,21 @@ def test_only_what_is_asked_for_has_a_gradient():
 
 
 def test_several_values_on_one_pattern_share_their_columns():
-    pattern, value, with_zeros = weighted(6, 5, 3)
+    pattern, value, to_dense = weighted(6, 5, 3)
     matrix = pattern.matrix(value.detach())
     assert (matrix.views, matrix.col.dim()) == (3, 1)
     h = normal(5, 2).detach()
-    torch.testing.assert_close(matrix @ h, (with_zeros(value.detach()) @ h).flatten(0, 1))
+    torch.testing.assert_close(matrix @ h, (to_dense(value.detach()) @ h).flatten(0, 1))
 
 
-def test_permuted_rows_are_indexed_rows_and_so_is_their_gradient():
-    x, order = normal(9, 3), torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(sparse.permute_rows(x, order), x[order])
-    assert_same_gradients(sparse.permute_rows(x, order), x[order], (x,))
-    assert torch.autograd.gradcheck(lambda x: sparse.permute_rows(x, order), (x,))
+def test_edge_sums_match_dense():
+    pattern, value, _ = weighted(7, 5, 2)
+    a, b = normal(14), normal(10, seed=1)
+    every = a.view(2, 7, 1) + b.view(2, 1, 5)
+    expected = every[:, pattern.row, pattern.col].view_as(value)
+    assert_same_gradients(pattern.edge_sums(a, b), expected, (a, b))
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_row_products_are_products_of_indexed_rows(count):
-    a, b = normal(8, 3), normal(8, 3, seed=1)
-    orders = torch.stack([torch.randperm(8, generator=torch.Generator().manual_seed(k)) for k in range(count)])
-    assert_same_gradients(sparse.row_products(a, b, orders), (a * b[orders]).sum(2), (a, b))
-    assert torch.autograd.gradcheck(lambda a, b: sparse.row_products(a, b, orders), (a, b))
-    assert_same_gradients(sparse.row_products(a, a, orders), (a * a[orders]).sum(2), (a,))
+def test_the_diagonal_of_a_pattern():
+    pattern = SparseMatrix.from_torch(torch.tensor([[1.0, 1.0], [1.0, 0.0]]).to_sparse()).pattern
+    assert pattern.loop.tolist() == [True, False, False]

@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epagcl.core.errors import InputError
-from epagcl.losses.infonce.loss import neighbours
+from epagcl.losses import neighbours
 from epagcl.losses.neighbours import neighbour_nce
 from tests.conftest import Largest
 
 
 def example(n, k, seed=0, d=5, dtype=torch.float64):
-    """Two views that learn, and for each node itself and k others, in any order."""
+    """Two views that require a gradient, and k + 1 positives of each node, itself included, in any order."""
     generator = torch.Generator().manual_seed(seed)
     a, b = (torch.randn(n, d, generator=generator, dtype=dtype, requires_grad=True) for _ in range(2))
     chosen = torch.rand(n, n, generator=generator).fill_diagonal_(2).argsort(1, descending=True)[:, : k + 1]
     return a, b, chosen.gather(1, torch.rand(n, k + 1, generator=generator).argsort(1))
 
 
-def written_out(a, b, positives, temperature, batches):
-    """The formula with a dense mask in each batch; without a negative, log Σ is −1/τ."""
+def dense_loss(a, b, positives, temperature, batches):
+    """The formula with a dense mask in each batch. Without negatives, log Σ is −1/τ."""
     total = 0.0
     for nodes in batches:
         s = F.normalize(a[nodes], dim=1) @ F.normalize(b[nodes], dim=1).T / temperature
@@ -34,7 +34,7 @@ def written_out(a, b, positives, temperature, batches):
     return total / (2 * a.shape[0])
 
 
-def assert_same(ours, expected, inputs):
+def assert_same_gradients(ours, expected, inputs):
     torch.testing.assert_close(ours, expected)
     for g, h in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(g, h)
@@ -42,12 +42,12 @@ def assert_same(ours, expected, inputs):
 
 @given(n=st.integers(1, 14), k=st.integers(0, 13), panel=st.integers(1, 200), seed=st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
-def test_value_and_gradient_are_those_of_the_formula_for_any_panel(n, k, panel, seed):
+def test_value_and_gradient_equal_the_formula_for_any_panel(n, k, panel, seed):
     a, b, positives = example(n, min(k, n - 1), seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "PANEL", panel)
         ours = neighbour_nce(a, b, positives, 0.2)
-        assert_same(ours, written_out(a, b, positives, 0.2, [torch.arange(n)]), (a, b))
+        assert_same_gradients(ours, dense_loss(a, b, positives, 0.2, [torch.arange(n)]), (a, b))
 
 
 @given(
@@ -58,35 +58,35 @@ def test_value_and_gradient_are_those_of_the_formula_for_any_panel(n, k, panel, 
     seed=st.integers(0, 9),
 )
 @settings(max_examples=50, deadline=None)
-def test_batches_hold_a_nodes_positives_and_negatives(n, k, size, panel, seed):
+def test_positives_and_negatives_of_a_node_are_those_in_its_batch(n, k, size, panel, seed):
     a, b, positives = example(n, min(k, n - 1), seed)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "PANEL", panel)
         ours = neighbour_nce(a, b, positives, 0.3, size, order)
-        assert_same(ours, written_out(a, b, positives, 0.3, order.split(size)), (a, b))
+        assert_same_gradients(ours, dense_loss(a, b, positives, 0.3, order.split(size)), (a, b))
 
 
-def test_batches_are_cut_from_the_order_and_without_one_from_the_numbers():
+def test_batches_are_cut_from_the_order_or_from_the_node_numbers():
     a, b, positives = example(11, 3)
     numbered = neighbour_nce(a, b, positives, 0.3, 4)
     assert torch.equal(numbered, neighbour_nce(a, b, positives, 0.3, 4, torch.arange(11)))
     assert not torch.isclose(numbered, neighbour_nce(a, b, positives, 0.3, 4, torch.arange(10, -1, -1)))
 
 
-def test_one_batch_of_all_nodes_is_the_whole():
+def test_one_batch_of_all_nodes_is_the_loss_without_batches():
     a, b, positives = example(11, 3)
     order = torch.randperm(11)
     assert torch.equal(neighbour_nce(a, b, positives, 0.3, 11, order), neighbour_nce(a, b, positives, 0.3))
     assert torch.equal(neighbour_nce(a, b, positives, 0.3, 99, order), neighbour_nce(a, b, positives, 0.3))
 
 
-def test_without_neighbours_it_is_info_nce_between_views_less_the_positive_below():
+def test_without_neighbours_it_is_info_nce_between_views_without_the_positive_in_the_denominator():
     a, b, itself = example(9, 0)
     s = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / 0.2
     off = s.masked_fill(torch.eye(9, dtype=torch.bool), -torch.inf)
     expected = ((off.logsumexp(1) + off.logsumexp(0)) / 2 - s.diagonal()).mean()
-    assert_same(neighbour_nce(a, b, itself, 0.2), expected, (a, b))
+    assert_same_gradients(neighbour_nce(a, b, itself, 0.2), expected, (a, b))
 
 
 def test_gradient_by_finite_differences():
@@ -95,20 +95,20 @@ def test_gradient_by_finite_differences():
     assert torch.autograd.gradcheck(lambda a, b: neighbour_nce(a, b, positives, 0.5, 4, order), (a, b))
 
 
-def test_only_directions_count():
+def test_the_loss_does_not_depend_on_the_scale_of_a_row():
     a, b, positives = example(9, 2)
     torch.testing.assert_close(neighbour_nce(3 * a, b / 5, positives, 0.2), neighbour_nce(a, b, positives, 0.2))
 
 
-def test_positives_that_are_nearly_the_whole_sum_leave_no_rounding():
-    """τ = 0.03: e^{1/τ} of the positives beside e^{−1/τ} of the negatives, 10²⁹ apart, in float32."""
+def test_positives_do_not_round_off_the_sum_over_negatives():
+    """At τ = 0.03, e^{1/τ} of the positives is 10²⁹ times e^{−1/τ} of the negatives, in float32."""
     a = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
     positives = torch.tensor([[0, 1], [1, 0], [2, 3], [3, 2]])
     expected = math.log(2) - 2 / 0.03
     assert neighbour_nce(a, a, positives, 0.03).item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_rows_without_a_negative_or_a_direction_are_finite():
+def test_rows_without_negatives_and_zero_rows_give_finite_values():
     a, b, positives = example(4, 3, dtype=torch.float32)
     with torch.no_grad():
         a[2] = 0
@@ -140,12 +140,12 @@ def test_nothing_of_size_n_squared_is_allocated(monkeypatch, batch_size):
     ("arguments", "message"),
     [
         ({"temperature": 0.01}, "temperature=0.01: must be at least 0.03"),
-        ({"batch_size": -1}, "batch_size=-1: give the nodes in a batch"),
-        ({"b": torch.zeros(5, 3)}, r"shapes \(4, 5\), \(5, 3\), \(4, 3\)"),
-        ({"positives": torch.zeros(3, 3, dtype=torch.long)}, "they must be"),
+        ({"batch_size": -1}, "batch_size=-1: give the number of nodes in a batch, or 0"),
+        ({"b": torch.zeros(5, 3)}, r"a, b and positives have the shapes \(4, 5\), \(5, 3\), \(4, 3\)"),
+        ({"positives": torch.zeros(3, 3, dtype=torch.long)}, r"give \[N, d\], \[N, d\] and \[N, k \+ 1\]"),
     ],
 )
-def test_wrong_arguments_name_the_fix(arguments, message):
+def test_errors_name_the_argument_and_the_fix(arguments, message):
     a, b, positives = example(4, 2)
     with pytest.raises(InputError, match=message):
         neighbour_nce(**{"a": a, "b": b, "positives": positives, "temperature": 0.2, **arguments})

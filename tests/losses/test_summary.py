@@ -18,19 +18,19 @@ def discriminator(dim=4):
     return scores
 
 
-def test_score_is_the_bilinear_form():
+def test_the_score_is_the_bilinear_form():
     h, scores, s = rows(), discriminator(), summary(rows(seed=1))
     expected = torch.stack([x @ scores.weight @ s + scores.bias[0] for x in h])
     torch.testing.assert_close(scores(h, s), expected)
-    assert not torch.allclose(scores.weight, scores.weight.T)  # so that hᵀWs is told from sᵀWh
+    assert not torch.allclose(scores.weight, scores.weight.T)  # so hᵀWs and sᵀWh differ
 
 
-def test_initial_weights_are_uniform_as_in_the_methods_code():
-    """Glorot's bound of a [1, left, right] weight, where torch counts left·right inputs: √(6/(right + left·right))."""
+def test_initial_weights_are_uniform_as_in_the_authors_code():
+    """The Glorot bound of a [1, left, right] weight is √(6/(right + left·right)), as torch counts left·right inputs."""
     torch.manual_seed(0)
     scores = Bilinear(40, 60)
     bound = math.sqrt(6 / (40 * 60 + 60))
-    module = torch.nn.Bilinear(40, 60, 1)  # of the methods' code, whose weight is [1, left, right]
+    module = torch.nn.Bilinear(40, 60, 1)  # as in the authors' code; its weight is [1, left, right]
     torch.nn.init.xavier_uniform_(module.weight)
     for weight in (scores.weight, module.weight):
         assert 0.99 * bound < weight.abs().max() <= bound
@@ -39,7 +39,7 @@ def test_initial_weights_are_uniform_as_in_the_methods_code():
     assert scores.bias.tolist() == [0]
 
 
-def test_summary_lies_between_0_and_1_and_does_not_see_the_order():
+def test_the_summary_is_between_0_and_1_and_independent_of_the_order():
     h = 5 * rows()
     s = summary(h)
     torch.testing.assert_close(s, 1 / (1 + torch.exp(-h.sum(0) / 9)))
@@ -47,7 +47,7 @@ def test_summary_lies_between_0_and_1_and_does_not_see_the_order():
     torch.testing.assert_close(summary(h[torch.randperm(9, generator=torch.Generator().manual_seed(0))]), s)
 
 
-def test_loss_is_log_2_where_nothing_is_told_apart():
+def test_the_loss_is_log_2_if_all_scores_are_0():
     scores = discriminator()
     with torch.no_grad():
         scores.weight.zero_()
@@ -56,12 +56,12 @@ def test_loss_is_log_2_where_nothing_is_told_apart():
     assert summary_loss(scores(rows(), s), scores(rows(seed=1), s)).item() == pytest.approx(math.log(2))
 
 
-def test_loss_is_the_cross_entropy_of_all_scores():
+def test_the_loss_is_the_cross_entropy_of_all_scores():
     positive, negative = rows(7, 1)[:, 0], rows(7, 1, seed=1)[:, 0]
     logits, targets = torch.cat([positive, negative]), torch.cat([torch.ones(7), torch.zeros(7)]).double()
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets)
     torch.testing.assert_close(summary_loss(positive, negative), expected)
-    torch.testing.assert_close(summary_loss(-negative, -positive), expected)  # roles and signs change together
+    torch.testing.assert_close(summary_loss(-negative, -positive), expected)  # swapping roles and signs changes nothing
 
 
 def test_large_scores_do_not_overflow():
@@ -70,14 +70,14 @@ def test_large_scores_do_not_overflow():
     assert summary_loss(-large, large) == 1e4
 
 
-def test_gradient():
+def test_gradient_by_finite_differences():
     scores = discriminator()
 
     def loss(h, corrupted, weight, bias):
         s = summary(h)
-        result = torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (h, s))
+        positive = torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (h, s))
         return summary_loss(
-            result, torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (corrupted, s))
+            positive, torch.func.functional_call(scores, {"weight": weight, "bias": bias}, (corrupted, s))
         )
 
     assert torch.autograd.gradcheck(loss, (rows(), rows(seed=1), scores.weight, scores.bias))

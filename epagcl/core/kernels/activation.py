@@ -1,8 +1,6 @@
-"""Triton kernels of the draws, the views and the sparse products; imported only where there is Triton and a GPU.
+"""Bias and PReLU as fused Triton kernels."""
 
-Each has a twin in plain torch (``randomness``, ``views``, ``sparse``) that computes the same and that the tests compare
-with. All are deterministic: the only atomics add integers.
-"""
+from typing import Any
 
 import torch
 import triton
@@ -10,12 +8,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.kernels.launch import block_size, on_its_device
+from epagcl.core.kernels.launch import block_size, on_device_of_arguments
 
 
 @triton.jit
 def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """y = max(t, 0) + slope·min(t, 0), t = x + bias."""
+    """Compute y = max(t, 0) + slope·min(t, 0) with t = x + bias."""
     r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = (r < rows)[:, None] & (c < width)[None, :]
@@ -28,7 +26,7 @@ def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: 
 def _activate_back_kernel(
     x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """dx, and of the program's rows the sums that make the gradients of bias and slope."""
+    """Compute dx, and the sums over the program's rows that add up to the gradients of bias and slope."""
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     b = tl.load(bias + c, mask=c < width, other=0.0)[None, :]
     a = tl.load(slope)
@@ -49,15 +47,18 @@ def _activate_back_kernel(
     tl.store(dslope + out, to_slope, mask=c < width)
 
 
-@on_its_device
+@on_device_of_arguments
 def bias_prelu(x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
-    """PReLU of x + b with one slope, in one pass each way; torch takes three and four."""
+    """Return PReLU(x + bias) with one slope for all columns.
+
+    Forward and backward are one pass over x each. Plain PyTorch takes three and four.
+    """
     return _BiasPReLU.apply(x, bias, slope)
 
 
 class _BiasPReLU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
         block = block_size(x.shape[1])
@@ -69,12 +70,12 @@ class _BiasPReLU(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, bias, slope = ctx.saved_tensors
         grad, dx = grad.contiguous(), torch.empty_like(x)
         block = block_size(x.shape[1])
         rows = 2048 // block
-        repeat = 4 if x.shape[0] < 65_536 else 32  # fewer partial sums of large graphs, more programs for small ones
+        repeat = 4 if x.shape[0] < 65_536 else 32  # more programs for small graphs, fewer partial sums for large ones
         blocks = triton.cdiv(x.shape[0], rows * repeat)
         dbias, dslope = x.new_empty(2, blocks, x.shape[1])
         grid = blocks, triton.cdiv(x.shape[1], block)

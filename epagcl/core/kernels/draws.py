@@ -1,8 +1,4 @@
-"""Triton kernels of the draws, the views and the sparse products; imported only where there is Triton and a GPU.
-
-Each has a twin in plain torch (``randomness``, ``views``, ``sparse``) that computes the same and that the tests compare
-with. All are deterministic: the only atomics add integers.
-"""
+"""Random draws and sampled views as Triton kernels."""
 
 from dataclasses import replace
 
@@ -12,14 +8,14 @@ import triton.language as tl
 from torch import Tensor
 
 from epagcl.core.hashing import GAMMA, MULTIPLY_1, MULTIPLY_2, fold
-from epagcl.core.kernels.launch import LONGEST, RowChunks, on_its_device
+from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, on_device_of_arguments
 
 _GAMMA, _MULTIPLY_1, _MULTIPLY_2 = (tl.constexpr(c % 2**64) for c in (GAMMA, MULTIPLY_1, MULTIPLY_2))
 
 
 @triton.jit
 def _hash64(x):
-    """splitmix64, as :func:`epagcl.core.hashing.hash64`."""
+    """Compute splitmix64, as :func:`epagcl.core.hashing.hash64` does."""
     x = x.to(tl.uint64, bitcast=True) + _GAMMA
     x = (x ^ (x >> 30)) * _MULTIPLY_1
     x = (x ^ (x >> 27)) * _MULTIPLY_2
@@ -39,58 +35,63 @@ def _hash_kernel(counter, out, key, epoch, n, word, HAS_WORD: tl.constexpr, BLOC
 def _keep_kernel(
     start, row, col, keep, key, epoch, out_col, weight, count, degree, num_nodes, num_entries, LENGTH: tl.constexpr
 ):
-    """Entries whose pair is in the epoch's view, weight 1, moved to the front of their piece; the others, 0, behind.
+    """Move the entries of the epoch's view to the front of their chunk, with weight 1; the others follow with weight 0.
 
-    count[view, piece] is how many are kept, degree[view, row] the same for the row.
+    count[view, chunk] is the number of entries in the view, and degree[view, row] the same for the row.
     """
-    segment, view = tl.program_id(0), tl.program_id(1)
+    chunk, view = tl.program_id(0), tl.program_id(1)
     k = _hash64(tl.load(key) ^ tl.load(epoch))
     k = _hash64(k ^ view.to(tl.int64))
-    i = tl.load(row + segment).to(tl.int64)
-    first, end = tl.load(start + segment), tl.load(start + segment + 1)
+    i = tl.load(row + chunk).to(tl.int64)
+    first, end = tl.load(start + chunk), tl.load(start + chunk + 1)
     e = first + tl.arange(0, LENGTH)
     inside = e < end
     j = tl.load(col + e, mask=inside, other=0).to(tl.int64)
     bits = _hash64((tl.minimum(i, j) * num_nodes + tl.maximum(i, j)) ^ k)
     u = ((bits.to(tl.uint64, bitcast=True)) >> 40).to(tl.float32) * (2.0**-24)
     at = view.to(tl.int64) * num_entries
-    kept = inside & (u < tl.load(keep + at + e, mask=inside, other=0.0))
-    number = kept.to(tl.int32)
+    in_view = inside & (u < tl.load(keep + at + e, mask=inside, other=0.0))
+    number = in_view.to(tl.int32)
     total = tl.sum(number, 0)
-    place = tl.where(kept, tl.cumsum(number, 0) - 1, total + tl.cumsum(1 - number, 0) - 1)
+    place = tl.where(in_view, tl.cumsum(number, 0) - 1, total + tl.cumsum(1 - number, 0) - 1)
     tl.store(out_col + at + first + place, j.to(tl.int32), mask=inside)
-    tl.store(weight + at + first + place, kept.to(tl.float32), mask=inside)
-    tl.store(count + view * tl.num_programs(0) + segment, total)
+    tl.store(weight + at + first + place, in_view.to(tl.float32), mask=inside)
+    tl.store(count + view * tl.num_programs(0) + chunk, total)
     tl.atomic_add(degree + view.to(tl.int64) * num_nodes + i, total)
 
 
 @triton.jit
 def _normalise_kernel(start, row, col, weight, count, degree, num_nodes, num_entries, LENGTH: tl.constexpr):
-    """weight = 1/√(d_i d_j) of the entries that are kept."""
-    segment, view = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    i = tl.load(row + segment).to(tl.int64)
+    """Set weight = 1/√(d_i d_j) for the entries in the view."""
+    chunk, view = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    i = tl.load(row + chunk).to(tl.int64)
     e = tl.arange(0, LENGTH)
-    kept = e < tl.load(count + view * tl.num_programs(0) + segment)
-    at = view * num_entries + tl.load(start + segment) + e
-    j = tl.load(col + at, mask=kept, other=0)
+    in_view = e < tl.load(count + view * tl.num_programs(0) + chunk)
+    at = view * num_entries + tl.load(start + chunk) + e
+    j = tl.load(col + at, mask=in_view, other=0)
     degree += view * num_nodes
     mine = tl.load(degree + i).to(tl.float32)
-    theirs = tl.load(degree + j, mask=kept, other=1).to(tl.float32)
-    tl.store(weight + at, tl.rsqrt(mine) * tl.rsqrt(theirs), mask=kept)
+    theirs = tl.load(degree + j, mask=in_view, other=1).to(tl.float32)
+    tl.store(weight + at, tl.rsqrt(mine) * tl.rsqrt(theirs), mask=in_view)
 
 
-@on_its_device
-def hash_stream(counter: Tensor, stream: tuple[int | Tensor, ...], place: int) -> Tensor:
-    """hash64(counter ^ key) for a stream whose word at ``place`` is a tensor, with at most one word behind it."""
+@on_device_of_arguments
+def hash_stream(counter: Tensor, before: tuple[int, ...], epoch: Tensor, after: tuple[int, ...] = ()) -> Tensor:
+    """Return hash64(counter ^ key) for the stream of the words ``before``, ``epoch`` and ``after``.
+
+    Args:
+        counter: the index of each draw, int64 of any shape.
+        before: the words of the stream before the epoch.
+        epoch: one number on the device of ``counter``.
+        after: the words after the epoch, at most one.
+    """
     counter = counter.to(torch.int64).contiguous()
     out = torch.empty_like(counter)
     n = counter.numel()
-    key = _key_tensor(stream[:place], counter.device)
-    word, *more = stream[place + 1 :] or (0,)
+    key = _key_tensor(before, counter.device)
+    word, *more = after or (0,)
     assert not more, "at most one word after the epoch"
-    _hash_kernel[(triton.cdiv(n, 1024),)](
-        counter, out, key, stream[place], n, word, place + 1 < len(stream), BLOCK=1024
-    )
+    _hash_kernel[(triton.cdiv(n, 1024),)](counter, out, key, epoch, n, word, len(after) > 0, BLOCK=1024)
     return out
 
 
@@ -98,29 +99,30 @@ _keys: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
 
 
 def _key_tensor(words: tuple[int, ...], device: torch.device) -> Tensor:
-    """The folded key on the device, made once: a 64-bit number passed as an argument would be specialised on."""
+    """Return the folded key as a cached tensor on the device: Triton may recompile for every int argument."""
     if (words, device) not in _keys:
         _keys[words, device] = torch.tensor(fold(words), device=device)
     return _keys[words, device]
 
 
-@on_its_device
+@on_device_of_arguments
 def view_weights(
     chunks: RowChunks, col: Tensor, keep: Tensor, stream: tuple[int, ...], epoch: Tensor
 ) -> tuple[RowChunks, Tensor, Tensor]:
-    """Entries of Â for each view of an epoch on a fixed pattern: in each piece those of the view, then the rest with 0.
+    """Return the entries of Â for each view of an epoch, on one fixed pattern.
 
-    Static shapes, and products that pass over what is not in the view.
+    In each chunk the entries of the view come first, and the others follow with weight 0. So shapes are static, and
+    products skip the entries outside the view.
 
     Args:
-        chunks: of the pattern of Ã with everything that can occur, loops included.
-        col: its columns, int32.
-        keep: probability of each entry in each view, ``[V, entries]``; above 1 for loops.
-        stream: seed and purpose of the draw.
-        epoch: a number on the device.
+        chunks: the chunks of the pattern of Ã with every pair that can occur, and all loops.
+        col: the columns of the pattern, int32.
+        keep: the probability of each entry in each view, ``[V, entries]``; above 1 for loops.
+        stream: the seed and the purpose of the draw.
+        epoch: one number on the device.
 
     Returns:
-        The chunks with their counts, and columns and weights of the entries, ``[V, entries]``.
+        The chunks with their counts, and the columns and the weights of the entries, ``[V, entries]``.
     """
     views, entries = keep.shape
     n = chunks.num_rows
@@ -129,7 +131,7 @@ def view_weights(
     degree = torch.zeros(views, n, dtype=torch.int32, device=keep.device)
     grid = (chunks.row.numel(), views)
     key = _key_tensor(stream, keep.device)
-    options = {"LENGTH": LONGEST, "num_warps": 1}
+    options = {"LENGTH": MAX_CHUNK, "num_warps": 1}
     _keep_kernel[grid](
         *(chunks.start, chunks.row, col, keep, key, epoch, out_col, weight, count, degree, n, entries), **options
     )

@@ -1,45 +1,57 @@
-"""Triton kernels of the draws, the views and the sparse products; imported only where there is Triton and a GPU.
-
-Each has a twin in plain torch (``randomness``, ``views``, ``sparse``) that computes the same and that the tests compare
-with. All are deterministic: the only atomics add integers.
-"""
+"""What the launches of all kernels share: rows in chunks, the current device, the block size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 import triton
 from torch import Tensor
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-
-LONGEST = 64  # entries of a row that one program adds up; longer rows are cut
+MAX_CHUNK = 64  # entries of a row that one program adds up; longer rows are cut into chunks
 
 
 @dataclass(frozen=True, eq=False)
 class RowChunks:
-    """Rows of a CSR pattern cut into chunks of at most ``LONGEST`` entries, so that no program has much more to do."""
+    """The rows of a CSR pattern, cut into chunks of at most ``MAX_CHUNK`` entries to balance the programs.
+
+    Attributes:
+        num_rows: the number of rows.
+        start: the first entry of each chunk, and the end of the last.
+        row: the row of each chunk.
+        target: the row of each chunk that is a whole row, else −1 − the chunk's number among the chunks of cut rows.
+        long_row: the cut rows.
+        long_start: the first chunk of each cut row among the chunks of cut rows, and the end of the last.
+        count: the number of entries of each chunk in each view, ``[V, chunks]``, which come first in the chunk; None if
+            all entries of a chunk are used.
+    """
 
     num_rows: int
-    start: Tensor  # first entry of each piece, and the end
-    row: Tensor  # row of each piece
-    target: Tensor  # the row if it is whole, else −1 − number of the piece among those of cut rows
-    long_row: Tensor  # the rows that were cut
-    long_start: Tensor  # their first piece among those of cut rows, and the end
-    count: Tensor | None = None  # [V, chunks]: how many entries of a piece are not 0, where those stand first
+    start: Tensor
+    row: Tensor
+    target: Tensor
+    long_row: Tensor
+    long_start: Tensor
+    count: Tensor | None = None
 
     @classmethod
-    def of(cls, rowptr: Tensor) -> "RowChunks":
-        """From CSR row pointers; an empty row is one empty piece."""
+    def from_rowptr(cls, rowptr: Tensor) -> "RowChunks":
+        """Return the chunks of CSR row pointers. An empty row has one empty chunk.
+
+        Examples:
+            >>> RowChunks.from_rowptr(torch.tensor([0, 3, 3, 103])).start
+            tensor([  0,   3,   3,  67, 103])
+        """
         length = rowptr.diff()
-        count = ((length + LONGEST - 1) // LONGEST).clamp(min=1)
+        count = ((length + MAX_CHUNK - 1) // MAX_CHUNK).clamp(min=1)
         row = torch.repeat_interleave(torch.arange(length.numel(), device=rowptr.device), count)
         before = count.cumsum(0) - count
         number = torch.arange(row.numel(), device=rowptr.device) - before[row]
-        start = torch.cat([rowptr[:-1][row] + number * LONGEST, rowptr[-1:]])
+        start = torch.cat([rowptr[:-1][row] + number * MAX_CHUNK, rowptr[-1:]])
         cut = (count > 1)[row]
         target = torch.where(cut, -cut.long().cumsum(0), row)
         long_row = (count > 1).nonzero()[:, 0]
@@ -48,19 +60,27 @@ class RowChunks:
         return cls(length.numel(), start, *(t.int() for t in (row, target, long_row, long_start)))
 
 
-def on_its_device(launch: Callable[..., Result]) -> Callable[..., Result]:
-    """Triton launches on the current device, whichever its arguments lie on: make theirs the current one."""
+def on_device_of_arguments(launch: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorate a function that launches kernels, to launch them on the device of its first tensor argument.
+
+    Triton launches on the current device, whatever the device of the arguments.
+    """
 
     @wraps(launch)
-    def run(*arguments: Any) -> Result:
-        with torch.cuda.device_of(next(a for a in arguments if isinstance(a, Tensor))):
-            return launch(*arguments)
+    def launch_there(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        with torch.cuda.device_of(next(a for a in args if isinstance(a, Tensor))):
+            return launch(*args, **kwargs)
 
-    return run
+    return launch_there
 
 
 def block_size(width: int) -> int:
-    """Columns of one program: many, but few of them past the last."""
+    """Return the number of columns per program: large, but with few columns past the last one.
+
+    Examples:
+        >>> block_size(512), block_size(300), block_size(3)
+        (512, 128, 32)
+    """
     for block in (512, 256, 128):
         if triton.cdiv(width, block) * block <= 1.15 * width:
             return block

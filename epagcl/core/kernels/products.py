@@ -1,15 +1,11 @@
-"""Triton kernels of the draws, the views and the sparse products; imported only where there is Triton and a GPU.
-
-Each has a twin in plain torch (``randomness``, ``views``, ``sparse``) that computes the same and that the tests compare
-with. All are deterministic: the only atomics add integers.
-"""
+"""Sparse products as Triton kernels."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from epagcl.core.kernels.launch import RowChunks, block_size, on_its_device
+from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments
 
 
 @triton.jit
@@ -32,15 +28,15 @@ def _multiply_kernel(
     UNROLL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One piece of a row: Σ_e weight_e h[col_e], over its first entries if they are COUNTED.
+    """Compute Σ_e weight_e h[col_e] over one chunk of a row, or over its first ``count`` entries if COUNTED.
 
-    A row of one piece goes to out[target]; a piece of a longer one to spill[−1 − target].
+    The sum of a whole row goes to out[target], that of a chunk of a cut row to spill[−1 − target].
     """
-    segment, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    chunk, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    first, end = tl.load(start + segment), tl.load(start + segment + 1)
+    first, end = tl.load(start + chunk), tl.load(start + chunk + 1)
     if COUNTED:
-        end = first + tl.load(count + view * tl.num_programs(0) + segment)
+        end = first + tl.load(count + view * tl.num_programs(0) + chunk)
     acc = tl.zeros([BLOCK], tl.float32)
     for first_entry in range(first, end, UNROLL):
         e = first_entry + tl.arange(0, UNROLL)
@@ -52,7 +48,7 @@ def _multiply_kernel(
             other=0.0,
         )
         acc += tl.sum(w[:, None] * x, 0)
-    to = tl.load(target + segment).to(tl.int64)
+    to = tl.load(target + chunk).to(tl.int64)
     if to >= 0:
         tl.store(out + (view * rows + to) * width + d, acc, mask=d < width)
     else:
@@ -61,7 +57,7 @@ def _multiply_kernel(
 
 @triton.jit
 def _collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK: tl.constexpr):
-    """Rows that were cut: the sum of their chunks, in order."""
+    """Add up the chunks of the cut rows, in order."""
     i, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     first, end = tl.load(long_start + i), tl.load(long_start + i + 1)
@@ -74,13 +70,13 @@ def _collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK
 
 
 @triton.jit
-def _products_kernel(
+def _edge_dots_kernel(
     start, row, col, a, b, out, width, entries, a_stride, b_stride, UNROLL: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """a[row] · b[col_e] for the entries e of one piece of a row."""
-    segment, view = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    first, end = tl.load(start + segment), tl.load(start + segment + 1)
-    mine = a + view * a_stride + tl.load(row + segment).to(tl.int64) * width
+    """Compute a[row] · b[col_e] for the entries e of one chunk of a row."""
+    chunk, view = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    first, end = tl.load(start + chunk), tl.load(start + chunk + 1)
+    mine = a + view * a_stride + tl.load(row + chunk).to(tl.int64) * width
     for first_entry in range(first, end, UNROLL):
         e = first_entry + tl.arange(0, UNROLL)
         j = tl.load(col + e, mask=e < end, other=0).to(tl.int64)
@@ -97,17 +93,17 @@ def _products_kernel(
         tl.store(out + view * entries + e, acc, mask=e < end)
 
 
-@on_its_device
+@on_device_of_arguments
 def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, views: int, num_columns: int) -> Tensor:
-    """``[A_1 h_1; A_2 h_2; ...]`` for matrices of one pattern.
+    """Return ``[A_1 h_1; A_2 h_2; ...]`` for V matrices of one pattern.
 
     Args:
-        chunks: of the pattern.
-        col: its columns, ``[entries]`` or each view's own order of them ``[V, entries]``.
-        weight: the entries, ``[entries]`` for all views or ``[V, entries]``.
+        chunks: the chunks of the pattern.
+        col: the columns of the entries, ``[entries]`` for all views or ``[V, entries]``.
+        weight: the values of the entries, ``[entries]`` for all views or ``[V, entries]``.
         h: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``, float32.
         views: V.
-        num_columns: of each matrix.
+        num_columns: the number of columns of each matrix.
     """
     h = h.contiguous()
     width = h.shape[1]
@@ -135,17 +131,17 @@ def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, 
     return out
 
 
-@on_its_device
-def entry_products(chunks: RowChunks, col: Tensor, a: Tensor, b: Tensor, views: int, num_columns: int) -> Tensor:
-    """a_i · b_j for each entry (i, j) of a pattern, ``[V, entries]``.
+@on_device_of_arguments
+def edge_dots(chunks: RowChunks, col: Tensor, a: Tensor, b: Tensor, views: int, num_columns: int) -> Tensor:
+    """Return a_i · b_j for each entry (i, j) of a pattern, ``[V, entries]``.
 
     Args:
-        chunks: of the pattern.
-        col: its columns.
+        chunks: the chunks of the pattern.
+        col: the columns of the entries.
         a: ``[num_rows, d]`` for all views or ``[V·num_rows, d]``, float32.
         b: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``.
         views: V.
-        num_columns: of the pattern.
+        num_columns: the number of columns of the pattern.
     """
     a, b = a.contiguous(), b.contiguous()
     width = a.shape[1]
@@ -154,7 +150,7 @@ def entry_products(chunks: RowChunks, col: Tensor, a: Tensor, b: Tensor, views: 
         x.shape[0] // views * width if x.shape[0] > n else 0 for x, n in ((a, chunks.num_rows), (b, num_columns))
     )
     block = min(128, triton.next_power_of_2(width))
-    _products_kernel[(chunks.row.numel(), views)](
+    _edge_dots_kernel[(chunks.row.numel(), views)](
         *(chunks.start, chunks.row, col, a, b, out, width, col.numel(), a_stride, b_stride),
         UNROLL=16,
         BLOCK=block,

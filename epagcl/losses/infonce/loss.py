@@ -1,6 +1,8 @@
-"""Contrastive losses: ``info_nce`` (exact, linear memory) and ``info_nce_batched`` (negatives inside batches)."""
+"""The public functions of InfoNCE, and the choice between its implementations."""
 
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,101 +13,157 @@ from epagcl.core.permute import permute_rows
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.tiled import tiled_loss
 
-__all__ = ["IMPLEMENTATIONS", "PRECISIONS", "info_nce", "info_nce_batched", "info_nce_stacked"]
-
-# Below this, exp(s/τ) and its sums over 10⁶ rows leave float32; |s| ≤ 1 keeps everything above it in range unshifted.
+# At a lower temperature exp(s/τ) and its sums over 10⁶ rows overflow float32. From here on |s| ≤ 1 needs no shift.
 MIN_TEMPERATURE = 0.03
 
-#: Precisions of the products, by name. Sums are float32 in all of them.
+#: Precisions of the operands of the products, by name. Sums are always float32.
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
-MAX_TRITON_WIDTH = 512  # the accumulator of wider rows leaves a GPU's registers
+MAX_TRITON_WIDTH = 512  # the accumulator of wider rows does not fit in a GPU's registers
+
+
+class Implementation(NamedTuple):
+    """An implementation of the loss.
+
+    Attributes:
+        function: called with the stacked rows, the temperature, the number of groups and the precision. Rows come in
+            groups of equal size, each with the rows of one view and then of the other. The loss is the mean over all
+            rows of the NT-Xent inside each group.
+        precisions: the precisions that it supports.
+    """
+
+    function: Callable[[Tensor, float, int, str], Tensor]
+    precisions: tuple[str, ...]
 
 
 def _triton(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
-    from epagcl.losses.infonce.triton_loss import triton_loss  # here, so that all else works without Triton
+    from epagcl.losses.infonce.triton_loss import triton_loss  # imported here, since Triton is optional
 
     return triton_loss(x, temperature, groups, precision)
 
 
-def _in_float32(loss):  # the implementations in plain torch have no other precision
-    return lambda x, temperature, groups, precision: loss(x, temperature, groups)
+def _tiled(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
+    return tiled_loss(x, temperature, groups)
 
 
-#: name → function(x, temperature, groups, precision) on stacked rows, and the precisions it has. Rows come in groups of
-#: equal size, each [one view's rows; the other's]; the loss is the mean over all rows of an NT-Xent inside each group.
+def _dense(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
+    return dense_loss(x, temperature, groups)
+
+
+#: The implementations by name.
 IMPLEMENTATIONS = {
-    "triton": (_triton, PRECISIONS),
-    "tiled": (_in_float32(tiled_loss), ("fp32",)),
-    "dense": (_in_float32(dense_loss), ("fp32",)),
+    "triton": Implementation(_triton, PRECISIONS),
+    "tiled": Implementation(_tiled, ("fp32",)),
+    "dense": Implementation(_dense, ("fp32",)),
 }
 
 
 def info_nce(
     z1: Tensor, z2: Tensor, temperature: float = 0.3, *, impl: str = "auto", precision: str = "fp32"
 ) -> Tensor:
-    r"""The paper's contrastive loss over all pairs of nodes (Section 3.4), mean of both directions.
+    r"""Return the paper's contrastive loss over all pairs of nodes (Section 3.4), the mean of both directions.
 
     .. math::
         \mathcal{L} = \frac{1}{2N} \sum_i \ell(u_i, v_i) + \ell(v_i, u_i), \qquad
         \ell(u_i, v_i) = -\log \frac{e^{s(u_i, v_i)/\tau}}
         {e^{s(u_i, v_i)/\tau} + \sum_{j \ne i} e^{s(u_i, v_j)/\tau} + \sum_{j \ne i} e^{s(u_i, u_j)/\tau}}
 
-    with s the cosine similarity. On the stacked unit rows Z = [u; v] (M = 2N) this is one NT-Xent,
+    where s is the cosine similarity. On the stacked unit rows Z = [u; v] (M = 2N) this is one NT-Xent,
     mean_i (log Σ_{j≠i} e^{z_i·z_j/τ} − z_i·z_pos(i)/τ), which every implementation computes.
 
     Args:
-        z1: projections of the first view, ``[N, d]``; rows need not be normalised.
-        z2: projections of the second view, row i the same node as row i of ``z1``.
+        z1: the projections of the first view, ``[N, d]``. Rows need not be normalised.
+        z2: the projections of the second view. Row i is the same node as row i of ``z1``.
         temperature: τ, at least 0.03.
-        impl: ``"triton"`` (memory O(N·d), NVIDIA GPUs), ``"tiled"`` (the same in plain torch, any device), ``"dense"``
-            (memory O(N²), for comparison) or ``"auto"``: triton where it runs, else tiled.
-        precision: of the operands of the products: ``"fp32"`` (exact; float64 for float64 input), or with triton
-            ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest), ``"bf16"``; ``"auto"`` is fp16 with
-            triton, else fp32. Sums are in float32 always.
+        impl: ``"triton"`` (memory O(N·d), NVIDIA GPUs), ``"tiled"`` (memory O(N·d), plain PyTorch on any device),
+            ``"dense"`` (memory O(N²), for comparison) or ``"auto"`` (triton if it runs, else tiled).
+        precision: the precision of the operands of the products. ``"fp32"`` is exact (float64 for float64 input).
+            Triton also has ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest) and ``"bf16"``. ``"auto"``
+            is fp16 with triton, else fp32. Sums are always float32.
 
     Returns:
-        The loss, a scalar; differentiable once in ``z1`` and ``z2``.
+        The loss, a scalar, differentiable once in ``z1`` and ``z2``.
+
+    Examples:
+        >>> z = torch.eye(2)  # two nodes with orthogonal projections, the same in both views
+        >>> info_nce(z, z, temperature=0.5)  # log(e² + 2) − 2
+        tensor(0.2395)
     """
-    if z1.shape != z2.shape:
-        raise InputError(_SHAPES.format(tuple(z1.shape), tuple(z2.shape)))
+    if z1.shape != z2.shape or z1.dim() != 2 or len(z1) == 0:
+        shapes = f"{tuple(z1.shape)} and {tuple(z2.shape)}"
+        raise InputError(f"z1 and z2 have the shapes {shapes}; both must be [N, d] with N ≥ 1")
     return info_nce_stacked(torch.cat([z1, z2]), temperature, impl=impl, precision=precision)
 
 
 def info_nce_stacked(z: Tensor, temperature: float, *, impl: str = "auto", precision: str = "fp32") -> Tensor:
-    """:func:`info_nce` on ``[z1; z2]``, ``[2N, d]``: what an encoder gives that takes both views together."""
-    _check(z, temperature)
+    """Return :func:`info_nce` of ``z = [z1; z2]``, as an encoder that takes both views together returns them.
+
+    Args:
+        z: the projections of both views, ``[2N, d]``.
+        temperature: τ, at least 0.03.
+        impl: as in :func:`info_nce`.
+        precision: as in :func:`info_nce`.
+
+    Examples:
+        >>> z = torch.eye(2)
+        >>> info_nce_stacked(torch.cat([z, z]), temperature=0.5)
+        tensor(0.2395)
+    """
+    _check_arguments(z, temperature)
     return _loss(z, temperature, 1, impl, precision)
 
 
 def info_nce_batched(
     z: Tensor, temperature: float, batch_size: int, order: Tensor, *, impl: str = "auto", precision: str = "fp32"
 ) -> Tensor:
-    """The same loss with negatives only inside batches: another objective (log 2B for log 2N), in time O(N·B·d).
+    """Return :func:`info_nce` with negatives inside batches only, in time O(N·B·d).
+
+    This is a different objective: its value by chance is about log 2B instead of log 2N.
 
     Args:
-        z: projections of both views, ``[2N, d]``.
+        z: the projections of both views, ``[2N, d]``.
         temperature: τ, at least 0.03.
-        batch_size: B, nodes in a batch; the last one takes the rest.
-        order: permutation of the N nodes, cut into batches from its start.
-        impl: as :func:`info_nce`; all batches of a size go through one call.
-        precision: as :func:`info_nce`.
+        batch_size: B, the number of nodes in a batch. The last batch has the remaining nodes.
+        order: a permutation of the N nodes, which is cut into batches from its start.
+        impl: as in :func:`info_nce`. All batches of one size are computed in one call.
+        precision: as in :func:`info_nce`.
+
+    Examples:
+        >>> z = torch.eye(4)
+        >>> info_nce_batched(torch.cat([z, z]), temperature=0.5, batch_size=2, order=torch.tensor([3, 1, 0, 2]))
+        tensor(0.2395)
     """
-    _check(z, temperature)
+    _check_arguments(z, temperature)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
     n = order.numel()
     if 2 * n != z.shape[0]:
-        raise InputError(f"an order of {n} nodes for {z.shape[0]} rows: it must be a permutation of the nodes")
+        raise InputError(f"order has {n} nodes for {z.shape[0]} rows of z; give a permutation of the nodes")
     full = n // batch_size * batch_size
     cut = ((order[:full], batch_size), (order[full:], n - full))
     batches = [nodes.view(-1, 1, size) for nodes, size in cut if nodes.numel()]
-    rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]  # batch by batch: one view, the other
+    # Batch by batch: the rows of one view, then those of the other.
+    rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]
     parts = permute_rows(z, torch.cat(rows)).split([part.numel() for part in rows])
-    return sum(
+    losses = [
         part.shape[0] / (2 * n) * _loss(part, temperature, nodes.shape[0], impl, precision)
         for part, nodes in zip(parts, batches, strict=True)
-    )
+    ]
+    return sum(losses[1:], start=losses[0])
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise unless exp(1/τ) and its sums stay in the range of float32.
+
+    Examples:
+        >>> check_temperature(0.3)
+        >>> check_temperature(0.01)
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.InputError: temperature=0.01: must be at least 0.03
+    """
+    if not temperature >= MIN_TEMPERATURE:
+        raise InputError(f"temperature={temperature}: must be at least {MIN_TEMPERATURE}")
 
 
 def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str) -> Tensor:
@@ -113,7 +171,7 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
         fits = z.dtype != torch.float64 and z.shape[1] <= MAX_TRITON_WIDTH
         impl = "triton" if fits and has_triton(z.device) else "tiled"
         if impl == "tiled" and precision in PRECISIONS:
-            precision = "fp32"  # at least what was asked for
+            precision = "fp32"  # at least the requested precision
     if impl not in IMPLEMENTATIONS:
         raise InputError(f"impl={impl!r}: choose one of auto, {', '.join(IMPLEMENTATIONS)}")
     function, precisions = IMPLEMENTATIONS[impl]
@@ -123,26 +181,24 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
         raise InputError(f"precision={precision!r}: {impl} has {', '.join(precisions)}, or auto")
     if impl == "triton":
         _check_triton(z)
-    # Half precision would lose e^{1/τ} and the sums.
+    # In half precision e^{1/τ} and the sums would overflow.
     return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
 
 
 def _check_triton(z: Tensor) -> None:
+    """Raise unless the Triton implementation can compute the loss of ``z``."""
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     if not has_triton(z.device) and not interpreted:
         raise InputError(
             f"impl='triton' needs the package triton and an NVIDIA GPU, not {z.device.type}; use impl='auto'"
         )
     if z.dtype == torch.float64 or z.shape[1] > MAX_TRITON_WIDTH:
-        words = "float64" if z.dtype == torch.float64 else f"rows wider than {MAX_TRITON_WIDTH}"
-        raise InputError(f"impl='triton' has no {words}; use impl='auto' or 'tiled'")
+        unsupported = "float64" if z.dtype == torch.float64 else f"rows wider than {MAX_TRITON_WIDTH}"
+        raise InputError(f"impl='triton' does not support {unsupported}; use impl='auto' or 'tiled'")
 
 
-_SHAPES = "projections of shapes {} and {}: both must be [N, d] with N ≥ 1"
-
-
-def _check(z: Tensor, temperature: float) -> None:
+def _check_arguments(z: Tensor, temperature: float) -> None:
+    """Raise unless ``z`` is ``[2N, d]`` with N ≥ 1, and the temperature is in range."""
     if z.dim() != 2 or z.shape[0] == 0 or z.shape[0] % 2:
-        raise InputError(_SHAPES.format(*2 * [(z.shape[0] // 2, *z.shape[1:])]))
-    if not temperature >= MIN_TEMPERATURE:
-        raise InputError(f"temperature={temperature}: must be at least {MIN_TEMPERATURE}")
+        raise InputError(f"z has the shape {tuple(z.shape)}; it must be [2N, d] with N ≥ 1")
+    check_temperature(temperature)

@@ -1,19 +1,20 @@
-"""Exact InfoNCE in plain torch: square tiles of z zᵀ, each used for its rows and its columns.
+"""Exact InfoNCE in plain PyTorch: square tiles of z zᵀ, each of which serves its rows and its columns.
 
-Memory is O(N·d) and a constant: forward keeps the M row sums, and the tiles only as far as they fit in ``KEEP_BYTES``
-(which small graphs do); backward computes the others again. With tiles kept, forward and backward do 1.5 products of
-2M²d flops, else 2; autograd on the dense formula does 3 and keeps several M² arrays.
+Memory is O(N·d) plus a constant. Forward keeps the M row sums, and the tiles only if they fit in ``KEEP_BYTES``, as
+those of small graphs do; otherwise backward recomputes the tiles. With kept tiles, forward and backward do 1.5 products
+of 2M²d flops, else 2. Autograd on the dense formula does 3 and keeps several M² arrays.
 """
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# A tile, its twin and their operands stay in a CPU core's cache; a GPU wants tiles that fill it.
+# On a CPU two tiles and their operands fit in a core's cache; on a GPU one tile is large enough to occupy it.
 TILE = {"cpu": 768, "cuda": 8192, "mps": 4096}
 KEEP_BYTES = 128 * 2**20
 LOG2_E = math.log2(math.e)
@@ -22,9 +23,19 @@ Tile = tuple[slice, slice, Tensor]
 
 
 def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None = None) -> Tensor:
-    """mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}), s = z zᵀ/τ, z = x/‖x‖, for stacked rows ``x``; memory O(N·d).
+    """Return mean_i (log Σ_{j≠i} e^{s_ij} − s_{i,pos(i)}) with s = z zᵀ/τ and z = x/‖x‖, inside each group of rows.
 
-    Small groups of B rows go together, as one batched product, which keeps N·B numbers.
+    Memory is O(N·d). Small groups of B rows are computed together, by one batched product that keeps N·B numbers.
+
+    Args:
+        x: the stacked rows of both views.
+        temperature: τ.
+        groups: the number of groups of equal size.
+        tile: the number of rows and columns of a tile; by default it depends on the device.
+
+    Examples:
+        >>> tiled_loss(torch.ones(4, 2), temperature=0.5)  # all rows equal: log 3
+        tensor(1.0986)
     """
     z = F.normalize(x, dim=1)
     tile = tile or TILE.get(x.device.type, 2048)
@@ -36,9 +47,9 @@ def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None 
 
 
 def upper_tiles(z: Tensor, tile: int, *, fresh: bool) -> Iterator[Tile]:
-    """The upper triangle of z zᵀ in square tiles: rows, columns, and room for the tile.
+    """Yield the rows, the columns and a buffer for each square tile in the upper triangle of z zᵀ.
 
-    Unless ``fresh``, every tile has the same room.
+    Unless ``fresh``, all tiles share one buffer.
     """
     m = z.shape[0]
     buffer = z.new_empty(min(tile, m) ** 2)
@@ -50,10 +61,10 @@ def upper_tiles(z: Tensor, tile: int, *, fresh: bool) -> Iterator[Tile]:
             yield rows, columns, z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
 
 
-def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
-    """E_ij = e^{z_i·z_j/τ} (0 where i = j) tile by tile over the upper triangle: rows, columns, E.
+def _exponential_tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:
+    """Yield the rows, the columns and E_ij = e^{z_i·z_j/τ} (0 where i = j) of each tile in the upper triangle.
 
-    The caller may write to E; unless ``fresh``, the next tile takes its place.
+    The caller may write to E. Unless ``fresh``, the next tile overwrites it.
     """
     scaled = z * (LOG2_E / temperature)  # 2^(s·log₂e): exp2 is three times as fast as exp on a CPU
     for rows, columns, e in upper_tiles(z, tile, fresh=fresh):
@@ -66,33 +77,34 @@ def _tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator
 
 class _Tiled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, z: Tensor, temperature: float, tile: int) -> Tensor:
+    def forward(ctx: Any, z: Tensor, temperature: float, tile: int) -> Tensor:
         m = z.shape[0]
         keep = ctx.needs_input_grad[0] and m * (m + min(tile, m)) // 2 * z.element_size() <= KEEP_BYTES
-        kept: list[Tile] = []
+        tiles: list[Tile] = []
         row_sum = z.new_zeros(m)
-        for rows, columns, e in _tiles(z, temperature, tile, fresh=keep):
+        for rows, columns, e in _exponential_tiles(z, temperature, tile, fresh=keep):
             row_sum[rows] += e.sum(1)
-            if columns.start > rows.start:  # ZZᵀ is symmetric: the tile below the diagonal is this one, transposed
+            if columns.start > rows.start:  # z zᵀ is symmetric: the tile below the diagonal is this one, transposed
                 row_sum[columns] += e.sum(0)
             if keep:
-                kept.append((rows, columns, e))
+                tiles.append((rows, columns, e))
         z1, z2 = z.chunk(2)
         ctx.save_for_backward(z, row_sum)
-        ctx.temperature, ctx.tile, ctx.kept = temperature, tile, kept
+        ctx.temperature, ctx.tile, ctx.kept_tiles = temperature, tile, tiles
         return row_sum.log().mean() - (z1 * z2).sum(1).mean() / temperature
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
-        """dz_i = 1/(τM) Σ_{j≠i} (E_ij/S_i + E_ij/S_j − 2·[j = pos(i)]) z_j, S the row sums."""
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """Return dz_i = 1/(τM) Σ_{j≠i} (E_ij/S_i + E_ij/S_j − 2·[j = pos(i)]) z_j, where S are the row sums."""
         z, row_sum = ctx.saved_tensors
         m = z.shape[0]
         inverse = row_sum.reciprocal()
         dz = -2 * z.roll(m // 2, 0)
         weight = z.new_empty(min(ctx.tile, m) ** 2)
-        kept, ctx.kept = ctx.kept, []  # used up: the tiles are overwritten, and a second backward computes them again
-        for rows, columns, e in kept or _tiles(z, ctx.temperature, ctx.tile, fresh=False):
+        # Backward overwrites the kept tiles, so a second backward has to recompute them.
+        tiles, ctx.kept_tiles = ctx.kept_tiles, []
+        for rows, columns, e in tiles or _exponential_tiles(z, ctx.temperature, ctx.tile, fresh=False):
             w = weight[: e.numel()].view(e.shape)
             torch.add(inverse[rows, None], inverse[None, columns], out=w)
             e.mul_(w)
@@ -103,10 +115,10 @@ class _Tiled(torch.autograd.Function):
 
 
 class _Batched(torch.autograd.Function):
-    """The same for many small groups ``[G, B, d]``: one batched product forward, one backward."""
+    """The same loss for many small groups ``[G, B, d]``: one batched product forward, one backward."""
 
     @staticmethod
-    def forward(ctx, z: Tensor, temperature: float) -> Tensor:
+    def forward(ctx: Any, z: Tensor, temperature: float) -> Tensor:
         e = torch.bmm(z * (LOG2_E / temperature), z.transpose(1, 2)).exp2_()
         e.diagonal(dim1=1, dim2=2).zero_()
         row_sum = e.sum(2)
@@ -116,7 +128,7 @@ class _Batched(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         z, e, row_sum = ctx.saved_tensors
         inverse = row_sum.reciprocal()
         weight = (inverse[:, :, None] + inverse[:, None, :]).mul_(e)

@@ -1,8 +1,8 @@
-"""Which tiles the kernels of the loss take: the fastest of a few, by GPU, kernel, precision, width and size class.
+"""Tile sizes of the kernels of the loss: the fastest candidate by GPU, kernel, precision, width and size class.
 
-``tiles.json`` holds what ``python -m benchmarks tune`` measured. On a GPU, or for a width, that it does not have, the
-candidates are timed at first use (up to a minute, most of it compilation) and remembered in the user's cache: a choice
-that changed from one run to the next would change the order of sums, and so the last bits.
+``tiles.json`` has the choices that ``python -m benchmarks tune`` has measured. For any other GPU or width the
+candidates are timed on first use (up to a minute, mostly compilation) and the choice is saved in the user's cache. If
+it changed from run to run, so would the order of sums, and with it the last bits of the results.
 """
 
 import json
@@ -25,7 +25,18 @@ MEASURED = Path(__file__).parent / "tiles.json"
 
 @dataclass(frozen=True)
 class Tiles:
-    """Shape of a kernel's tiles, warps that share one, and loads in flight."""
+    """The tile size and the launch options of a kernel.
+
+    Attributes:
+        rows: the number of rows of a tile.
+        columns: the number of columns of a tile.
+        warps: the number of warps per program.
+        stages: the number of pipeline stages of the loads.
+
+    Examples:
+        >>> str(Tiles(128, 64, warps=8, stages=3))
+        '128x64/8/3'
+    """
 
     rows: int
     columns: int
@@ -36,12 +47,17 @@ class Tiles:
         return f"{self.rows}x{self.columns}/{self.warps}/{self.stages}"
 
     @classmethod
-    def named(cls, name: str) -> "Tiles":
-        """From rows x columns / warps / stages."""
-        return cls(*map(int, name.replace("x", "/").split("/")))
+    def parse(cls, text: str) -> "Tiles":
+        """Return the tiles written as ``rows x columns / warps / stages``.
+
+        Examples:
+            >>> Tiles.parse("128x64/8/3")
+            Tiles(rows=128, columns=64, warps=8, stages=3)
+        """
+        return cls(*map(int, text.replace("x", "/").split("/")))
 
 
-# From what fits the largest shared memory (Hopper, 227 KiB) to what fits any GPU. For "sums" columns divide rows.
+# From tiles for the largest shared memory (Hopper, 227 KiB) to tiles for any GPU. For "sums", columns divide rows.
 _HALF = {
     "sums": "128x32/4/3 128x64/4/3 128x128/4/2 128x64/8/3 64x64/4/2 64x32/4/2 32x32/4/1",
     "gather": "128x64/8/3 128x64/8/2 64x64/4/3 64x64/4/2 64x64/8/2 64x32/8/2 64x32/4/2 32x32/4/1",
@@ -51,95 +67,103 @@ _SINGLE = {
     "gather": "128x32/8/1 128x32/8/2 128x64/8/1 64x32/4/2 64x32/4/1 32x32/4/1",
 }
 
-
-#: kernel → precision → tiles to choose from
+#: The candidates of each kernel and precision.
 CANDIDATES = {
     kernel: {
-        precision: [Tiles.named(name) for name in names[kernel].split()]
-        for precision, names in {"fp32": _SINGLE, "tf32": _SINGLE, "fp16": _HALF, "bf16": _HALF}.items()
+        precision: [Tiles.parse(text) for text in texts[kernel].split()]
+        for precision, texts in {"fp32": _SINGLE, "tf32": _SINGLE, "fp16": _HALF, "bf16": _HALF}.items()
     }
     for kernel in ("sums", "gather")
 }
 INTERPRETED = Tiles(32, 16, 4, 1)
 
-#: rows of a group up to which a size class goes
+#: The largest number of rows of a group in each size class.
 SIZES = {"small": 8_192, "medium": 65_536, "large": 2**62}
 
 
 def tiles_for(
     kernel: str, precision: str, width: int, size: int, device: torch.device, launch: Callable[[Tiles], Tensor]
 ) -> Tiles:
-    """The tiles of ``kernel`` for groups of ``size`` rows of padded ``width``; ``launch`` runs it with given ones."""
+    """Return the tiles of a kernel.
+
+    Args:
+        kernel: ``"sums"`` or ``"gather"``.
+        precision: the precision of the operands.
+        width: the padded width of the rows.
+        size: the number of rows of a group.
+        device: the device of the rows.
+        launch: launches the kernel with the given tiles, to time them.
+    """
     if device.type != "cuda":
-        return INTERPRETED  # Triton's interpreter, which tests use
-    size_class = next(name for name, most in SIZES.items() if size <= most)
+        return INTERPRETED  # the tests run the kernels in Triton's interpreter
+    size_class = next(name for name, limit in SIZES.items() if size <= limit)
     key = f"{kernel} {precision} {width} {size_class}"
-    known = _known(torch.cuda.get_device_name(device))
-    if key not in known:
+    choices = _choices(torch.cuda.get_device_name(device))
+    if key not in choices:
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError("the loss must run once before it is captured, to choose its tiles")
-        known[key] = str(fastest(kernel, precision, launch))
-        _remember(torch.cuda.get_device_name(device), known)
-    return Tiles.named(known[key])
+        choices[key] = str(fastest(kernel, precision, launch))
+        _save_choices(torch.cuda.get_device_name(device), choices)
+    return Tiles.parse(choices[key])
 
 
 def fastest(kernel: str, precision: str, launch: Callable[[Tiles], Tensor]) -> Tiles:
-    """Time the candidates on the problem at hand; those that do not fit the GPU are left out."""
+    """Return the fastest candidate for a launch. Candidates that do not fit on the GPU are skipped."""
     log.info("choosing tiles for %s in %s, once for this GPU", kernel, precision)
-    seconds = {}
+    seconds: dict[Tiles, float] = {}
     for tiles in CANDIDATES[kernel][precision]:
         try:
-            seconds[tiles] = _time(lambda tiles=tiles: launch(tiles), min(seconds.values(), default=float("inf")))
+            seconds[tiles] = _time(launch, tiles, min(seconds.values(), default=float("inf")))
         except Exception as error:
             if "OutOfResources" not in type(error).__name__:
                 raise
     if not seconds:
         raise InputError("no tiles of the loss's kernels fit this GPU; use impl='tiled'")
-    return min(seconds, key=seconds.get)
+    return min(seconds, key=lambda tiles: seconds[tiles])
 
 
-def _time(launch: Callable[[], Tensor], best: float, repeats: int = 3) -> float:
-    """Least of a few runs after a first one; of one run if that is far from the best so far."""
-    launch()
+def _time(launch: Callable[[Tiles], Tensor], tiles: Tiles, best: float, repeats: int = 3) -> float:
+    """Return the least time of a few launches after a first one, or of a single launch if it is far from the best."""
+    launch(tiles)
     times: list[float] = []
     while len(times) < repeats and (not times or min(times) < 1.5 * best):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        launch()
+        launch(tiles)
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return min(times)
 
 
 def cache_file() -> Path:
-    """Where choices are remembered that do not ship."""
+    """Return the path of the user's cache of choices."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "epagcl" / "tiles.json"
 
 
 @cache
-def _known(gpu: str) -> dict[str, str]:
-    """Choices for this GPU: those that ship, then those remembered."""
-    known: dict[str, str] = {}
+def _choices(gpu: str) -> dict[str, str]:
+    """Return the choices for a GPU. Those of the package take precedence over those of the user's cache."""
+    choices: dict[str, str] = {}
     for path in (cache_file(), MEASURED):
-        known |= _read(path).get(gpu, {})
-    return known
+        choices |= _read(path).get(gpu, {})
+    return choices
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # not there, or not whole: it is a cache
+    except (OSError, ValueError):  # a missing or damaged cache is an empty one
         return {}
 
 
-def _remember(gpu: str, known: dict[str, str]) -> None:
+def _save_choices(gpu: str, choices: dict[str, str]) -> None:
     path = cache_file()
-    everything = _read(path)
-    everything[gpu] = everything.get(gpu, {}) | known  # another process may have added to it
+    saved = _read(path)
+    saved[gpu] = saved.get(gpu, {}) | choices  # another process may have saved more
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(everything, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps(saved, indent=1), encoding="utf-8")
     except OSError as error:
-        log.warning("%s: cannot be written (%s); tiles will be chosen anew next time", path, error.strerror)
+        log.warning("%s: cannot be written (%s); tiles will be chosen again next time", path, error.strerror)

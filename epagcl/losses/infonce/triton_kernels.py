@@ -1,21 +1,21 @@
-"""Exact InfoNCE as fused Triton kernels: no similarity ever reaches memory.
+"""Exact InfoNCE as fused Triton kernels: no similarity is ever written to memory.
 
 On the stacked rows of both views the loss is one NT-Xent (see :func:`epagcl.losses.infonce.loss.info_nce`). With
-a_i = √(log₂e/τ)·x_i/‖x_i‖ rounded once to the operands' precision, e^{s_ij} = 2^{a_i·a_j}: one array serves every
-product, and E is symmetric. |s| ≤ 1/τ, so no running maximum is needed. Each program owns what it writes: no atomics,
-bit-equal repeats.
+a_i = √(log₂e/τ)·x_i/‖x_i‖, rounded once to the precision of the operands, E_ij = e^{s_ij} = 2^{a_i·a_j}. So one array
+serves every product, and E is symmetric. Since |s| ≤ 1/τ, no running maximum is needed. No two programs write to the
+same place, so there are no atomics, and repeated runs are bit-equal.
 
 ``unit_kernel``        a_i and ‖x_i‖
 ``row_sums_kernel``    S_i = Σ_{j≠i} E_ij in parts, from the tiles right of the diagonal, which serve their columns too
 ``add_up_kernel``      S_i from its parts
 ``row_losses_kernel``  log S_i − s_{i,pos(i)}
 ``gather_kernel``      Σ_j E_ij (1/S_i + 1/S_j) a_j
-``finish_kernel``      the positive's term, and the gradient through x/‖x‖
+``finish_kernel``      the term of the positive, and the gradient through x/‖x‖
 
-Precisions, by the operands: ``fp16`` and ``bf16`` as they are, ``tf32`` rounded to it, ``fp32`` as two fp16
-halves, a = high + low with 22 bits, and three products (high·high + high·low + low·high).
+The operands are fp16 or bf16 numbers, or float32 numbers rounded to tf32. For ``fp32`` each number is two fp16 halves,
+a = high + low with 22 bits, and a product is three products (high·high + high·low + low·high).
 
-Rows may come in groups of equal size, each an NT-Xent of its own: that is the loss inside batches.
+Rows may come in groups of equal size, with one NT-Xent each. This is the loss inside batches.
 """
 
 import math
@@ -23,21 +23,22 @@ import math
 import triton
 import triton.language as tl
 
-EPS = tl.constexpr(1e-12)  # as F.normalize
+EPS = tl.constexpr(1e-12)  # as in F.normalize
 LN2 = tl.constexpr(math.log(2))
-LIFT = tl.constexpr(2.0**14)  # of the gradient's weights, at most 2 and mostly near 1/M: so fp16 holds them
+# The weights of the gradient are at most 2 and mostly near 1/M. Times LIFT they are in the range of fp16.
+LIFT = tl.constexpr(2.0**14)
 SPREAD = tl.constexpr(256.0)  # lifts the low halves of fp32 operands out of fp16's subnormal numbers
 
 
 @triton.jit
 def _to_tf32(v):
-    """Rounded to nearest: the tensor cores would cut off, always towards zero."""
+    """Round to the nearest tf32 number. Tensor cores would truncate, always towards zero."""
     return ((v.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def unit_kernel(x, a, norm, m, padded, d, scale, ROWS: tl.constexpr, WIDTH: tl.constexpr, HALVES: tl.constexpr):
-    """a_i = scale·x_i/‖x_i‖ and ‖x_i‖; zero rows and columns where a is padded."""
+    """Compute a_i = scale·x_i/‖x_i‖ and ‖x_i‖. Padding rows and columns of a are 0."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, WIDTH)
     v = tl.load(x + row[:, None] * d + col, mask=(row < m)[:, None] & (col < d), other=0.0).to(tl.float32)
@@ -46,24 +47,24 @@ def unit_kernel(x, a, norm, m, padded, d, scale, ROWS: tl.constexpr, WIDTH: tl.c
     v = v / length[:, None] * scale
     out = a + row[:, None] * (HALVES * WIDTH) + col
     high = _to_tf32(v) if a.dtype.element_ty == tl.float32 else v.to(a.dtype.element_ty)
-    there = (row < padded)[:, None]
-    tl.store(out, high, mask=there)
+    allocated = (row < padded)[:, None]
+    tl.store(out, high, mask=allocated)
     if HALVES == 2:
-        tl.store(out + WIDTH, (v - high.to(tl.float32)).to(a.dtype.element_ty), mask=there)
+        tl.store(out + WIDTH, (v - high.to(tl.float32)).to(a.dtype.element_ty), mask=allocated)
 
 
 @triton.jit
 def _tile(a, row, first, ROWS: tl.constexpr, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
-    """a[row : row + ROWS, first : first + WIDTH]; the array is padded, so nothing is masked."""
+    """Load a[row : row + ROWS, first : first + WIDTH]. The array is padded, so no mask is needed."""
     r = row + tl.arange(0, ROWS)
     return tl.load(a + r.to(tl.int64)[:, None] * STRIDE + first + tl.arange(0, WIDTH))
 
 
 @triton.jit
 def _similarity(q, q_low, k, k_low, row, col, size, MASKED: tl.constexpr, PRECISION: tl.constexpr):
-    """E of a tile; where MASKED, 0 on the diagonal and past the group's end."""
+    """Compute E of a tile. If MASKED, it is 0 on the diagonal and past the end of the group."""
     if PRECISION == "fp32":
-        # Small terms first: tensor cores cut off after each addition, so the fewer large ones the better.
+        # Small terms first: tensor cores truncate after each addition, so large terms should go through few of them.
         s = tl.dot(q_low, tl.trans(k), tl.dot(q, tl.trans(k_low)))
         e = tl.exp2(tl.dot(q, tl.trans(k), s) * (SPREAD**-2))
     else:
@@ -116,10 +117,10 @@ def row_sums_kernel(
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sums of one block's rows over one chunk of columns: row_part[group, chunk, row of this round].
+    """Sum the rows of one block over one chunk of columns into row_part[group, chunk, row of this round].
 
-    If SYMMETRIC, only columns from the block's diagonal square on count, and column_part[group, block, column] gets the
-    sums over the block's rows right of that square: what the tiles below the diagonal would have given.
+    If SYMMETRIC, the sums start at the block's square on the diagonal. Right of that square, the sums over the block's
+    rows go to column_part[group, block, column], in place of the tiles below the diagonal.
     """
     HALVES: tl.constexpr = 2 if PRECISION == "fp32" else 1
     block, group, part = tl.program_id(0) % blocks, tl.program_id(0) // blocks, tl.program_id(1)
@@ -158,8 +159,8 @@ def row_sums_kernel(
 def add_up_kernel(
     row_part, column_part, sums, size, first, blocks, left, chunk, chunks, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr
 ):
-    """S += the partial sums of a round, in the order of their numbers."""
-    # Blocks before the round's first got nothing from it; there are ``left`` blocks from there on.
+    """Add the partial sums of a round to S, in a fixed order."""
+    # A round adds nothing to the blocks before its first one. From there on there are ``left`` blocks.
     block, group = first + tl.program_id(0) % left, (tl.program_id(0) // left).to(tl.int64)
     local = tl.arange(0, ROWS)
     col = block * ROWS + local
@@ -184,7 +185,7 @@ def add_up_kernel(
 
 @triton.jit
 def row_losses_kernel(a, sums, out, size, m, ROWS: tl.constexpr, WIDTH: tl.constexpr, HALVES: tl.constexpr):
-    """log S_i − s_{i,pos(i)}, the similarity of the rounded rows: so a perfect match costs nothing."""
+    """Compute log S_i − s_{i,pos(i)}. The similarity is that of the rounded rows, so a perfect match has no loss."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = (row < m)[:, None]
     other = row // size * size + (row % size + size // 2) % size
@@ -233,7 +234,7 @@ def _gather_tile(
         if SLICE < WIDTH:
             k = _tile(a, base + start, first, COLUMNS, SLICE, HALVES * WIDTH)
             k_low = _tile(a, base + start, WIDTH + first, COLUMNS, SLICE, HALVES * WIDTH)
-        # Added up outside of the tensor cores, which would cut off at each of the M/16 additions.
+        # Added up outside the tensor cores, which would truncate at each of the M/16 additions.
         return acc + tl.dot(high, k, tl.dot(low, k, tl.dot(high, k_low))) * (1 / LIFT)
     return tl.dot(high, k, acc)
 
@@ -258,10 +259,11 @@ def gather_kernel(
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """out[part, i] = Σ_j E_ij (inverse_i + inverse_j) a_j over the part's share of the columns.
+    """Compute out[part, i] = Σ_j E_ij (inverse_i + inverse_j) a_j over the part's share of the columns.
 
-    A program does one slice of the width of a: all of it, but for fp32, where a sum and its addend are in registers.
-    A round takes the tiles from ``begin`` on and, if ADD, adds to what rounds before it left; the LAST takes the rest.
+    A program computes one slice of the width of a. The slice is the whole width except in fp32, where registers hold
+    both a sum and its addend. A round takes the tiles from ``begin`` on. If ADD, it adds to the output of earlier
+    rounds. The LAST round also takes the masked tiles.
     """
     HALVES: tl.constexpr = 2 if PRECISION == "fp32" else 1
     SLICES: tl.constexpr = WIDTH // SLICE
@@ -274,7 +276,7 @@ def gather_kernel(
     q_low = _tile(a, base + start, WIDTH, ROWS, WIDTH, HALVES * WIDTH) if HALVES == 2 else q
     mine = tl.load(inverse + base + row, mask=row < size, other=0.0)
     acc = tl.zeros([ROWS, SLICE], tl.float32)
-    # Whole tiles left and right of the diagonal's run as one loop without masks; the part takes its share of them.
+    # The whole tiles left and right of the diagonal need no mask and are one loop, of which the part takes its share.
     whole = size // COLUMNS
     left = tl.minimum(start // COLUMNS, whole)
     right = tl.minimum((start + ROWS + COLUMNS - 1) // COLUMNS, whole)
@@ -323,7 +325,7 @@ def finish_kernel(
     WIDTH: tl.constexpr,
     HALVES: tl.constexpr,
 ):
-    """dz_i = factor·(Σ_j ... − 2 z_pos(i)), then through z = x/‖x‖: dx = (dz − (dz·z) z)/‖x‖."""
+    """Compute dz_i = factor·(Σ_j ... − 2 z_pos(i)), and by z = x/‖x‖ dx = (dz − (dz·z) z)/‖x‖."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     other = row // size * size + (row % size + size // 2) % size
     col = tl.arange(0, WIDTH)

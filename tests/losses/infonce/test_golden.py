@@ -1,6 +1,7 @@
-"""Losses of whole trainings, epoch by epoch, by every implementation of the loss.
+"""The losses of whole trainings, epoch by epoch, with every implementation of InfoNCE.
 
-``golden.json`` has 50 epochs on ``demo`` by the dense formula; ``python -m tests.losses.test_golden`` writes it.
+``golden.json`` has the losses of 50 epochs on ``demo`` by the dense formula. To write it, run
+``python -m tests.losses.infonce.test_golden``.
 """
 
 import json
@@ -18,13 +19,15 @@ from epagcl.losses.infonce.loss import info_nce_stacked
 SETTINGS = {"hidden": 64, "dim": 32, "projection": 32}
 GOLDEN = Path(__file__).parent / "golden.json"
 
-# Differences of one epoch go through Adam into the next. float32 in another order of sums, float32 from fp16 halves,
-# and rows rounded to 11 or 8 bits (the network's products then have TF32).
+# Adam carries the differences of one epoch into the next. The tolerances are for float32 sums in another order, for
+# float32 made of fp16 halves, and for rows rounded to 11 or 8 bits (where the network's products are TF32).
 TILED, FP32, FP16, BF16 = 1e-4, 1e-3, 1e-2, 3e-2
 
 
 @pytest.fixture
 def losses_of(monkeypatch):
+    """Train EPAGCL with an implementation of the loss, and return the loss of each epoch."""
+
     def train(impl, data, device="cpu", **settings):
         monkeypatch.setattr("epagcl.methods.contrast.info_nce_stacked", partial(info_nce_stacked, impl=impl))
         model = EPAGCL(device=device, **SETTINGS | settings).fit(data)
@@ -58,7 +61,7 @@ def test_triton_follows_the_golden_losses_of_demo(losses_of, untimed_tiles, prec
     assert triton == pytest.approx(golden, rel=0, abs=tolerance)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")  # the interpreter, on unused rows
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")  # by the interpreter, on unused rows
 @pytest.mark.parametrize("batch_size", [0, 8])
 def test_kernels_train_like_plain_torch(losses_of, use_triton, untimed_tiles, device, batch_size):
     pytest.importorskip("triton")

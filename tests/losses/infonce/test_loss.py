@@ -7,18 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epagcl.core.errors import InputError
-from epagcl.losses.infonce.loss import info_nce, info_nce_batched
-from epagcl.losses.infonce.tiled import tiled_loss
-from tests.conftest import Largest
+from epagcl.losses.infonce import loss as loss_module
+from epagcl.losses.infonce.loss import Implementation, info_nce, info_nce_batched, info_nce_stacked
+from tests.losses.infonce.examples import pair
 
 
-def pair(n, d, seed=0, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(n, d, generator=generator, dtype=dtype, requires_grad=True) for _ in range(2)]
-
-
-def as_the_paper_writes_it(u, v, tau):
-    """l(u_i, v_i) and l(v_i, u_i) summed term by term, averaged over 2N."""
+def paper_loss(u, v, tau):
+    """The paper's loss term by term: the mean of l(u_i, v_i) and l(v_i, u_i) over the 2N terms."""
     u, v = u.detach(), v.detach()
     n, total = len(u), 0.0
 
@@ -27,9 +22,9 @@ def as_the_paper_writes_it(u, v, tau):
 
     for a, b in ((u, v), (v, u)):
         for i in range(n):
-            below = math.exp(s(a[i], b[i]))
-            below += sum(math.exp(s(a[i], b[j])) + math.exp(s(a[i], a[j])) for j in range(n) if j != i)
-            total -= math.log(math.exp(s(a[i], b[i])) / below)
+            denominator = math.exp(s(a[i], b[i]))
+            denominator += sum(math.exp(s(a[i], b[j])) + math.exp(s(a[i], a[j])) for j in range(n) if j != i)
+            total -= math.log(math.exp(s(a[i], b[i])) / denominator)
     return total / (2 * n)
 
 
@@ -37,7 +32,7 @@ def as_the_paper_writes_it(u, v, tau):
 @pytest.mark.parametrize("impl", ["auto", "tiled", "dense"])
 def test_equals_the_paper_term_by_term(n, impl):
     u, v = pair(n, 5)
-    assert info_nce(u, v, 0.3, impl=impl).item() == pytest.approx(as_the_paper_writes_it(u, v, 0.3), abs=1e-12)
+    assert info_nce(u, v, 0.3, impl=impl).item() == pytest.approx(paper_loss(u, v, 0.3), abs=1e-12)
 
 
 def test_closed_forms():
@@ -47,24 +42,6 @@ def test_closed_forms():
     assert info_nce(u, v, 0.1).item() == pytest.approx(0, abs=1e-12)  # one node has no negatives
     u, v = pair(20, 4)
     assert info_nce(u, v, 0.4) >= math.log(1 + 38 * math.exp(-2 / 0.4))
-
-
-@given(
-    n=st.integers(1, 23), d=st.integers(1, 9), tile=st.integers(1, 50), tau=st.floats(0.03, 2), seed=st.integers(0, 99)
-)
-@settings(max_examples=80, deadline=None)
-def test_tiles_of_any_size_equal_dense_in_value_and_gradient(n, d, tile, tau, seed):
-    u, v = pair(n, d, seed)
-    ours, dense = tiled_loss(torch.cat([u, v]), tau, tile=tile), info_nce(u, v, tau, impl="dense")
-    torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-10)
-    for a, b in zip(torch.autograd.grad(ours, (u, v)), torch.autograd.grad(dense, (u, v)), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("tau", [0.03, 0.3, 1.0])
-def test_gradcheck(tau):
-    u, v = pair(6, 4)
-    assert torch.autograd.gradcheck(lambda u, v: tiled_loss(torch.cat([u, v]), tau, tile=5), (u, v))
 
 
 @pytest.mark.parametrize("rows", ["random", "clustered", "nearly identical"])
@@ -81,21 +58,21 @@ def test_float32_stays_close_to_float64(rows, tau):
     loss64, loss32 = info_nce(*exact, tau, impl="dense"), info_nce(*single, tau)
     assert loss32.item() == pytest.approx(loss64.item(), rel=2e-6, abs=2e-6)
     g64, g32 = torch.autograd.grad(loss64, exact), torch.autograd.grad(loss32, single)
-    twin = torch.autograd.grad(info_nce(*single, tau, impl="dense"), single)
-    for a, b, c in zip(g32, g64, twin, strict=True):
+    dense = torch.autograd.grad(info_nce(*single, tau, impl="dense"), single)
+    for a, b, c in zip(g32, g64, dense, strict=True):
         scale = b.norm()
-        # no worse than PyTorch's own single precision on the dense formula, plus a small constant
+        # No worse than PyTorch in float32 on the dense formula, plus a small constant.
         assert (a - b).norm() / scale <= (c - b).norm() / scale + 2e-5
 
 
-def test_symmetry_and_scale():
+def test_views_can_be_swapped_and_rows_can_be_scaled():
     u, v = pair(11, 6)
     assert info_nce(u, v, 0.2).item() == pytest.approx(info_nce(v, u, 0.2).item(), abs=1e-12)
     scale = torch.rand(11, 1, dtype=torch.float64) + 0.1
     assert info_nce(scale * u, v, 0.2).item() == pytest.approx(info_nce(u, v, 0.2).item(), abs=1e-12)
 
 
-def test_grad_output_scales():
+def test_the_gradient_scales_with_the_loss():
     u, v = pair(5, 3)
     (once,) = torch.autograd.grad(info_nce(u, v, 0.3), u)
     (thrice,) = torch.autograd.grad(3 * info_nce(u, v, 0.3), u)
@@ -108,46 +85,13 @@ def test_half_precision_input_is_computed_in_float32():
     assert torch.isfinite(info_nce(u, v, 0.03))
 
 
-def test_repeats_are_bit_equal():
+def test_repeated_calls_are_bit_equal():
     u, v = pair(900, 16, dtype=torch.float32)
     results = []
     for _ in range(2):
         loss = info_nce(u, v, 0.3)
         results.append((loss, *torch.autograd.grad(loss, (u, v))))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-@pytest.mark.parametrize("keep", [0, 2**30])
-def test_kept_and_recomputed_tiles_agree_to_the_bit(monkeypatch, keep):
-    u, v = pair(40, 6)
-    z = torch.cat([u, v])
-    (expected,) = torch.autograd.grad(tiled_loss(z, 0.3, tile=16), z, retain_graph=True)
-    monkeypatch.setattr("epagcl.losses.infonce.tiled.KEEP_BYTES", keep)
-    loss = tiled_loss(z, 0.3, tile=16)
-    (first,) = torch.autograd.grad(loss, z, retain_graph=True)
-    (second,) = torch.autograd.grad(loss, z, retain_graph=True)  # after the kept tiles are used up
-    assert torch.equal(first, expected)
-    assert torch.equal(second, expected)
-
-
-def test_large_graphs_keep_no_tiles(monkeypatch):
-    monkeypatch.setattr("epagcl.losses.infonce.tiled.KEEP_BYTES", 10_000)
-    u, v = pair(100, 4)
-    loss = info_nce(u, v, 0.3)
-    assert loss.grad_fn.kept == []
-    u, v = pair(10, 4)
-    assert len(info_nce(u, v, 0.3).grad_fn.kept) == 1
-
-
-def test_nothing_of_size_n_squared_is_allocated():
-    n, d = 3000, 8
-    u, v = pair(n, d, dtype=torch.float32)
-    with Largest() as ours:
-        torch.autograd.grad(info_nce(u, v, 0.3), (u, v))
-    with Largest() as dense:
-        torch.autograd.grad(info_nce(u, v, 0.3, impl="dense"), (u, v))
-    assert dense.bytes >= 4 * (2 * n) ** 2  # the measurement sees what it should
-    assert ours.bytes <= 4 * 768**2
 
 
 @given(n=st.integers(1, 20), batch=st.integers(1, 24), seed=st.integers(0, 50))
@@ -166,12 +110,94 @@ def test_batched_is_info_nce_inside_each_batch(n, batch, seed):
     ("call", "message"),
     [
         (lambda u, v: info_nce(u, v, 0.01), "temperature=0.01: must be at least 0.03"),
-        (lambda u, v: info_nce(u, v[:2]), "both must be"),
+        (lambda u, v: info_nce(u, v[:2]), r"z1 and z2 have the shapes \(3, 2\) and \(2, 2\); both must be \[N, d\]"),
+        (lambda u, v: info_nce(u[:0], v[:0]), r"both must be \[N, d\] with N ≥ 1"),
+        (lambda u, v: info_nce(u[0], v[0]), r"both must be \[N, d\] with N ≥ 1"),
+        (lambda u, v: info_nce_stacked(u, 0.3), r"z has the shape \(3, 2\); it must be \[2N, d\]"),
+        (lambda u, v: info_nce(u, v, math.nan), "temperature=nan: must be at least 0.03"),
         (lambda u, v: info_nce(u, v, impl="fast"), "choose one of auto, triton, tiled, dense"),
         (lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 0, torch.arange(3)), "batch_size=0"),
-        (lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 2, torch.arange(2)), "an order of 2 nodes for 6 rows"),
+        (
+            lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 2, torch.arange(2)),
+            "order has 2 nodes for 6 rows of z",
+        ),
     ],
 )
-def test_wrong_arguments_name_the_fix(call, message):
+def test_errors_name_the_argument_and_the_fix(call, message):
     with pytest.raises(InputError, match=message):
         call(*pair(3, 2))
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The implementations that are called, each with its precision."""
+    recorded = []
+
+    def spy(name):
+        def loss(x, temperature, groups, precision):
+            recorded.append((name, precision))
+            return x.sum() * 0
+
+        return loss
+
+    spies = {
+        name: Implementation(spy(name), precisions) for name, (_, precisions) in loss_module.IMPLEMENTATIONS.items()
+    }
+    monkeypatch.setattr(loss_module, "IMPLEMENTATIONS", spies)
+    return recorded
+
+
+@pytest.mark.parametrize(
+    ("has_triton", "width", "dtype", "precision", "expected"),
+    [
+        (False, 4, torch.float32, "fp32", ("tiled", "fp32")),
+        (False, 4, torch.float32, "fp16", ("tiled", "fp32")),
+        (False, 4, torch.float32, "auto", ("tiled", "fp32")),
+        (True, 4, torch.float32, "fp32", ("triton", "fp32")),
+        (True, 4, torch.float32, "tf32", ("triton", "tf32")),
+        (True, 4, torch.float32, "auto", ("triton", "fp16")),
+        (True, 4, torch.float16, "auto", ("triton", "fp16")),
+        (True, 512, torch.float32, "bf16", ("triton", "bf16")),
+        (True, 513, torch.float32, "fp16", ("tiled", "fp32")),
+        (True, 4, torch.float64, "fp32", ("tiled", "fp32")),
+        (True, 4, torch.float64, "auto", ("tiled", "fp32")),
+    ],
+)
+def test_auto_takes_triton_where_it_runs(calls, use_triton, has_triton, width, dtype, precision, expected):
+    use_triton(has_triton)
+    z = torch.ones(4, width, dtype=dtype)
+    info_nce(z, z, precision=precision)
+    info_nce_batched(z, 0.3, 2, torch.arange(2), precision=precision)
+    assert calls == [expected, expected]
+
+
+def test_auto_on_a_cpu_is_tiled(calls):
+    info_nce(torch.ones(3, 2), torch.ones(3, 2))
+    assert calls == [("tiled", "fp32")]
+
+
+@pytest.mark.parametrize(
+    ("impl", "precision", "message"),
+    [
+        ("triton", "fp8", "precision='fp8': triton has fp32, tf32, fp16, bf16, or auto"),
+        ("tiled", "fp16", "precision='fp16': tiled has fp32, or auto"),
+        ("dense", "tf32", "precision='tf32': dense has fp32, or auto"),
+        ("auto", "fp8", "precision='fp8'"),
+    ],
+)
+def test_an_unsupported_precision_is_an_error_with_the_supported_ones(impl, precision, message):
+    z = torch.ones(3, 2)
+    with pytest.raises(InputError, match=message):
+        info_nce(z, z, impl=impl, precision=precision)
+
+
+def test_input_that_triton_does_not_support_is_an_error(device, monkeypatch):
+    z = torch.randn(4, 3, device=device)
+    with pytest.raises(InputError, match="impl='triton' does not support float64; use impl='auto' or 'tiled'"):
+        info_nce(z.double(), z.double(), impl="triton")
+    wide = torch.randn(2, 513, device=device)
+    with pytest.raises(InputError, match="impl='triton' does not support rows wider than 512"):
+        info_nce(wide, wide, impl="triton")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(InputError, match="needs the package triton and an NVIDIA GPU, not cpu; use impl='auto'"):
+        info_nce(z.cpu(), z.cpu(), impl="triton")
