@@ -1,11 +1,24 @@
-"""Graphs: named ones, users' own, generated ones; their checking and their splits."""
+"""Graphs: named, generated, or read from users' files and tables; their validation and their splits.
+
+============== ==================================================================
+module         content
+============== ==================================================================
+``catalogue``  named graphs (Cora, ...) and where they are loaded from
+``io``         users' files, tables, NetworkX and SciPy graphs; the .npz format
+``generators`` generated graphs
+``checking``   validation: every graph passes :func:`check`
+``labels``     labels as class numbers
+``splits``     training, validation and test nodes
+``graph``      :class:`~epagcl.data.graph.Graph`, the form that methods train on
+============== ==================================================================
+"""
 
 from epagcl.core.moved import moved_names
 from epagcl.data.catalogue import data_root, datasets, load
 from epagcl.data.checking import check, undirected_pairs
 from epagcl.data.generators import block_model
 from epagcl.data.io.convert import from_networkx, from_scipy
-from epagcl.data.io.frames import from_tables
+from epagcl.data.io.from_tables import from_tables
 from epagcl.data.io.npz import read_npz, write_npz
 from epagcl.data.io.readers import read_graph
 from epagcl.data.splits import Split, geom_splits, public_splits, random_split
@@ -29,6 +42,4 @@ __all__ = [
     "write_npz",
 ]
 
-__getattr__ = moved_names(
-    __name__, {"write_embeddings": "epagcl.runs.export", "write_projector": "epagcl.runs.export"}
-)
+__getattr__ = moved_names(__name__, {"write_embeddings": "epagcl.runs.export", "write_projector": "epagcl.runs.export"})

@@ -1,4 +1,4 @@
-"""The one gate: every graph that enters is checked here; it leaves undirected, coalesced, loop-free."""
+"""Validation of input graphs. Every graph passes :func:`check`, which makes it undirected, coalesced and loop-free."""
 
 import logging
 from collections.abc import Callable
@@ -14,29 +14,37 @@ from epagcl.data.labels import check_labels
 
 
 def check(data: Data, source: str = "graph", quiet: bool = False, features: bool = True, labels: bool = True) -> Data:
-    """A checked copy of ``data``: what cannot be used raises, what can be mended is mended and said.
+    """Return a checked copy of ``data``. Raise on errors; repair what can be repaired, and log each repair.
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
-    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, and ``y`` (int64, −1 = no label) if there
-    were labels.
-    Everything else (masks, ids) is carried over; edge attributes are not, since no method here reads them.
+    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, and ``y`` (int64, −1 = no label) if the input has
+    labels. Other attributes (masks, ids) are copied. Edge attributes are dropped, since no method here uses them.
 
     Args:
         data: a graph; ``x`` dense or sparse, ``edge_index`` in one or both directions.
-        source: what messages call the graph (a file's name).
-        quiet: say nothing about what was mended (for named graphs, whose quirks are known).
-        features: False lets ``x`` be absent, for what needs only edges and labels; the number of nodes is then
-            ``num_nodes``, else that of the labels, else the highest node number + 1.
-        labels: False leaves ``y`` out unread, for what learns without labels: it may be of any kind.
+        source: the name of the graph in messages, such as a file name.
+        quiet: do not log repairs (for named graphs, whose irregularities are known).
+        features: if False, ``x`` may be absent. The number of nodes is then ``num_nodes``, else the number of labels,
+            else the highest node number + 1.
+        labels: if False, drop ``y`` without reading it. It may then have any type.
+
+    Raises:
+        InputError: if the graph cannot be used.
+
+    Examples:
+        >>> import torch
+        >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 2]]))
+        >>> check(data, quiet=True).edge_index.tolist()
+        [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
     if isinstance(data, HeteroData):
-        raise InputError(f"{source}: one kind of nodes and edges is meant; data.to_homogeneous() makes them one")
+        raise InputError(f"{source}: HeteroData is not supported; call data.to_homogeneous()")
     if not isinstance(data, Data):
-        fix = "make one with epagcl.from_networkx, epagcl.from_scipy, epagcl.from_tables or epagcl.read_graph"
-        raise InputError(f"{source}: a {type(data).__name__} is no torch_geometric.data.Data; {fix}")
+        fix = "create one with epagcl.from_networkx, epagcl.from_scipy, epagcl.from_tables or epagcl.read_graph"
+        raise InputError(f"{source}: {type(data).__name__} is not a torch_geometric.data.Data; {fix}")
     x = None if data.x is None and not features else check_features(data.x, source)
-    edge_index = _edges(data.edge_index, source)
-    y = check_labels(data.y, source) if labels else None
+    edge_index = _check_edges(data.edge_index, source)
+    y = None if data.y is None or not labels else check_labels(data.y, source)
     num_nodes = _num_nodes(data, x, y, edge_index, source)
     names = data.get("feature_names")
     if names is not None and x is not None and len(names) != x.shape[1]:
@@ -64,9 +72,15 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
 
 
 def check_features(x: Tensor | None, source: str, place: Callable[[int, int], str] | None = None) -> Tensor:
-    """Features as float32, dense or ``torch.sparse_csr``; ``place`` says in words where a row and column stand."""
+    """Return features as float32, dense or ``torch.sparse_csr``. Raise unless they are a finite real matrix.
+
+    Args:
+        x: the features.
+        source: their name in messages.
+        place: describes the position of a row and column in messages; by default, both are counted from 0.
+    """
     if x is None:
-        raise InputError(f"{source}: no node features; give a table with one row per node (x, or --features)")
+        raise InputError(f"{source}: no node features; add x, a matrix with one row per node")
     if not isinstance(x, Tensor):
         raise InputError(f"{source}: features are a {type(x).__name__}; give a tensor (torch.as_tensor)")
     if x.dim() != 2 or x.shape[1] == 0:
@@ -87,7 +101,13 @@ def check_features(x: Tensor | None, source: str, place: Callable[[int, int], st
 
 
 def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The undirected pairs of an edge list: ``[2, E]`` with i < j, sorted, no self-loops, no duplicates."""
+    """Return the undirected pairs of an edge list: ``[2, E]`` with i < j, sorted, no self-loops, no duplicates.
+
+    Examples:
+        >>> import torch
+        >>> undirected_pairs(torch.tensor([[2, 0, 1, 1], [1, 1, 0, 1]]), num_nodes=3).tolist()
+        [[0, 1], [1, 2]]
+    """
     row, col = edge_index
     key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
     key = torch.unique(key[row != col])
@@ -95,33 +115,33 @@ def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int, str]]:
-    """In words, and with its level for the log, what lies between an edge list and its undirected pairs."""
+    """Return what :func:`check` changed to get from an edge list to its undirected pairs: log levels and messages."""
     row, col = edge_index[:, edge_index[0] != edge_index[1]]
-    given, kept = torch.unique(row * num_nodes + col).numel(), pairs.shape[1]
+    num_directed, num_pairs = torch.unique(row * num_nodes + col).numel(), pairs.shape[1]
     notes = []
     if loops := edge_index.shape[1] - row.numel():
         notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
-    if repeats := row.numel() - given:
+    if repeats := row.numel() - num_directed:
         notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} removed"))
-    if given == kept > 0:  # the usual way to write down an undirected graph
-        once = "given once each" if kept > 1 else "given once"
-        notes.append((logging.INFO, f"{counted(kept, 'edge')} {once}; used in both directions"))
-    elif given != 2 * kept:
-        notes.append((logging.WARNING, f"directed edges made undirected: {given:,} given, {kept:,} pairs"))
+    if num_directed == num_pairs > 0:  # the usual way to write down an undirected graph
+        once = "given once each" if num_pairs > 1 else "given once"
+        notes.append((logging.INFO, f"{counted(num_pairs, 'edge')} {once}; used in both directions"))
+    elif num_directed != 2 * num_pairs:
+        notes.append((logging.WARNING, f"directed edges made undirected: {num_directed:,} given, {num_pairs:,} pairs"))
     return notes
 
 
 def both_directions(pairs: Tensor, num_nodes: int) -> Tensor:
-    """``edge_index`` with both directions of each pair, sorted by row and column."""
+    """Return ``edge_index`` with both directions of each pair, sorted by row and column."""
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
     return edge_index[:, torch.argsort(edge_index[0] * num_nodes + edge_index[1])]
 
 
 def is_edge_level(key: str, value: object, num_nodes: int, num_edges: int) -> bool:
-    """Whether an attribute belongs to the given edges, which are not those of the result.
+    """Return whether an attribute belongs to the input edges, which differ from the edges of the result.
 
-    Not ``Data.is_edge_attr``: that takes a list of as many class names as there are edges for an attribute of
-    the edges, and leaves a cache in the user's object with which ``torch.load`` refuses it.
+    ``Data.is_edge_attr`` cannot be used. It takes a list with one class name per edge for an edge attribute, and it
+    leaves a cache in the user's object that makes ``torch.load`` refuse the object.
     """
     if key.startswith("edge_") or key in ("adj", "adj_t"):
         return True
@@ -129,7 +149,7 @@ def is_edge_level(key: str, value: object, num_nodes: int, num_edges: int) -> bo
     return per_edge and (num_edges != num_nodes or "edge" in key)
 
 
-def _edges(edge_index: Tensor | None, source: str) -> Tensor:
+def _check_edges(edge_index: Tensor | None, source: str) -> Tensor:
     if edge_index is None:
         raise InputError(f"{source}: no edge_index; give edges as a [2, E] tensor")
     if not isinstance(edge_index, Tensor):
@@ -154,11 +174,13 @@ def _first_edge(edge_index: Tensor, wrong: Tensor) -> str:
 
 
 def _num_nodes(data: Data, x: Tensor | None, y: Tensor | None, edge_index: Tensor, source: str) -> int:
-    """The number of nodes, on which all parts must agree."""
+    """Return the number of nodes. Raise unless features, labels and edges agree with it."""
     if "num_nodes" in data:
-        num_nodes = data.num_nodes
-    elif x is not None or y is not None:
-        num_nodes = (y if x is None else x).shape[0]
+        num_nodes: int = data.num_nodes
+    elif x is not None:
+        num_nodes = x.shape[0]
+    elif y is not None:
+        num_nodes = y.shape[0]
     else:
         num_nodes = int(edge_index.max()) + 1
     if x is not None and x.shape[0] != num_nodes:
@@ -167,10 +189,10 @@ def _num_nodes(data: Data, x: Tensor | None, y: Tensor | None, edge_index: Tenso
     if num_nodes < 2:
         raise InputError(f"{source}: {counted(num_nodes, 'node')}; a graph needs at least 2")
     if (beyond := edge_index >= num_nodes).any():
-        known = counted(num_nodes, "node" if x is None else "feature row")
+        size = counted(num_nodes, "node" if x is None else "feature row")
         raise InputError(
             f"{source}: {_first_edge(edge_index, beyond)} has a node number that is out of range; "
-            f"with {known}, nodes are 0 to {num_nodes - 1:,}"
+            f"with {size}, nodes are 0 to {num_nodes - 1:,}"
         )
     if y is not None and y.shape[0] != num_nodes:
         labels = counted(y.shape[0], "label")

@@ -1,4 +1,4 @@
-"""Generated graphs: a degree-corrected block model with bag-of-words features, the same on every machine."""
+"""Generated graphs: a degree-corrected block model with bag-of-words features, identical on every machine."""
 
 import torch
 from torch import Tensor
@@ -23,29 +23,37 @@ def block_model(
     topic_words: int = 100,
     seed: int = 0,
 ) -> Data:
-    """A degree-corrected stochastic block model (Karrer & Newman 2011) whose nodes are short texts.
+    """Return a graph from a degree-corrected stochastic block model (Karrer & Newman 2011) whose nodes are short texts.
 
-    Each of the N·average_degree/2 edges picks its first end with probability ∝ θ (heavy-tailed:
-    P(θ > t) = t^(1−γ), cut at √N times the mean), and its second end ∝ θ inside the same class with probability
-    ``homophily``, else ∝ θ in the whole graph outside it. Each of a node's words comes from its class's topic with
-    probability ``topic_share``, else from all words; words have Zipf frequencies. Duplicate edges and words merge,
-    so averages end slightly below what is asked. Every draw is a hash of (seed, what is drawn): time O(E + words),
-    a million nodes take seconds.
+    Edges: each of the N·average_degree/2 edges draws its first end with probability ∝ θ, where θ is heavy-tailed
+    (P(θ > t) = t^(1−γ), cut at √N times the mean). With probability ``homophily``, the second end is drawn ∝ θ from
+    the same class, else ∝ θ from all other classes.
+
+    Features: each word of a node comes from the topic of its class with probability ``topic_share``, else from the
+    whole vocabulary. Words have Zipf frequencies.
+
+    Duplicate edges and words are merged, so the averages are slightly below the requested values. Every draw is a hash
+    of the seed, the purpose and a counter. The time is O(E + words); a million nodes take seconds.
 
     Args:
         num_nodes: N.
-        num_classes: C, of equal size up to one node.
-        average_degree: mean degree before duplicates merge.
-        homophily: probability that an edge stays in its class by design.
-        degree_exponent: γ > 2 of the degree distribution's tail; smaller is heavier.
+        num_classes: C; the sizes of the classes differ by at most one node.
+        average_degree: mean degree before duplicates are merged.
+        homophily: probability that the second end of an edge is drawn from the class of the first.
+        degree_exponent: γ > 2, exponent of the degree distribution's tail; a smaller value gives a heavier tail.
         num_features: F, size of the vocabulary.
         words_per_node: words drawn for each node.
-        topic_share: share of words from the class's own topic.
-        topic_words: words in a topic.
-        seed: which graph.
+        topic_share: share of words from the topic of the node's class.
+        topic_words: number of words in a topic.
+        seed: number of the graph.
 
     Returns:
         ``Data`` with binary ``x`` (``torch.sparse_csr``), ``edge_index``, ``y``, ``num_nodes``.
+
+    Examples:
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=0)
+        >>> data.num_nodes, tuple(data.x.shape), data.y[:4].tolist()
+        (60, (60, 40), [0, 1, 2, 0])
     """
     if num_nodes < 2 * num_classes or num_classes < 2:
         raise InputError(f"num_nodes={num_nodes}, num_classes={num_classes}: at least 2 classes of 2 nodes each")
@@ -60,11 +68,11 @@ def block_model(
 
 
 def demo() -> Data:
-    """The graph ``demo``: one fixed block model of about Cora's size, on which training visibly helps."""
+    """Return the named graph ``demo``: a fixed block model of about Cora's size on which training visibly helps."""
     return block_model(2700, seed=1)
 
 
-# Purposes of the draws below.
+# Purposes of the random draws below.
 _THETA, _FIRST, _SECOND, _STAY, _WORD, _TOPICAL = range(6)
 
 
@@ -72,7 +80,7 @@ def _edges(y: Tensor, average_degree: float, homophily: float, exponent: float, 
     n = y.numel()
     theta = (1 - uniform64(torch.arange(n), seed, Stream.GENERATOR, _THETA)) ** (-1 / (exponent - 1))
     theta.clamp_(max=float(theta.mean()) * n**0.5)
-    # Nodes grouped by class: a class is a range of the cumulative weights, and a draw from it a search in that range.
+    # Nodes are grouped by class: a class is a range of the cumulative weights, and a draw is a search in that range.
     order = torch.argsort(y, stable=True)
     cumulative = theta[order].cumsum(0)
     last = torch.bincount(y, minlength=classes).cumsum(0) - 1
@@ -84,7 +92,7 @@ def _edges(y: Tensor, average_degree: float, homophily: float, exponent: float, 
     own = y[order[first]]
     u = uniform64(count, seed, Stream.GENERATOR, _SECOND)
     inside = lower[own] + u * (upper - lower)[own]
-    # Outside: the whole range without the class's own part, which is skipped.
+    # A draw outside the class uses the whole range and skips the part of the class.
     outside = u * (cumulative[-1] - (upper - lower)[own])
     outside = outside + (outside >= lower[own]) * (upper - lower)[own]
     stays = uniform64(count, seed, Stream.GENERATOR, _STAY) < homophily
@@ -99,7 +107,7 @@ def _words(y: Tensor, vocabulary: int, per_node: int, share: float, topic_words:
     topical = uniform64(draw, seed, Stream.GENERATOR, _TOPICAL) < share
     u = uniform64(draw, seed, Stream.GENERATOR, _WORD)
     general = _search(_zipf(vocabulary), u)
-    # A topic is a stretch of the vocabulary, spread by a step so that it mixes frequent and rare words.
+    # A topic takes every 7th word from its offset, so that it mixes frequent and rare words.
     own = (_search(_zipf(topic_words), u) * 7 + y[node] * (vocabulary // max(int(y.max()) + 1, 1))) % vocabulary
     words = torch.where(topical, own, general).view(n, per_node).sort(1).values
     new = torch.ones_like(words, dtype=torch.bool)
@@ -109,11 +117,11 @@ def _words(y: Tensor, vocabulary: int, per_node: int, share: float, topic_words:
 
 
 def _zipf(size: int) -> Tensor:
-    """Cumulative probabilities of frequencies ∝ 1/rank."""
+    """Return the cumulative probabilities of frequencies ∝ 1/rank."""
     weight = 1 / torch.arange(1, size + 1, dtype=torch.float64)
     return (weight / weight.sum()).cumsum(0)
 
 
 def _search(cumulative: Tensor, value: Tensor) -> Tensor:
-    """The interval of a cumulative distribution that each value falls in."""
+    """Return the interval of a cumulative distribution that each value falls in."""
     return torch.searchsorted(cumulative, value, right=True).clamp_(max=cumulative.numel() - 1)

@@ -1,4 +1,4 @@
-"""What methods work on: a checked graph on its device, features ready for products, and no labels."""
+"""The graph that methods train on: checked, on its device, with features ready for matrix products, without labels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import Pattern, SparseMatrix
 from epagcl.data.checking import undirected_pairs
 
-# Where sparse and dense products with 512 columns take equal time on a CPU is between 5% and 10%.
+# On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.
 DENSE_ABOVE = 0.05
 
 
@@ -22,9 +22,15 @@ class Graph:
     """A graph as a set of undirected pairs, with constant features.
 
     Attributes:
-        x: node features ``[N, F]``, dense or sparse by their density; ``x @ weight`` works for both.
+        x: node features ``[N, F]``, dense or sparse depending on their density; ``x @ weight`` works for both.
         pairs: ``[2, E]`` with i < j, sorted.
         num_nodes: N.
+
+    Examples:
+        >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> graph = Graph.from_data(data)
+        >>> graph.pairs.tolist(), graph.num_features
+        ([[0, 1], [1, 2]], 3)
     """
 
     x: Tensor | SparseMatrix
@@ -33,7 +39,7 @@ class Graph:
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
-        """From checked :class:`~torch_geometric.data.Data`."""
+        """Build the graph from checked :class:`~torch_geometric.data.Data`."""
         edge_index = data.edge_index.to(device)
         return cls(
             x=_features(data.x, device),
@@ -43,19 +49,22 @@ class Graph:
 
     @property
     def num_features(self) -> int:
-        """F."""
+        """F, the number of feature columns."""
         return self.x.shape[1]
 
     @property
     def device(self) -> torch.device:
-        """Where the graph lies."""
+        """The device of the pairs and features."""
         return self.pairs.device
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells graphs apart: sizes, a hash of the pairs, a random projection of the features by row and column."""
+        """A short text that identifies the graph.
+
+        It holds the sizes, a hash of the pairs, and a random projection of the features by row and column.
+        """
         pairs = int(hash64(self.pairs[0] * self.num_nodes + self.pairs[1]).sum()) % 2**64
-        # Sums of absolute values in float64: the same digits on every device and in any order.
+        # Sums of absolute values in float64 give the same digits on every device and in any order.
         x = self.x.to("cpu") if self.device.type == "mps" else self.x
         weight = uniform(torch.arange(self.num_nodes, device=x.device), 1).double()
         if isinstance(x, SparseMatrix):
@@ -68,27 +77,34 @@ class Graph:
 
     @cached_property
     def pattern(self) -> Pattern:
-        """Where Ã = A + I has entries."""
+        """The sparsity pattern of Ã = A + I."""
         return self.adjacency.pattern
 
     @cached_property
     def adjacency(self) -> SparseMatrix:
-        """Â of the graph as it is."""
+        """The normalised adjacency matrix Â of the unmodified graph."""
         row, col, _ = self_looped_entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
         return gcn_adjacency(row, col, self.num_nodes)
 
-    def subsample(self, share: float, which: int) -> "Graph":
-        """The graph without this share of its pairs and feature columns: the same ones whatever the method and seed."""
+    def subsample(self, p: float, view: int) -> "Graph":
+        """Return a copy without a random share of the pairs and feature columns.
+
+        The choice depends only on ``view``, so that all methods and seeds are measured on the same subsample.
+
+        Args:
+            p: probability that a pair is dropped, and that a feature column is set to zero.
+            view: number of the subsample.
+        """
         counter = self.pairs[0] * self.num_nodes + self.pairs[1]
-        kept = uniform(counter, 0, Stream.HEALTH, 1, which) >= share
+        kept_pairs = uniform(counter, 0, Stream.HEALTH, 1, view) >= p
         columns = torch.arange(self.num_features, device=self.device)
-        mask = (uniform(columns, 0, Stream.HEALTH, 2, which) >= share).float()
+        mask = (uniform(columns, 0, Stream.HEALTH, 2, view) >= p).float()
         x = self.x
         if isinstance(x, SparseMatrix):
             x = SparseMatrix(x.rowptr, x.col, x.value * mask[x.col.long()], x.shape)
         else:
             x = x * mask
-        return Graph(x, self.pairs[:, kept], self.num_nodes)
+        return Graph(x, self.pairs[:, kept_pairs], self.num_nodes)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:
@@ -99,10 +115,14 @@ def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:
 
 
 def row_normalise(x: Tensor, by: str = "sum") -> Tensor:
-    """x_ij / Σ_j x_ij, or x_ij / max_j |x_ij|, in the layout of x; a row of zeros, or whose sum is 0, stays as it is.
+    """Return x_ij / Σ_j x_ij (``by="sum"``) or x_ij / max_j |x_ij| (``by="max"``), in the layout of ``x``.
 
-    Not PyG's ``NormalizeFeatures``, which first subtracts the minimum of the whole matrix and never divides
-    by less than 1.
+    Rows of zeros, and rows whose sum is 0, are left unchanged. PyG's ``NormalizeFeatures`` differs: it first
+    subtracts the minimum of the whole matrix, and it never divides by less than 1.
+
+    Examples:
+        >>> row_normalise(torch.tensor([[1.0, 3.0], [0.0, 0.0]])).tolist()
+        [[0.25, 0.75], [0.0, 0.0]]
     """
     matrix = None if x.layout == torch.strided else SparseMatrix.from_torch(x)
     if matrix is None:

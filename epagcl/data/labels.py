@@ -1,7 +1,12 @@
-"""Graphs that a program already holds, as ``Data``: NetworkX, SciPy, and what all readers share."""
+"""Node labels as class numbers.
+
+Labels arrive in three forms, each with its function: names or numbers that a user gives beside a graph
+(:func:`encode_labels`), the ``y`` of a ``Data`` (:func:`check_labels`), and the ``y`` argument of a split or an
+evaluation (:func:`class_numbers`). The result is always int64 with −1 for nodes without a label.
+"""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,24 +15,24 @@ import torch
 from torch import Tensor
 
 from epagcl.core.errors import InputError
-
-if TYPE_CHECKING:
-    pass
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
-
 from epagcl.core.log import log
 
+#: One label per node, in the order of the nodes.
+Labels = Tensor | np.ndarray | pd.Series | Sequence[Any]
 
-def encode_labels(labels: "Sequence | np.ndarray | Tensor", source: str) -> tuple[Tensor, list[str] | None]:
-    """Class numbers (−1 = no label), and the classes' names if the labels were not already 0, 1, ..., C−1.
+#: The results of pandas' ``infer_dtype`` for arrays of objects that are all numbers or missing.
+_NUMERIC_KINDS = ("boolean", "integer", "integer-na", "floating", "mixed-integer-float", "empty")
 
-    Missing values (None, NaN, blank) and −1 are "no label". Whole numbers that are exactly 0..C−1 stay as
-    they are; other whole numbers are numbered in their order, names in alphabetical order.
+
+def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None]:
+    """Return class numbers (−1 = no label), and class names unless the labels are 0, 1, ..., C−1 already.
+
+    Missing values (None, NaN, blank) and −1 mean "no label". Integers that are exactly 0..C−1 are kept. Other integers
+    are numbered in ascending order, names in alphabetical order.
+
+    Args:
+        labels: one label per node.
+        source: the name of the labels in messages.
     """
     array = labels.to_numpy() if isinstance(labels, pd.Series) else label_array(labels, source)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -44,43 +49,41 @@ def encode_labels(labels: "Sequence | np.ndarray | Tensor", source: str) -> tupl
         numbers = pd.to_numeric(present).to_numpy()
     except (ValueError, TypeError):
         classes, codes = np.unique(present.to_numpy().astype(str), return_inverse=True)
-        return _labels_at(present.index, codes, len(series)), classes.tolist()
+        return _scatter(codes, present.index, len(series)), classes.tolist()
     if (numbers != np.round(numbers)).any() or np.isinf(numbers).any():
         raise InputError(f"{source}: labels are not whole numbers; give class numbers 0, 1, ... or names")
     if (numbers < -1).any():
         raise InputError(f"{source}: label {int(numbers.min())}; give class numbers 0, 1, ... (−1 for none) or names")
-    known = numbers >= 0
-    classes, codes = np.unique(numbers[known].astype(np.int64), return_inverse=True)
-    y = _labels_at(present.index[known], codes, len(series))
+    labelled = numbers >= 0
+    classes, codes = np.unique(numbers[labelled].astype(np.int64), return_inverse=True)
+    y = _scatter(codes, present.index[labelled], len(series))
     if np.array_equal(classes, np.arange(len(classes))):
         return y, None
-    if not known.all():  # classes −1 and 1 are likely meant as two, but −1 is "no label" everywhere here
-        log.warning("%s: label −1 means no label (nodes with it: %d)", source, (~known).sum())
+    if not labelled.all():  # −1 and 1 are probably meant as two classes, but −1 always means "no label" here
+        log.warning("%s: label −1 means no label (nodes with it: %d)", source, (~labelled).sum())
     return y, [str(number) for number in classes]
 
 
-def label_array(labels: Any, source: str) -> np.ndarray:
-    """Labels of any kind as an array, of whatever shape."""
-    if scipy.sparse.issparse(labels) or (isinstance(labels, Tensor) and labels.layout != torch.strided):
-        raise InputError(f"{source}: labels are a sparse matrix; give one label per node, as an array or list")
-    if isinstance(labels, str | bytes | dict | set | frozenset):
-        raise InputError(f"{source}: labels are a {type(labels).__name__}; give an array, a list or a pandas Series")
-    if isinstance(labels, Tensor):
-        return labels.detach().cpu().numpy()
-    if isinstance(labels, Iterable) and not hasattr(labels, "__array__"):
-        labels = list(labels)
-    return as_array(labels, source, "labels")
+def class_numbers(y: Labels | None) -> tuple[Tensor, list[str] | None]:
+    """Return labels as int64 (−1 = no label), and the class names if the labels are text.
 
-
-def _labels_at(places: pd.Index, codes: np.ndarray, length: int) -> Tensor:
-    y = torch.full((length,), -1)
-    y[torch.from_numpy(places.to_numpy().copy())] = torch.from_numpy(codes)
-    return y
-
-
-def check_labels(y: Tensor | None, source: str) -> Tensor | None:
+    Text is numbered in alphabetical order. Integers are kept, also if their type is float; False and True become 0
+    and 1. A pandas Series is read by position; its index is ignored.
+    """
     if y is None:
-        return None
+        raise InputError("y: no labels; give one class per node (−1 for none)")
+    labels = y if isinstance(y, Tensor) else _numeric_or_object_array(y)
+    if labels.ndim != 1 and (labels.ndim != 2 or labels.shape[1] != 1):
+        fix = "give one class per node; for one-hot rows, that is y.argmax(1)"
+        raise InputError(f"y: labels have shape {tuple(labels.shape)}; {fix}")
+    if isinstance(labels, Tensor) or labels.dtype.kind in "biuf":
+        return check_labels(torch.as_tensor(labels), "y"), None
+    numbers, names = encode_labels(labels, "y")
+    return numbers, [str(c) for c in numbers[numbers >= 0].unique().tolist()] if names is None else names
+
+
+def check_labels(y: Tensor, source: str) -> Tensor:
+    """Return ``y`` as int64 ``[N]`` with −1 for NaN. Raise unless it holds one class number per node."""
     y = torch.as_tensor(y)
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -95,8 +98,39 @@ def check_labels(y: Tensor | None, source: str) -> Tensor | None:
     return y.long()
 
 
-def as_array(values: Any, source: str, what: str) -> np.ndarray:
+def label_array(labels: Any, source: str) -> np.ndarray:
+    """Return labels of any type as an array of any shape. Raise if they have no order or are sparse."""
+    if scipy.sparse.issparse(labels) or (isinstance(labels, Tensor) and labels.layout != torch.strided):
+        raise InputError(f"{source}: labels are a sparse matrix; give one label per node, as an array or list")
+    if isinstance(labels, str | bytes | dict | set | frozenset):
+        raise InputError(f"{source}: labels are a {type(labels).__name__}; give an array, a list or a pandas Series")
+    if isinstance(labels, Tensor):
+        return labels.detach().cpu().numpy()
+    if isinstance(labels, Iterable) and not hasattr(labels, "__array__"):
+        labels = list(labels)
     try:
-        return np.asarray(values)
+        return np.asarray(labels)
     except ValueError:
-        raise InputError(f"{source}: {what} have rows of different lengths; make them equal") from None
+        raise InputError(f"{source}: labels have rows of different lengths; make them equal") from None
+
+
+def _scatter(codes: np.ndarray, positions: pd.Index, length: int) -> Tensor:
+    """Return int64 ``[length]`` with the codes at their positions and −1 elsewhere."""
+    y = torch.full((length,), -1)
+    y[torch.from_numpy(positions.to_numpy().copy())] = torch.from_numpy(codes)
+    return y
+
+
+def _numeric_or_object_array(y: Any) -> np.ndarray:
+    """Return labels as an array of int64, bool, float64 (NaN = no label), or else of objects."""
+    if isinstance(y, list | tuple):
+        y = [label.item() if isinstance(label, Tensor) and label.dim() == 0 else label for label in y]
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        raise InputError("y: a list of unequal lists; give one class per node") from None
+    if array.dtype.kind == "O" and pd.api.types.infer_dtype(array.ravel(), skipna=True) in _NUMERIC_KINDS:
+        array = np.where(pd.isna(array), np.nan, array)  # numbers with gaps
+        return array.astype(np.float64)
+    dtypes: dict[str, type] = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
+    return array.astype(dtypes.get(array.dtype.kind, object))

@@ -1,29 +1,32 @@
-"""Which nodes a classifier learns from, is chosen on, and is tested on."""
+"""Splits of the nodes into training, validation and test parts."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, permutation
-from epagcl.data.labels import check_labels, encode_labels
+from epagcl.data.labels import Labels, class_numbers
 
 #: The parts of a split.
 PARTS = ("train", "val", "test")
-#: What pandas calls arrays of objects that are all numbers or missing.
-_NUMBERS = ("boolean", "integer", "integer-na", "floating", "mixed-integer-float", "empty")
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Node numbers of the three parts: int64, sorted, no node in two of them."""
+    """The node numbers of the three parts: int64, sorted, and disjoint.
+
+    Examples:
+        >>> split = Split(train=torch.tensor([0, 2]), val=torch.tensor([1]), test=torch.tensor([3, 4]))
+        >>> split.test.tolist()
+        [3, 4]
+    """
 
     train: Tensor
     val: Tensor
@@ -31,29 +34,34 @@ class Split:
 
 
 def random_split(
-    y: Tensor | np.ndarray | pd.Series | Sequence,
+    y: Labels,
     ratios: tuple[float, float] = (0.1, 0.1),
     seed: int = 0,
     stratified: bool = False,
 ) -> Split:
-    """A random split of the labelled nodes, the same for the same seed on every machine.
+    """Return a random split of the labelled nodes. The same seed gives the same split on every machine.
 
-    Of n nodes, ⌊n·r⌋ are for training, ⌊n·r'⌋ for validation (as in GCA's code), all others for testing.
-    Stratified, this is done class by class, and a class of three or more nodes has at least one in each part;
-    smaller classes are left as rounding puts them (with small ratios: in the test part).
+    Of n nodes, ⌊n·r⌋ are for training and ⌊n·r'⌋ for validation (as in GCA's code); the others are for testing.
+    A stratified split does this class by class. A class of three or more nodes then has at least one node in each
+    part; the nodes of smaller classes go where rounding puts them (with small ratios, into the test part).
 
     Args:
         y: class of each node, a number or a name; nodes with −1 (no label) are in no part.
         ratios: share of training and of validation nodes.
-        seed: which split.
+        seed: number of the split.
         stratified: keep the share of each class equal in the three parts.
+
+    Examples:
+        >>> split = random_split(torch.arange(20) % 2, ratios=(0.2, 0.2), seed=0)
+        >>> [part.numel() for part in (split.train, split.val, split.test)]
+        [4, 4, 12]
     """
-    y, seeds = class_numbers(y)[0].cpu(), run_seeds(seed)
+    numbers, seeds = class_numbers(y)[0].cpu(), run_seeds(seed)
     if len(seeds) != 1:
         raise InputError(f"{len(seeds)} seeds for one split; give one seed")
-    labelled = (y >= 0).nonzero()[:, 0]
+    labelled = (numbers >= 0).nonzero()[:, 0]
     order = labelled[permutation(labelled.numel(), *seeds, Stream.SPLIT)]
-    groups = [order[y[order] == c] for c in y[order].unique()] if stratified else [order]
+    groups = [order[numbers[order] == c] for c in numbers[order].unique()] if stratified else [order]
     cuts = [torch.tensor_split(group, _cuts(group.numel(), ratios, stratified)) for group in groups]
     parts = [torch.cat(part).sort().values for part in zip(*cuts, strict=True)] or [labelled] * 3
     if min(part.numel() for part in parts) == 0:
@@ -65,26 +73,39 @@ def random_split(
     return Split(*parts)
 
 
-def class_numbers(y: Tensor | np.ndarray | pd.Series | Sequence) -> tuple[Tensor, list[str] | None]:
-    """Labels as int64 (−1 = none), and the classes' names where labels were text, which is numbered in its order.
+def public_splits(data: Data) -> list[Split]:
+    """Return the splits published with a dataset (``train_mask``, ...).
 
-    Whole numbers stay as they are, also where the type is float, and false and true are 0 and 1. A series of pandas is
-    taken by position, whatever its index.
+    Most datasets have one. WikiCS has twenty, which share one test part.
+
+    Examples:
+        >>> mask = torch.tensor([True, False, False])
+        >>> data = Data(train_mask=mask, val_mask=mask.roll(1), test_mask=mask.roll(2))
+        >>> [split.val.tolist() for split in public_splits(data)]
+        [[1]]
     """
-    if y is None:
-        raise InputError("y: no labels; give one class per node (−1 for none)")
-    labels = y if isinstance(y, Tensor) else _label_array(y)
-    if labels.ndim != 1 and (labels.ndim != 2 or labels.shape[1] != 1):
-        fix = "give one class per node; of one-hot rows that is y.argmax(1)"
-        raise InputError(f"y: labels have shape {tuple(labels.shape)}; {fix}")
-    if isinstance(labels, Tensor) or labels.dtype.kind in "biuf":
-        return check_labels(torch.as_tensor(labels), "y"), None
-    numbers, names = encode_labels(labels, "y")
-    return numbers, [str(c) for c in numbers[numbers >= 0].unique().tolist()] if names is None else names
+    return _splits_from_masks(data, "public", "{}_mask")
+
+
+def geom_splits(data: Data) -> list[Split]:
+    """Return the ten 48/32/20 splits of Geom-GCN (``geom_train_mask``, ...).
+
+    Examples:
+        >>> masks = torch.eye(30, dtype=torch.bool).view(30, 3, 10).unbind(1)
+        >>> data = Data(geom_train_mask=masks[0], geom_val_mask=masks[1], geom_test_mask=masks[2])
+        >>> len(geom_splits(data))
+        10
+    """
+    return _splits_from_masks(data, "geom", "geom_{}_mask")
+
+
+def published_splits(data: Data) -> list[Split]:
+    """Return Geom-GCN's splits if the dataset has them, else the dataset's own."""
+    return geom_splits(data) if "geom_train_mask" in data else public_splits(data)
 
 
 def run_seeds(seed: Any, runs: int = 1) -> list[int]:
-    """The seed of each run: as many as ``runs`` from one number on, or those given."""
+    """Return the seed of each run: ``runs`` consecutive numbers from ``seed``, or ``seed`` itself if it is a list."""
     try:
         if np.ndim(seed) == 0:
             return list(range(operator.index(seed), operator.index(seed) + runs))
@@ -94,39 +115,32 @@ def run_seeds(seed: Any, runs: int = 1) -> list[int]:
 
 
 def as_splits(splits: Any, num_nodes: int) -> list[Split]:
-    """Checked splits of a list, or of one; what stands in the list more than once remains one object."""
-    given = list(splits) if isinstance(splits, Iterable) else [splits]
-    if not given:
+    """Return a list of checked splits from a list or from one split.
+
+    A split that occurs several times in the list stays one object.
+    """
+    candidates = list(splits) if isinstance(splits, Iterable) else [splits]
+    if not candidates:
         raise InputError("splits is empty; give at least one")
-    checked = {}
-    for k, split in enumerate(given):
+    checked: dict[int, Split] = {}
+    for k, split in enumerate(candidates):
         if id(split) not in checked:
             checked[id(split)] = as_split(split, num_nodes, f"splits[{k}]")
-    return [checked[id(split)] for split in given]
+    return [checked[id(split)] for split in candidates]
 
 
 def as_split(split: Any, num_nodes: int, source: str = "split") -> Split:
-    """A split, also one given as (train, val) or (train, val, test), with node numbers for masks, all in range."""
+    """Return a checked split from a :class:`Split`, (train, val) or (train, val, test), of node numbers or masks."""
     parts = [getattr(split, part) for part in PARTS] if isinstance(split, Split) else split
     if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
         fix = "give an epagcl.data.Split, or its nodes (train, val, test)"
-        raise InputError(f"{source}: a {type(split).__name__} is no split; {fix}")
+        raise InputError(f"{source}: a {type(split).__name__} is not a split; {fix}")
     named = zip(PARTS, [*parts, []][:3], strict=True)
     return Split(*(_node_numbers(nodes, num_nodes, f"{source}.{part}") for part, nodes in named))
 
 
-def public_splits(data: Data) -> list[Split]:
-    """The splits published with a dataset (``train_mask``, ...): one; WikiCS: twenty, with one test part."""
-    return _from_masks(data, "public", "{}_mask")
-
-
-def geom_splits(data: Data) -> list[Split]:
-    """The ten 48/32/20 splits of Geom-GCN (``geom_train_mask``, ...)."""
-    return _from_masks(data, "geom", "geom_{}_mask")
-
-
 def _cuts(n: int, ratios: tuple[float, float], stratified: bool) -> tuple[int, int]:
-    """Where the validation part begins and ends in n shuffled nodes."""
+    """Return where the validation part begins and ends in n shuffled nodes."""
     train, val = (max(int(n * ratio), 0) for ratio in ratios)
     if stratified and n >= 3:
         train = min(max(train, 1), n - 2)
@@ -134,33 +148,14 @@ def _cuts(n: int, ratios: tuple[float, float], stratified: bool) -> tuple[int, i
     return train, train + val
 
 
-def _from_masks(data: Data, kind: str, key: str) -> list[Split]:
+def _splits_from_masks(data: Data, kind: str, key: str) -> list[Split]:
     if any(key.format(part) not in data for part in PARTS):
         names = ", ".join(key.format(part) for part in PARTS)
         raise InputError(f"{data.get('name', 'graph')}: no {kind} split ({names}); use a random split")
     masks = [data[key.format(part)] for part in PARTS]
     count = max(mask.shape[1] if mask.dim() == 2 else 1 for mask in masks)
     columns = [mask.reshape(mask.shape[0], -1).expand(-1, count) for mask in masks]
-    return [Split(*_indices(mask[:, k] for mask in columns)) for k in range(count)]
-
-
-def _indices(masks: Iterable[Tensor]) -> list[Tensor]:
-    return [mask.nonzero()[:, 0].cpu() for mask in masks]
-
-
-def _label_array(y: Any) -> np.ndarray:
-    """Labels as an array that torch takes: int64, bool, float64 (with NaN for none), or else objects."""
-    if isinstance(y, list | tuple):
-        y = [label.item() if isinstance(label, Tensor) and label.dim() == 0 else label for label in y]
-    try:
-        array = np.asarray(y)
-    except ValueError:
-        raise InputError("y: a list of unequal lists; give one class per node") from None
-    if array.dtype.kind == "O" and pd.api.types.infer_dtype(array.ravel(), skipna=True) in _NUMBERS:
-        array = np.where(pd.isna(array), np.nan, array)  # numbers with gaps
-        return array.astype(np.float64)
-    plain = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
-    return array.astype(plain.get(array.dtype.kind, object))
+    return [Split(*(mask[:, k].nonzero()[:, 0].cpu() for mask in columns)) for k in range(count)]
 
 
 def _node_numbers(nodes: Any, num_nodes: int, source: str) -> Tensor:
@@ -174,7 +169,7 @@ def _node_numbers(nodes: Any, num_nodes: int, source: str) -> Tensor:
         raise InputError(
             f"{source}: {nodes.dtype} of shape {tuple(nodes.shape)}; give a list of node numbers or a mask"
         )
-    if nodes.dtype in (torch.bool, torch.uint8):  # torch too reads bytes as a mask
+    if nodes.dtype in (torch.bool, torch.uint8):  # torch also treats uint8 as a mask
         if len(nodes) != num_nodes:
             raise InputError(f"{source}: a mask of {len(nodes):,} for {num_nodes:,} nodes; give one value per node")
         return nodes.nonzero()[:, 0]
@@ -182,8 +177,3 @@ def _node_numbers(nodes: Any, num_nodes: int, source: str) -> Tensor:
     if (outside := (nodes < 0) | (nodes >= num_nodes)).any():
         raise InputError(f"{source}: node {int(nodes[outside][0])} is out of range; nodes are 0 to {num_nodes - 1:,}")
     return nodes
-
-
-def published_splits(data: Data) -> list[Split]:
-    """The dataset's own splits, or else Geom-GCN's."""
-    return geom_splits(data) if "geom_train_mask" in data else public_splits(data)

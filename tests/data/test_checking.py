@@ -1,4 +1,4 @@
-"""The gate: every failure with its message, every mending with its note."""
+"""Validation: every error with its message, every repair with its note."""
 
 import logging
 
@@ -40,7 +40,7 @@ def test_clean_graph_passes_unchanged_and_silently(caplog):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x": None}, "g: no node features; give a table with one row per node (x, or --features)"),
+        ({"x": None}, "g: no node features; add x, a matrix with one row per node"),
         ({"x": torch.ones(3)}, "g: features have shape (3,); they must be nodes × columns"),
         ({"x": torch.ones(3, 0)}, "g: features have shape (3, 0); they must be nodes × columns"),
         ({"num_nodes": 4}, "g: 3 feature rows for 4 nodes; give one row per node"),
@@ -75,7 +75,7 @@ def test_clean_graph_passes_unchanged_and_silently(caplog):
         ({"y": torch.tensor([0, -2, 1])}, "g: label -2; give class numbers 0, 1, ... (−1 for none)"),
     ],
 )
-def test_failure(changes, message):
+def test_errors(changes, message):
     with pytest.raises(InputError) as error:
         check(graph(**changes), source="g")
     assert str(error.value) == message
@@ -83,7 +83,7 @@ def test_failure(changes, message):
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("layout", ["dense", "coo", "csr", "csc"])
-def test_not_finite_features_name_the_first_place(layout, bad):
+def test_features_that_are_not_finite_name_the_first_place(layout, bad):
     x = sparse("coo", [1.0, 2.0, bad]).to_dense() if layout == "dense" else sparse(layout, [1.0, 2.0, bad])
     with pytest.raises(InputError) as error:
         check(graph(x=x), source="g")
@@ -92,14 +92,14 @@ def test_not_finite_features_name_the_first_place(layout, bad):
     )
 
 
-def test_not_finite_features_are_counted():
+def test_features_that_are_not_finite_are_counted():
     x = torch.tensor([[1.0, 2.0], [float("nan"), float("inf")], [0.0, 1.0]])
     with pytest.raises(InputError, match="g: 2 missing, NaN or infinite feature values, the first in row 1, column 0 "):
         check(graph(x=x), source="g")
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
-def test_sparse_features_leave_as_float32_csr(layout):
+def test_sparse_features_become_float32_csr(layout):
     x = check(graph(x=sparse(layout).double())).x
     assert x.layout == torch.sparse_csr
     assert x.dtype == torch.float32
@@ -112,7 +112,7 @@ def test_sparse_duplicates_are_summed():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool])
-def test_dense_features_leave_as_float32(dtype):
+def test_dense_features_become_float32(dtype):
     x = torch.tensor([[0, 1], [1, 0], [1, 1]], dtype=dtype)
     checked = check(graph(x=x)).x
     assert checked.dtype == torch.float32
@@ -137,7 +137,7 @@ def test_dense_features_leave_as_float32(dtype):
         ),
     ],
 )
-def test_mending_is_said(edge_index, expected, caplog):
+def test_repairs_are_logged(edge_index, expected, caplog):
     data = check(graph(edge_index=torch.tensor(edge_index)), source="g")
     assert torch.equal(data.edge_index, PATH)
     assert notes(caplog) == expected
@@ -151,28 +151,28 @@ def test_mending_is_said(edge_index, expected, caplog):
         ([[2], [1]], "g: 1 edge given once; used in both directions"),
     ],
 )
-def test_each_edge_once_is_the_usual_way(edge_index, note, caplog):
+def test_edges_in_one_direction_are_logged_as_information(edge_index, note, caplog):
     caplog.set_level(logging.INFO)
     data = check(graph(edge_index=torch.tensor(edge_index)), source="g")
     assert data.edge_index.shape[1] == 2 * len(edge_index[0])
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.INFO, note)]
 
 
-def test_quiet_says_nothing(caplog):
+def test_quiet_logs_nothing(caplog):
     caplog.set_level(logging.INFO)
     check(graph(edge_index=torch.tensor([[0, 1, 1], [1, 1, 2]])), quiet=True)
     assert notes(caplog) == []
 
 
 @pytest.mark.parametrize("key", ["edge_attr", "edge_weight"])
-def test_edge_weights_are_dropped_and_said(key, caplog):
+def test_edge_weights_are_dropped_with_a_warning(key, caplog):
     data = check(graph(**{key: torch.ones(4)}), source="g")
     assert key not in data
     assert notes(caplog) == ["g: edge weights and attributes are not used"]
 
 
-def test_what_belongs_to_nodes_and_graph_is_carried_over():
-    names = ["a", "b", "c", "d"]  # as many as edges: still no attribute of the edges
+def test_attributes_of_nodes_and_graph_are_copied():
+    names = ["a", "b", "c", "d"]  # one per edge by chance: still not an edge attribute
     mask = torch.tensor([True, False, True])
     ids = np.array(["u", "v", "w"], dtype=object)
     data = check(graph(train_mask=mask, node_ids=ids, label_names=names, time=torch.ones(4)))
@@ -182,14 +182,14 @@ def test_what_belongs_to_nodes_and_graph_is_carried_over():
     assert "time" not in data  # four values for four edges
 
 
-def test_masks_survive_where_nodes_are_as_many_as_edges():
+def test_masks_survive_if_there_are_as_many_nodes_as_edges():
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
     data = check(graph(edge_index=edge_index, train_mask=torch.ones(3) > 0, edge_time=torch.ones(3)), quiet=True)
     assert data.train_mask.tolist() == [True] * 3
     assert "edge_time" not in data
 
 
-def test_the_users_graph_is_not_touched(tmp_path):
+def test_the_input_is_not_modified():
     data = graph(edge_index=torch.tensor([[0, 1, 1], [1, 1, 2]]), y=torch.tensor([0.0, 1.0, float("nan")]))
     before = data.clone()
     check(data, quiet=True)
@@ -207,7 +207,7 @@ def test_the_users_graph_is_not_touched(tmp_path):
         (torch.tensor([1, 0, 1], dtype=torch.int32), [1, 0, 1]),
     ],
 )
-def test_labels_leave_as_int64(y, expected):
+def test_labels_become_int64(y, expected):
     checked = check(graph(y=y)).y
     assert checked.dtype == torch.int64
     assert checked.tolist() == expected
@@ -280,19 +280,19 @@ def test_result_is_the_set_of_pairs(case):
             check(data)
         return
     checked = check(data, quiet=True)
-    found = list(map(tuple, checked.edge_index.T.tolist()))
-    assert found == sorted(expected + [(j, i) for i, j in expected])
+    edges = list(map(tuple, checked.edge_index.T.tolist()))
+    assert edges == sorted(expected + [(j, i) for i, j in expected])
     assert list(map(tuple, undirected_pairs(data.edge_index, num_nodes).T.tolist())) == expected
     assert torch.equal(check(checked).edge_index, checked.edge_index)
 
 
 @settings(max_examples=100, deadline=None)
 @given(edge_lists())
-def test_notes_count_what_was_mended(case):
+def test_repair_notes_count_the_repairs(case):
     num_nodes, edges = case
     edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
     pairs = undirected_pairs(edge_index, num_nodes)
-    found = repair_notes(edge_index, pairs, num_nodes)
+    notes = repair_notes(edge_index, pairs, num_nodes)
     proper = [edge for edge in edges if edge[0] != edge[1]]
     loops, repeats = len(edges) - len(proper), len(proper) - len(set(proper))
     expected = [f"{loops} self-loop{'s' * (loops > 1)} removed"] * (loops > 0)
@@ -304,23 +304,23 @@ def test_notes_count_what_was_mended(case):
         expected.append(f"{given} edge{'s' * (given > 1)} {once}; used in both directions")
     elif reverse != set(proper):
         expected.append(f"directed edges made undirected: {given} given, {pairs.shape[1]} pairs")
-    assert [note for _, note in found] == expected
-    for level, note in found:
+    assert [note for _, note in notes] == expected
+    for level, note in notes:
         assert level == (logging.INFO if "given once" in note else logging.WARNING)
     assert both_directions(pairs, num_nodes).shape[1] == 2 * pairs.shape[1]
 
 
-def test_other_graph_types_are_told_how_to_come_in():
+def test_other_graph_types_name_the_converters():
     import networkx as nx
 
     with pytest.raises(
-        InputError, match=r"a Graph is no torch_geometric.data.Data; make one with epagcl.from_networkx"
+        InputError, match=r"Graph is not a torch_geometric.data.Data; create one with epagcl.from_networkx"
     ):
         check(nx.path_graph(3))
 
 
-def test_a_graph_of_several_kinds_is_told_how_to_become_one():
+def test_a_heterogeneous_graph_names_the_conversion():
     kinds = HeteroData({"a": {"x": torch.eye(4)}, ("a", "to", "a"): {"edge_index": torch.tensor([[0, 1], [1, 2]])}})
-    with pytest.raises(InputError, match=r"data.to_homogeneous\(\) makes them one"):
+    with pytest.raises(InputError, match=r"HeteroData is not supported; call data.to_homogeneous\(\)"):
         check(kinds)
     assert check(kinds.to_homogeneous()).num_edges == 4

@@ -1,3 +1,5 @@
+"""Generated graphs: their parameters, and that they are the same everywhere."""
+
 import pytest
 import torch
 
@@ -34,24 +36,24 @@ def test_output_is_already_checked():
 
 
 @pytest.mark.parametrize("homophily", [0.2, 0.5, 0.9])
-def test_homophily_and_degree_are_what_was_asked(homophily):
+def test_homophily_and_degree_match_the_parameters(homophily):
     data = block_model(20_000, homophily=homophily, average_degree=8, seed=1)
     same = (data.y[data.edge_index[0]] == data.y[data.edge_index[1]]).double().mean()
     assert same.item() == pytest.approx(homophily, abs=0.03)
     assert data.edge_index.shape[1] / data.num_nodes == pytest.approx(8, rel=0.06)
 
 
-def test_degrees_have_a_heavy_tail_that_the_exponent_sets():
+def test_the_exponent_sets_the_tail_of_the_degrees():
     def share_of_top_percent(exponent):
         data = block_model(20_000, degree_exponent=exponent, average_degree=10, seed=0)
         d = torch.bincount(data.edge_index[0], minlength=20_000).sort(descending=True).values
         return (d[:200].sum() / d.sum()).item()
 
     assert share_of_top_percent(2.2) > 1.5 * share_of_top_percent(3.5)
-    assert share_of_top_percent(2.5) > 0.05  # of a Poisson graph: 0.02
+    assert share_of_top_percent(2.5) > 0.05  # a Poisson graph has 0.02
 
 
-def test_words_tell_the_class_as_much_as_asked():
+def test_topic_share_sets_how_well_words_predict_the_class():
     informative, blind = (block_model(1500, topic_share=share, seed=0) for share in (0.5, 0.0))
     assert linear_evaluation(informative.x, informative.y, runs=1).mean > 0.95
     assert linear_evaluation(blind.x, blind.y, runs=1).mean < 0.25
@@ -72,7 +74,7 @@ def test_wrong_sizes_name_the_fix():
         block_model(100, num_features=10, topic_words=20)
 
 
-def test_on_demo_raw_features_lose_to_the_untrained_encoder_and_that_to_training():
+def test_on_demo_training_beats_the_untrained_encoder_which_beats_raw_features():
     data = epagcl.load("demo")
     raw = linear_evaluation(data.x, data.y).mean
     untrained = linear_evaluation(epagcl.EPAGCL(epochs=0, device="cpu").fit_embed(data), data.y).mean

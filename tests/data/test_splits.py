@@ -1,3 +1,5 @@
+"""Random and published splits, and the checks of splits that users give."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,16 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
-from epagcl.data.splits import Split, as_split, geom_splits, public_splits, random_split
+from epagcl.data.splits import (
+    Split,
+    as_split,
+    as_splits,
+    geom_splits,
+    public_splits,
+    published_splits,
+    random_split,
+    run_seeds,
+)
 
 Y = torch.tensor([0, 1, -1, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, -1, 0, 0, 1, 1, 2, 0])
 
@@ -16,8 +27,8 @@ def lists(split):
     return split.train.tolist(), split.val.tolist(), split.test.tolist()
 
 
-def test_golden():
-    """Figures are quoted by seed: these numbers may never change."""
+def test_splits_of_fixed_seeds():
+    """Published results are identified by their seed, so these numbers must not change."""
     assert lists(random_split(Y, (0.3, 0.2))) == (
         [8, 9, 10, 16, 17],
         [1, 11, 19],
@@ -53,7 +64,7 @@ def test_parts_are_disjoint_and_cover_the_labelled_nodes(y, train, val, seed, st
     y = torch.tensor(y)
     try:
         split = random_split(y, (train, val), seed, stratified)
-    except InputError:  # only classes of one or two nodes, rounded away
+    except InputError:  # all classes have one or two nodes, and rounding leaves a part empty
         assert stratified
         assert y[y >= 0].bincount().max() < 3
         return
@@ -76,7 +87,7 @@ def test_no_part_may_be_empty(ratios):
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_no_labels_no_split(stratified):
+def test_a_graph_without_labels_has_no_split(stratified):
     with pytest.raises(InputError, match="0 labelled nodes"):
         random_split(torch.full((5,), -1), stratified=stratified)
 
@@ -98,12 +109,12 @@ def test_labels_in_any_form(form, stratified):
 
 
 @pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3), np.array(3), np.array([3]), torch.tensor(3)])
-def test_seeds_of_numpy(seed):
+def test_seeds_may_be_numpy_integers(seed):
     assert lists(random_split(Y, (0.3, 0.2), seed)) == lists(random_split(Y, (0.3, 0.2), 3))
 
 
 @pytest.mark.parametrize(("seed", "message"), [([1, 2], "2 seeds for one split"), ("a", "seed='a': give a whole")])
-def test_seeds_that_are_none(seed, message):
+def test_errors_of_seeds(seed, message):
     with pytest.raises(InputError, match=message):
         random_split(Y, seed=seed)
 
@@ -123,8 +134,8 @@ def test_splits_in_any_form():
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (torch.arange(3), "split: a Tensor is no split; give an epagcl.data.Split"),
-        ((torch.arange(3),), "split: a tuple is no split"),
+        (torch.arange(3), "split: a Tensor is not a split; give an epagcl.data.Split"),
+        ((torch.arange(3),), "split: a tuple is not a split"),
         (([0, 5], [1]), "split.train: node 5 is out of range; nodes are 0 to 4"),
         (([0], [-1]), "split.val: node -1 is out of range"),
         (([0], [1], [True, False]), "split.test: a mask of 2 for 5 nodes; give one value per node"),
@@ -133,7 +144,7 @@ def test_splits_in_any_form():
         ((["a"], [1]), "split.train: give node numbers or a mask"),
     ],
 )
-def test_what_is_no_split_names_the_fix(split, message):
+def test_errors_of_splits_name_the_fix(split, message):
     with pytest.raises(InputError, match=message):
         as_split(split, 5)
 
@@ -148,7 +159,7 @@ def test_one_public_split():
 
 
 def test_several_public_splits_share_a_test_part():
-    """As WikiCS has it."""
+    """As in WikiCS."""
     data = Data(
         train_mask=masks([1, 1, 0, 0], [0, 0, 1, 0]),
         val_mask=masks([0, 0, 1, 0], [1, 1, 0, 0]),
@@ -163,11 +174,38 @@ def test_geom_splits():
     assert [lists(split) for split in geom_splits(data)] == [([k], [10 + k], [20 + k]) for k in range(10)]
 
 
-def test_absent_splits_name_the_graphs_that_have_them():
+def test_absent_splits_name_the_masks_and_the_fix():
     data = Data(name="Coauthor-CS", x=torch.ones(3, 1))
-    with pytest.raises(InputError, match=r"Coauthor-CS: no public split .*Cora, .* and ogbn-arxiv have one; use a"):
+    with pytest.raises(
+        InputError, match=r"^Coauthor-CS: no public split \(train_mask, val_mask, test_mask\); use a random"
+    ):
         public_splits(data)
-    with pytest.raises(InputError, match=r"Coauthor-CS: no geom split .*Texas, .* and Actor have one; use a"):
+    with pytest.raises(InputError, match=r"^Coauthor-CS: no geom split \(geom_train_mask, .*\); use a random split$"):
         geom_splits(data)
     with pytest.raises(InputError, match=r"^graph: no public split"):
         public_splits(Data(x=torch.ones(3, 1)))
+
+
+def test_published_splits_prefer_those_of_geom_gcn():
+    mask = torch.eye(3, dtype=torch.bool)
+    data = Data(train_mask=mask[0], val_mask=mask[1], test_mask=mask[2])
+    assert [lists(split) for split in published_splits(data)] == [([0], [1], [2])]
+    data.update({"geom_train_mask": mask[2], "geom_val_mask": mask[1], "geom_test_mask": mask[0]})
+    assert [lists(split) for split in published_splits(data)] == [([2], [1], [0])]
+
+
+def test_a_repeated_split_stays_one_object():
+    split, other = Split(*torch.arange(3)[:, None]), ([0], [1])
+    first, second, third = as_splits([split, other, split], 3)
+    assert first is third
+    assert lists(second) == ([0], [1], [])
+    assert [lists(one) for one in as_splits(split, 3)] == [([0], [1], [2])]
+    with pytest.raises(InputError, match="splits is empty; give at least one"):
+        as_splits([], 3)
+
+
+def test_run_seeds():
+    assert run_seeds(4, runs=3) == [4, 5, 6]
+    assert run_seeds([7, np.int64(2)], runs=3) == [7, 2]
+    with pytest.raises(InputError, match=r"seed=0\.5: give a whole number, or a list of them"):
+        run_seeds(0.5)

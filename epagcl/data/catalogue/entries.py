@@ -1,35 +1,34 @@
-"""The graphs that have a name. Adding a dataset = one entry in ``CATALOGUE``.
-
-A named graph is taken from ``<root>/<Name>.npz`` if that file is there (:mod:`epagcl.data.io.npz`), else from
-PyTorch Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same
-``Data``.
-"""
+"""The catalogue of named graphs. To add a dataset, add one entry to ``_ENTRIES``."""
 
 import difflib
 from dataclasses import dataclass
 
 from epagcl.core.errors import InputError
-from epagcl.data.catalogue.sources import Fetch, SplitKind, demo_source, ogb_source, pyg_source
+from epagcl.data.catalogue.sources import Fetch, SplitKind, fetch_demo, ogb_source, pyg_source
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A named graph: its published size, where it comes from, what is done to its features.
+    """A named graph: its published size, its source, and the preparation of its features.
 
     Attributes:
-        name: as the literature writes it; ``<name>.npz`` is its file.
-        nodes: N.
-        edges: undirected pairs without self-loops.
-        features: columns of ``x``.
+        name: spelling of the literature; ``<name>.npz`` is its file.
+        nodes: number of nodes.
+        edges: number of undirected pairs without self-loops.
+        features: number of feature columns.
         classes: number of classes.
-        home: in words, who offers the download.
-        folder: where ``fetch`` keeps the graph, relative to its argument; None if it keeps nothing.
-        fetch: gives the raw graph, downloading it into a root folder if it is not yet there.
-        split: the published splits: one or more of the dataset's own, or the ten of Geom-GCN.
+        home: provider of the download, for messages.
+        folder: where ``fetch`` stores the graph, relative to the root folder; None if it stores nothing.
+        fetch: returns the raw graph and downloads it into the root folder unless it is there.
+        split: the published splits: the dataset's own (one or more), or the ten of Geom-GCN.
         binarise: replace counts by x > 0.
         row_normalise: divide each row of x by its sum.
-        edges_known: whether ``edges`` can be held against a file.
+        edges_known: whether a graph must have exactly ``edges`` pairs.
         alias: a short name, in lower case.
+
+    Examples:
+        >>> find("cora").classes
+        7
     """
 
     name: str
@@ -48,7 +47,12 @@ class Entry:
 
 
 def find(name: str) -> Entry:
-    """The entry of that name: in any case, with ``_`` or a space for ``-``, or by its alias."""
+    """Return the entry of a name or alias; case does not matter, and ``_`` or a space may replace ``-``.
+
+    Examples:
+        >>> find("amazon photo").name, find("arxiv").name
+        ('Amazon-Photo', 'ogbn-arxiv')
+    """
     names = {key: entry for entry in CATALOGUE.values() for key in (entry.name.lower(), entry.alias) if key}
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
     if wanted in names:
@@ -60,12 +64,12 @@ def find(name: str) -> Entry:
 
 # name, nodes, undirected edges, features, classes, source
 _ENTRIES = (
-    # The paper's code divides the rows of Amazon, Coauthor and WebKB by their sums. Of Amazon and Coauthor that leaves
-    # entries of about 1/200, and training ends below the untrained encoder; their features stay 0 and 1 here.
+    # The paper's code divides the rows of Amazon, Coauthor and WebKB by their sums. For Amazon and Coauthor the entries
+    # are then about 1/200, and training ends below the untrained encoder. Their features stay 0 and 1 here.
     Entry("Cora", 2708, 5278, 1433, 7, *pyg_source("Planetoid", "Cora", split="public")),
     Entry("CiteSeer", 3327, 4552, 3703, 6, *pyg_source("Planetoid", "CiteSeer", split="public")),
     Entry("PubMed", 19717, 44324, 500, 3, *pyg_source("Planetoid", "PubMed", split="public")),
-    # The paper counts WikiCS's links, which are directed. Its features are signed: no row sum to divide by.
+    # The paper counts WikiCS's directed links. Its features are signed, so rows are not divided by their sums.
     Entry(
         "WikiCS",
         11701,
@@ -81,7 +85,7 @@ _ENTRIES = (
     Entry(
         "Coauthor-Physics", 34493, 247962, 8415, 5, *pyg_source("Coauthor", "Physics"), binarise=True, alias="physics"
     ),
-    # Averaged word vectors, signed like those of WikiCS.
+    # The features are averaged word vectors, signed like those of WikiCS.
     Entry("ogbn-arxiv", 169343, 1157799, 128, 40, *ogb_source("ogbn-arxiv"), alias="arxiv"),
     Entry("Texas", 183, 279, 1703, 5, *pyg_source("WebKB", "texas", split="geom"), row_normalise=True),
     Entry("Cornell", 183, 277, 1703, 5, *pyg_source("WebKB", "cornell", split="geom"), row_normalise=True),
@@ -99,8 +103,8 @@ _ENTRIES = (
         "Squirrel", 5201, 198353, 2089, 5, *pyg_source("WikipediaNetwork", "squirrel", split="geom"), row_normalise=True
     ),
     Entry("Actor", 7600, 26659, 932, 5, *pyg_source("Actor", split="geom"), row_normalise=True),
-    Entry("demo", 2700, 5016, 1400, 7, "generated", None, demo_source, None),
+    Entry("demo", 2700, 5016, 1400, 7, "generated", None, fetch_demo, None),
 )
 
-
+#: The entries by name in lower case.
 CATALOGUE = {entry.name.lower(): entry for entry in _ENTRIES}

@@ -1,8 +1,7 @@
-"""The graphs that have a name. Adding a dataset = one entry in ``CATALOGUE``.
+"""Loading of named graphs.
 
-A named graph is taken from ``<root>/<Name>.npz`` if that file is there (:mod:`epagcl.data.io.npz`), else from
-PyTorch Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same
-``Data``.
+A named graph is read from ``<root>/<Name>.npz`` if that file exists (:mod:`epagcl.data.io.npz`), else from PyTorch
+Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same ``Data``.
 """
 
 import contextlib
@@ -27,7 +26,12 @@ from epagcl.data.splits import PARTS
 
 @dataclass(frozen=True)
 class Listing:
-    """A line of the table of named graphs; ``source`` says where ``load`` would take the graph from."""
+    """A row of the table of named graphs; ``source`` is where :func:`load` would read the graph from.
+
+    Examples:
+        >>> next(row for row in datasets() if row.name == "demo").source
+        'generated'
+    """
 
     name: str
     nodes: int
@@ -38,16 +42,20 @@ class Listing:
 
 
 def load(name: str, root: Path | str | None = None, *, features: bool = True) -> Data:
-    """A named graph: undirected, coalesced, no self-loops, features prepared as its literature does.
+    """Load a named graph: undirected, coalesced, no self-loops, features prepared as in its literature.
 
-    The result has ``x``, ``edge_index``, ``y``, ``num_nodes``, ``name``, and the published splits where there
-    are any: ``train_mask``, ``val_mask``, ``test_mask``, or Geom-GCN's ``geom_train_mask``, ... with a column
-    for each split.
+    The result has ``x``, ``edge_index``, ``y``, ``num_nodes``, ``name``, and the published splits if the dataset has
+    any: ``train_mask``, ``val_mask``, ``test_mask``, or Geom-GCN's ``geom_train_mask``, ... with one column per split.
 
     Args:
-        name: any name that :func:`datasets` lists; case does not matter.
+        name: a name that :func:`datasets` lists; case does not matter.
         root: data root, see :func:`data_root`.
-        features: False leaves ``x`` out, for what needs only edges and labels; a file may then lack it.
+        features: if False, ``x`` is left out, and the file need not have it.
+
+    Examples:
+        >>> data = load("demo")
+        >>> data.num_nodes, data.num_edges
+        (2700, 10032)
     """
     entry = find(name)
     root = data_root(root)
@@ -59,8 +67,8 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
 
     if features and raw.x is None:
         raise InputError(
-            f"{source}: no features; add them to the file as x ({entry.nodes:,} × {entry.features:,}), or "
-            f"move it away to download {entry.name} with features ({entry.home}), or load with features=False"
+            f"{source}: no features; add them to the file as x ({entry.nodes:,} × {entry.features:,}), "
+            f"or move the file to download {entry.name} with features ({entry.home}), or load with features=False"
         )
     masks = [f"{'geom_' * (entry.split == 'geom')}{part}_mask" for part in PARTS] if entry.split else []
     x = _prepare(raw.x, entry) if features else None
@@ -71,7 +79,15 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
 
 
 def datasets(root: Path | str | None = None) -> list[Listing]:
-    """All named graphs, with their published sizes and where each would come from."""
+    """Return all named graphs with their published sizes and sources.
+
+    Args:
+        root: data root, see :func:`data_root`.
+
+    Examples:
+        >>> [row.name for row in datasets()][:3]
+        ['Cora', 'CiteSeer', 'PubMed']
+    """
     root = data_root(root)
     return [
         Listing(entry.name, entry.nodes, entry.edges, entry.features, entry.classes, _source(entry, root))
@@ -80,24 +96,33 @@ def datasets(root: Path | str | None = None) -> list[Listing]:
 
 
 def data_root(root: Path | str | None = None) -> Path:
-    """Where named graphs lie: ``root``, else ``EPAGCL_DATA``, else ``epagcl`` in the user's cache folder."""
+    """Return the folder of named graphs: ``root``, else ``EPAGCL_DATA``, else ``epagcl`` in the user's cache folder.
+
+    Examples:
+        >>> data_root("graphs").as_posix()
+        'graphs'
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(root or os.environ.get("EPAGCL_DATA") or f"{cache}/epagcl").expanduser()
 
 
 def verify(entry: Entry, data: Data, source: str) -> None:
-    """Raise unless a checked graph has the published size: figures belong to a graph, not to its name."""
-    found = {"nodes": data.num_nodes}
+    """Raise unless a checked graph has the published size, so that no other graph is reported under its name.
+
+    Examples:
+        >>> verify(find("demo"), load("demo"), "demo")
+    """
+    sizes = {"nodes": data.num_nodes}
     if entry.edges_known:
-        found["edges"] = data.edge_index.shape[1] // 2
+        sizes["edges"] = data.edge_index.shape[1] // 2
     if data.x is not None:
-        found["features"] = data.x.shape[1]
+        sizes["features"] = data.x.shape[1]
     if data.y is not None:
-        found["classes"] = int(data.y.max()) + 1
-    for what, count in found.items():
-        if getattr(entry, what) != count:
+        sizes["classes"] = int(data.y.max()) + 1
+    for field, size in sizes.items():
+        if getattr(entry, field) != size:
             raise InputError(
-                f"{source}: {count:,} {what}, expected {getattr(entry, what):,}; this is not the published "
+                f"{source}: {size:,} {field}, expected {getattr(entry, field):,}; this is not the published "
                 f"{entry.name}; rename or remove it"
             )
 
@@ -105,7 +130,7 @@ def verify(entry: Entry, data: Data, source: str) -> None:
 def _prepare(x: Tensor, entry: Entry) -> Tensor:
     x = compact(x.float())
     if entry.binarise:
-        x = x.relu().sign()  # x > 0, in operations that keep a sparse layout
+        x = x.relu().sign()  # x > 0, by operations that keep a sparse layout
     return row_normalise(x) if entry.row_normalise else x
 
 
@@ -121,7 +146,7 @@ def _source(entry: Entry, root: Path) -> str:
 
 
 def _fetch(entry: Entry, root: Path) -> Data:
-    """The raw graph from its own loader; a download appears under ``root`` whole or not at all."""
+    """Return the raw graph from its own loader. A download appears under ``root`` complete or not at all."""
     if entry.folder is None:
         return entry.fetch(root)
     folder = root / entry.folder
@@ -142,20 +167,20 @@ def _fetch(entry: Entry, root: Path) -> Data:
             try:
                 os.rename(Path(unfinished) / entry.folder, folder)
             except OSError:
-                if not folder.exists():  # else another process finished the same download first
+                if not folder.exists():  # otherwise another process finished the same download first
                     raise
     except MissingExtra:
         raise
-    except Exception as error:  # what a broken connection raises, through two libraries, has no common type
+    except Exception as error:  # the errors of a broken connection have no common type
         raise InputError(
             f"{entry.name}: download ({entry.home}) to {root} failed ({_reason(error)}); "
-            f"set --data or EPAGCL_DATA to a folder with {entry.name}.npz, or connect to the internet"
+            f"connect to the internet, or set root= or EPAGCL_DATA to a folder with {entry.name}.npz"
         ) from error
     return data
 
 
 def _quietly(fetch: Fetch, root: Path) -> Data:
-    """Without the loaders' chatter: OGB's goes to stdout, where a program may be reading JSON."""
+    """Call a loader without its output: OGB prints to stdout, where a program may be reading JSON."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return fetch(root)
 

@@ -1,9 +1,4 @@
-"""The graphs that have a name. Adding a dataset = one entry in ``CATALOGUE``.
-
-A named graph is taken from ``<root>/<Name>.npz`` if that file is there (:mod:`epagcl.data.io.npz`), else from
-PyTorch Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same
-``Data``.
-"""
+"""Loaders of named graphs: PyTorch Geometric, the Open Graph Benchmark, and the generated demo."""
 
 import warnings
 from collections.abc import Callable
@@ -15,22 +10,35 @@ from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
 from epagcl.core.errors import MissingExtra
+from epagcl.data.generators import demo
 from epagcl.data.splits import PARTS
 
+#: Returns the raw graph; downloads it into the given root folder unless it is there.
 Fetch = Callable[[Path], Data]
+#: The published splits: the dataset's own, or the ten of Geom-GCN.
 SplitKind = Literal["public", "geom"] | None
-Source = tuple[str, str | None, Fetch, SplitKind]  # home, folder, fetch and split of an entry
+#: The fields ``home``, ``folder``, ``fetch`` and ``split`` of an :class:`~epagcl.data.catalogue.entries.Entry`.
+Source = tuple[str, str | None, Fetch, SplitKind]
 
 
 def pyg_source(dataset: str, name: str | None = None, split: SplitKind = None, **settings: bool) -> Source:
-    """A graph that a dataset class of PyG offers."""
+    """Return the source of a graph that a dataset class of PyG loads.
+
+    Args:
+        dataset: name of the class in ``torch_geometric.datasets``.
+        name: its argument ``name``, if it has one.
+        split: the published splits.
+        settings: further arguments of the class.
+    """
 
     def fetch(root: Path) -> Data:
         import torch_geometric.datasets
 
-        named = {} if name is None else {"name": name}
-        data = getattr(torch_geometric.datasets, dataset)(str(root / "pyg" / dataset), **named, **settings)[0]
-        if split == "geom":  # PyG gives Geom-GCN's splits the names of a public split
+        arguments: dict[str, str | bool] = dict(settings)
+        if name is not None:
+            arguments["name"] = name
+        data = getattr(torch_geometric.datasets, dataset)(str(root / "pyg" / dataset), **arguments)[0]
+        if split == "geom":  # PyG stores Geom-GCN's splits under the names of a public split
             for part in PARTS:
                 data[f"geom_{part}_mask"] = data[f"{part}_mask"]
         return data
@@ -39,7 +47,7 @@ def pyg_source(dataset: str, name: str | None = None, split: SplitKind = None, *
 
 
 def ogb_source(name: str) -> Source:
-    """A node-classification graph of the Open Graph Benchmark."""
+    """Return the source of a node-classification graph of the Open Graph Benchmark."""
     folder = f"ogb/{name.replace('-', '_')}"
 
     def fetch(root: Path) -> Data:
@@ -50,26 +58,25 @@ def ogb_source(name: str) -> Source:
         from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
         from torch_geometric.data.storage import GlobalStorage
 
-        # OGB asks on the terminal what to do with a folder that lacks its mark.
+        # Without this file, OGB asks on the terminal what to do with the folder.
         if (root / folder).exists() and not (root / folder / "RELEASE_v1.txt").exists():
             raise FileNotFoundError("RELEASE_v1.txt is missing")
-        # OGB (1.3.6) reads its cache by a plain torch.load, which since torch 2.6 admits only listed classes;
-        # these three make up a Data.
+        # OGB (1.3.6) reads its cache with a plain torch.load, which since torch 2.6 accepts only listed classes.
+        # A Data consists of these three.
         safe = torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage])
         with safe, warnings.catch_warnings():
-            # The tables that it turns into tensors are read-only in pandas 3; nobody writes to them.
+            # OGB makes tensors of tables that are read-only in pandas 3. It does not write to them.
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             dataset = PygNodePropPredDataset(name, root=str(root / "ogb"))
-            parts = dataset.get_idx_split()
+            nodes = dataset.get_idx_split()
         data = dataset[0]
         for part, key in zip(PARTS, ("train", "valid", "test"), strict=True):
-            data[f"{part}_mask"] = index_to_mask(parts[key], data.num_nodes)
+            data[f"{part}_mask"] = index_to_mask(nodes[key], data.num_nodes)
         return data
 
     return "OGB", folder, fetch, "public"
 
 
-def demo_source(root: Path) -> Data:
-    from epagcl.data.generators import demo
-
+def fetch_demo(root: Path) -> Data:
+    """Return the demo graph, which is generated; ``root`` is not used."""
     return demo()

@@ -1,1 +1,14 @@
-"""Users' files and tables: readers, converters and the NPZ format."""
+"""Graphs from users' files and from objects in memory.
+
+Entry points:
+
+================= ==========================================================================
+``readers``       :func:`epagcl.read_graph`: files
+``from_tables``   :func:`epagcl.from_tables`: tables, arrays and lists in memory
+``convert``       :func:`epagcl.from_networkx`, :func:`epagcl.from_scipy`
+``npz``           :func:`epagcl.data.read_npz`, :func:`epagcl.data.write_npz`
+================= ==========================================================================
+
+The first two give each part of a graph a common form (``tables``) and then match its rows to nodes (``assemble``, with
+``edge_list``, ``feature_list`` and ``label_list``). ``ids`` compares node ids, ``features`` makes tensors of columns.
+"""

@@ -1,32 +1,51 @@
-"""Tables in files, and the ids that stand in them.
+"""Node ids: finding them in tables, numbering them, comparing them.
 
-Rules of text tables (``.csv``, ``.tsv``, ``.txt``, each also ``.gz``):
-
-- Lines that start with ``#`` or ``%`` are comments; blank lines are skipped.
-- Fields are separated by tabs in ``.tsv``; else by the first of comma, semicolon and tab that the first row
-  has, and in a ``.txt`` that has none of them by white space.
-- The first row is a header when it has a known column name (an edge list: one for each end), or when one of
-  its fields is not a number while that column holds numbers below it (judged on the first 1,000 rows).
-- Ids are integers if every id of a file is written as one (``7``, ``7.0``), else text; ``007`` is text.
-  Between two files, ids are compared as text if one of them has text ids.
+Ids are integers if every id of a table is written as one (``7``, ``7.0``), else text; ``007`` is text. If one of two
+tables has text ids, the ids of both are compared as text.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
-from epagcl.data.io.table import Table
+from epagcl.data.io.tables.base import Table, as_text
+
+#: Column names that mean ids, in order of preference.
+ID_NAMES = ("id", "node_id", "node", "name", "nodeid", "index")
+#: Those that often mean something else. They are not ids in a table whose index holds the ids.
+WEAK_ID_NAMES = ("node", "name", "index")
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 
 
-def factorise(values: np.ndarray, table: Table, what: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Number of each id in ``values`` (by first appearance, row by row); the distinct ids, int64 or text.
+@dataclass(frozen=True)
+class NodeIds:
+    """The distinct ids of rows that have no ids themselves, and the name of the list in messages."""
 
-    ``what`` names the columns, for the message about an id that is missing.
+    name: str
+    values: np.ndarray
+
+
+def listed_ids(table: Table) -> NodeIds:
+    """Return the ids of a list of nodes: its column with a name of ids (``ID_NAMES``), else its first column."""
+    table.header = table.has_header(ID_NAMES)
+    column = table.column(ID_NAMES) if table.header else None
+    return NodeIds(table.name, distinct_ids(table.ids([column or 0]), table))
+
+
+def factorise(values: np.ndarray, table: Table, titles: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of each id (by first appearance, row by row), and the distinct ids as int64 or text.
+
+    Args:
+        values: ids ``[rows, columns]``, int64 or text with NaN.
+        table: their table, for messages.
+        titles: names of the columns, for the message about a missing id.
     """
     codes, ids = pd.factorize(values.ravel())
     if ids.dtype == object:
@@ -38,7 +57,7 @@ def factorise(values: np.ndarray, table: Table, what: list[str]) -> tuple[np.nda
         if missing.any():
             row, column = divmod(int(missing.argmax()), values.shape[1])
             place = f"{table.name}: {table.place(row)}"
-            raise InputError(f"{place}: the {what[column]} is missing; fill it or drop the row")
+            raise InputError(f"{place}: the {titles[column]} is missing; fill it or drop the row")
         if all(_INTEGER.fullmatch(text) for text in ids):
             numbers = [int(text.partition(".")[0]) for text in ids]
             if all(-(2**63) <= number < 2**63 for number in numbers):
@@ -48,39 +67,50 @@ def factorise(values: np.ndarray, table: Table, what: list[str]) -> tuple[np.nda
 
 
 def distinct_ids(values: np.ndarray, table: Table) -> np.ndarray:
-    """A column of ids, each of which must occur once."""
+    """Return a column of ids as int64 or text. Raise if an id occurs twice."""
     codes, ids = factorise(values.reshape(-1, 1), table, ["id"])
     if len(ids) != len(codes):
         repeated = pd.Series(codes[:, 0]).duplicated()
-        again = int(repeated.argmax())
-        first = int((codes[:, 0] == codes[again, 0]).argmax())
-        places = f"{table.place(first)} and {table.place(again)}"
+        second = int(repeated.argmax())
+        first = int((codes[:, 0] == codes[second, 0]).argmax())
+        places = f"{table.place(first)} and {table.place(second)}"
         repeats = counted(int(repeated.sum()), "repeated row")
-        raise InputError(
-            f"{table.name}: id {ids[codes[again, 0]]} stands in {places} ({repeats}); keep one row per node"
-        )
+        raise InputError(f"{table.name}: id {ids[codes[second, 0]]} is in {places} ({repeats}); keep one row per node")
     return ids
 
 
+def unique_ids(column: pd.Series, table: Table) -> np.ndarray:
+    """Return the ids of a column without missing values, each once."""
+    return factorise(column.map(str).to_numpy(dtype=object).reshape(-1, 1), table, ["id"])[1]
+
+
 def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """The place of each id in ``among`` (distinct), −1 where it is not there."""
+    """Return the position of each id in ``among`` (distinct ids), and −1 for ids that are not in it."""
     if ids.dtype != among.dtype:
         ids, among = as_text(ids), as_text(among)
     return pd.Index(among).get_indexer(pd.Index(ids))
 
 
 def union(ids: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """The ids, and after them those of ``more`` that are not among them."""
+    """Return ``ids`` followed by the ids of ``more`` that are not among them."""
     new = more[positions(more, ids) < 0]
     if len(new) and ids.dtype != new.dtype:
         ids, new = as_text(ids), as_text(new)
     return np.concatenate([ids, new]) if len(new) else ids
 
 
+def id_array(ids: Sequence[Any]) -> np.ndarray:
+    """Return ids as a one-dimensional array: int64 if all are integers, else the objects themselves."""
+    if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in ids):
+        try:
+            return np.array(ids, dtype=np.int64)
+        except OverflowError:
+            pass
+    array = np.empty(len(ids), dtype=object)
+    array[:] = ids
+    return array
+
+
 def examples(ids: np.ndarray | list[str]) -> str:
-    """The first three ids, for a message."""
+    """Return the first three ids, for a message."""
     return ", ".join(str(node) for node in ids[:3]) + (", ..." if len(ids) > 3 else "")
-
-
-def as_text(ids: np.ndarray) -> np.ndarray:
-    return ids if ids.dtype == object else ids.astype(str).astype(object)

@@ -1,8 +1,4 @@
-"""Edges, features and labels of one graph as they were given, and which row belongs to which node.
-
-The rules stand in :func:`epagcl.read_graph`; files (:mod:`epagcl.data.io.readers`) and what a program holds
-(:mod:`epagcl.data.io.frames`) both come here.
-"""
+"""The labels of a graph: which columns of a table hold ids and labels, and which label each node has."""
 
 import numpy as np
 import pandas as pd
@@ -10,46 +6,56 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.column_names import ID_NAMES, distinct_column_ids, refuse_index_levels
-from epagcl.data.io.ids import distinct_ids, examples, positions
-from epagcl.data.io.table import Rows, Table, plain_name
+from epagcl.data.io.ids import ID_NAMES, distinct_ids, examples, positions, unique_ids
+from epagcl.data.io.tables.base import Rows, Table, normalised_name
 
 LABEL_NAMES = ("label", "labels", "y", "class", "target", "category")
 
 
 class LabelList:
-    """Labels as they were given, None where there is none, and their ids if they have ids."""
+    """Labels that are not yet encoded as class numbers.
 
-    def __init__(self, given: Table | Rows, known: np.ndarray):
-        self.name = given.name
-        self.table = self.ids = None
-        if isinstance(given, Rows):
-            self.values = given.values
+    Args:
+        labels: a table or an array.
+        graph_ids: the ids of the graph, which help to find the column of ids.
+
+    Attributes:
+        values: the label of each row.
+        ids: the id of each row, or None if the rows are in the order of the nodes.
+    """
+
+    def __init__(self, labels: Table | Rows, graph_ids: np.ndarray):
+        self.name = labels.name
+        self.table: Table | None = None
+        self.ids: np.ndarray | None = None
+        if isinstance(labels, Rows):
+            self.values = np.asarray(labels.values)
             return
-        table = self.table = given
-        refuse_index_levels(table)
+        table = self.table = labels
+        table.refuse_index_levels()
         table.header = table.has_header((*ID_NAMES, *LABEL_NAMES))
-        if len(table.first) == 1:
+        if len(table.first_row) == 1:
             self.values = table.values(None)[0].to_numpy()
             return
-        id_column = (table.column(ID_NAMES) if table.header else None) or 0
-        if table.index and len(table.first) == 2:  # a series, whatever it is called
-            id_column = 0
-        elif table.index and id_column == 0 and _counts_rows_only(table, known):
-            id_column = 1
-        others = [column for column in range(table.index, len(table.first)) if column != id_column]
+        id_column = _id_column(table, graph_ids)
+        others = [column for column in range(table.index_levels, len(table.first_row)) if column != id_column]
         label_column = table.column(LABEL_NAMES) if table.header else None
         label_column = others[0] if label_column is None else label_column
         if ignored := [table.title(column) for column in others if column != label_column]:
-            read = table.title(label_column)
-            log.warning("%s: labels are read from %s; ignored: %s", self.name, read, ", ".join(ignored))
+            title = table.title(label_column)
+            log.warning("%s: labels are read from %s; ignored: %s", self.name, title, ", ".join(ignored))
         frame = table.values(id_column)
         self.ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
         self.values = frame[label_column].to_numpy(dtype=object)
 
     def of(self, node_ids: np.ndarray, features: Table | Rows | None = None) -> np.ndarray:
-        """The label of each node."""
-        if self.ids is None and self._by_index(node_ids, features):
+        """Return the label of each node, None for nodes without one.
+
+        Args:
+            node_ids: the ids of the nodes.
+            features: the features they come from.
+        """
+        if self.ids is None and self._indexed_by_id(node_ids, features):
             return self.values[node_ids]
         if self.ids is None:
             if len(self.values) != len(node_ids):
@@ -58,51 +64,79 @@ class LabelList:
             return self.values
         position = positions(self.ids, node_ids)
         if (position < 0).any():
-            raise InputError(self.unknown(position >= 0, "drop these rows, or add the nodes to the features"))
+            fix = "drop these rows, or add the nodes to the features"
+            raise InputError(self.unknown_ids_message(position >= 0, fix))
         labels = np.full(len(node_ids), None, dtype=object)
         labels[position] = self.values
         return labels
 
-    def _by_index(self, node_ids: np.ndarray, features: Table | Rows | None) -> bool:
-        """Whether labels with an index 0, 1, ... go by it, since the rows of features have ids in another order."""
-        if self.table is None or not self.table.counts_rows or not isinstance(features, Table):
+    def may_begin_with_header(self, in_graph: np.ndarray) -> bool:
+        """Return whether the first row, which was read as a node, may be a header.
+
+        It may be if its id is the only one that is not in the graph, or if no other row has its label.
+
+        Args:
+            in_graph: whether the graph has the id of each row.
+        """
+        assert self.table is not None  # labels with ids come from a table
+        if self.table.header or in_graph[0]:
+            return False
+        other_labels = {str(value) for value in self.values[1:] if value is not None}
+        return bool(in_graph[1:].all()) or str(self.values[0]) not in other_labels
+
+    def unknown_ids_message(self, in_graph: np.ndarray, fix: str) -> str:
+        """Return the message about ids that are not in the graph.
+
+        Args:
+            in_graph: whether the graph has the id of each row.
+            fix: what to do, unless the first row seems to be a header.
+        """
+        assert self.table is not None  # labels with ids come from a table
+        assert self.ids is not None
+        unknown = self.ids[~in_graph]
+        place = self.table.place(int(in_graph.argmin()))
+        if not self.table.header and not in_graph[0]:
+            fix = f"if {place} is a header, call its columns id and label"
+        return f"{self.name}: {place}: {counted(len(unknown), 'id')} not in the graph ({examples(unknown)}); {fix}"
+
+    def _indexed_by_id(self, node_ids: np.ndarray, features: Table | Rows | None) -> bool:
+        """Return whether the pandas index 0, 1, ... of the labels means ids.
+
+        It does if the features have these ids in another order.
+        """
+        if self.table is None or not self.table.default_index or not isinstance(features, Table):
             return False
         if features.id_column is None or np.array_equal(node_ids, np.arange(len(node_ids))):
             return False
         if node_ids.dtype == np.int64 and node_ids.min() >= 0 and node_ids.max() < len(self.values):
-            if not features.index or features.id_column > 0:  # the index of the labels may as well be that of the rows
-                message = "%s: given to the ids of %s by their index; give them as an array if they are in its order"
+            if not features.index_levels or features.id_column > 0:  # the index could also mean row numbers
+                message = "%s: matched to the ids of %s by their index; give them as an array if they are in its order"
                 log.warning(message, self.name, features.name)
             return True
-        if features.index:
+        if features.index_levels:
             raise InputError(
                 f"{self.name}: their index is 0, 1, ..., that of {features.name} is not; "
                 "make the ids their index, or give them as an array in the order of the rows"
             )
         return False
 
-    def may_begin_with_header(self, known: np.ndarray) -> bool:
-        """Whether the first row, read as a node, is the only unknown one, or the only one with its label."""
-        if self.table.header or known[0]:
-            return False
-        others = {str(value) for value in self.values[1:] if value is not None}
-        return bool(known[1:].all()) or str(self.values[0]) not in others
 
-    def unknown(self, known: np.ndarray, fix: str) -> str:
-        """A message about the ids that are not in the graph."""
-        unknown = self.ids[~known]
-        place = self.table.place(int(known.argmin()))
-        if not self.table.header and not known[0]:
-            fix = f"if {place} is a header, call its columns id and label"
-        return f"{self.name}: {place}: {counted(len(unknown), 'id')} not in the graph ({examples(unknown)}); {fix}"
+def _id_column(table: Table, graph_ids: np.ndarray) -> int:
+    """Return the column of ids: by its name, else the first column."""
+    id_column = (table.column(ID_NAMES) if table.header else None) or 0
+    if table.index_levels and len(table.first_row) == 2:  # a series; the name of its values does not matter
+        return 0
+    if table.index_levels and id_column == 0 and _index_is_row_number(table, graph_ids):
+        return 1
+    return id_column
 
 
-def _counts_rows_only(table: Table, known: np.ndarray) -> bool:
-    """Whether an index of integers without a name is left of rows 0, 1, ..., and the first column has the ids."""
+def _index_is_row_number(table: Table, graph_ids: np.ndarray) -> bool:
+    """Return whether an unnamed integer index is a remainder of rows 0, 1, ..., and the first column holds the ids."""
     index, first = table.values(None)[0], table.values(1)[1]
-    if table.first[0] != "" or not pd.api.types.is_integer_dtype(index) or plain_name(table.first[1]) in LABEL_NAMES:
+    if table.first_row[0] != "" or not pd.api.types.is_integer_dtype(index):
         return False
-    if first.isna().any() or first.duplicated().any():
+    if normalised_name(table.first_row[1]) in LABEL_NAMES or first.isna().any() or first.duplicated().any():
         return False
-    by_index, by_column = ((positions(known, distinct_column_ids(ids, table)) >= 0).sum() for ids in (index, first))
+    by_index, by_column = ((positions(graph_ids, unique_ids(ids, table)) >= 0).sum() for ids in (index, first))
     return bool(by_column >= max(by_index, 1))

@@ -3,17 +3,18 @@
 ====================================================== ================================================
 key                                                    meaning
 ====================================================== ================================================
-``edge_index``                                         [2, M] integers; every file has it
+``edge_index``                                         [2, M] integers; required
 ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``   features as the parts of a CSR matrix, or instead
 ``x``                                                  features as a dense [N, F] array
 ``y``                                                  [N] class numbers, −1 = no label
 ``train_mask``, ``val_mask``, ``test_mask``            the published split: [N], or [N, k] for k splits
 ``geomgcn_train_masks``, ... or ``train_masks``, ...   [N, 10]: the ten 48/32/20 splits of Geom-GCN
-``node_ids``                                           [N] integers or text: what the user calls the nodes
-``label_names``                                        [C] text: what the user calls the classes
+``node_ids``                                           [N] integers or text: the user's ids of the nodes
+``label_names``                                        [C] text: the names of the classes
+``feature_names``                                      [F] text: the names of the feature columns
 ====================================================== ================================================
 
-A file has features, labels or ids: they say how many nodes there are. Keys of other names are passed over.
+A file needs features, labels or ids, which give the number of nodes. Other keys are ignored.
 """
 
 import zipfile
@@ -29,28 +30,36 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.sparse import SparseMatrix
-from epagcl.data.io.columns import id_array
+from epagcl.data.io.ids import id_array
 from epagcl.data.splits import PARTS
 
-# An entry of a CSR matrix takes 12 bytes (value and 64-bit column), a dense one 4: memory breaks even at 1/3,
-# and products earlier. No named graph lies near: PubMed (10%) is sparse, Amazon (35%) and WikiCS are dense.
+# An entry takes 12 bytes in a CSR matrix (value and 64-bit column) and 4 in a dense one. Memory breaks even at a
+# density of 1/3, products earlier. No named graph is close: PubMed (10%) is sparse, Amazon (35%) and WikiCS are dense.
 SPARSE_BELOW = 0.2
 
 _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
 def read_npz(path: Path | str) -> Data:
-    """The graph in a file, as it stands there: callers pass it through :func:`epagcl.data.checking.check`.
+    """Read the graph in an ``.npz`` file without checking it; see :func:`epagcl.data.check`.
 
-    ``x`` is float32, ``torch.sparse_csr`` or dense by :func:`compact`, and absent if the file has none.
-    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``; ``node_ids`` is an
-    array of int64 or of text (``dtype=object``), ``label_names`` and ``feature_names`` are lists.
+    ``x`` is float32, ``torch.sparse_csr`` or dense as :func:`compact` decides, and absent if the file has none.
+    Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``. ``node_ids`` is an
+    array of int64 or of text (``dtype=object``); ``label_names`` and ``feature_names`` are lists.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     np.savez(f"{folder}/g.npz", edge_index=[[0, 1], [1, 2]], x=np.eye(3), y=[0, 1, 0])
+        ...     data = read_npz(f"{folder}/g.npz")
+        >>> data.num_nodes, data.y.tolist()
+        (3, [0, 1, 0])
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file; give the path of an .npz graph")
     try:
-        # numpy.load opens other kinds of file too, so the kind is checked before the content.
+        # numpy.load also opens other types of file, so the type is checked first.
         if not zipfile.is_zipfile(path):
             raise InputError(f"{path}: not an .npz file (or cut short); write it with numpy.savez or write_npz")
         with np.load(path, allow_pickle=False) as arrays:
@@ -62,9 +71,17 @@ def read_npz(path: Path | str) -> Data:
 
 
 def write_npz(data: Data, path: Path | str) -> None:
-    """Write ``x`` (in its layout), ``edge_index``, ``y``, the masks and the names of a graph: whole, or not at all.
+    """Write ``x`` (in its layout), ``edge_index``, ``y``, the masks, the ids and the names of a graph.
 
-    Ids that are neither all integers nor all text are written as text.
+    If writing fails, an existing file is kept. Ids that are neither all integers nor all text are written as text.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 0]))
+        >>> with TemporaryDirectory() as folder:
+        ...     write_npz(data, f"{folder}/g.npz")
+        ...     read_npz(f"{folder}/g.npz").y.tolist()
+        [0, 1, 0]
     """
     path = Path(path)
     if data.edge_index is None:
@@ -101,7 +118,12 @@ def write_npz(data: Data, path: Path | str) -> None:
 
 
 def compact(x: Tensor) -> Tensor:
-    """Features in the layout for their density: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense."""
+    """Return features in the layout for their density: ``torch.sparse_csr`` up to ``SPARSE_BELOW``, else dense.
+
+    Examples:
+        >>> compact(torch.eye(10)).layout, compact(torch.eye(2)).layout
+        (torch.sparse_csr, torch.strided)
+    """
     entries = x if x.layout == torch.strided else x.values()
     if int(entries.count_nonzero()) > SPARSE_BELOW * x.numel():
         return x.to_dense()
@@ -112,7 +134,7 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     if "edge_index" not in arrays:
         raise InputError(f"{path}: no array edge_index; add the edges as a 2 × M integer array of that name")
     edge_index = torch.from_numpy(arrays["edge_index"])
-    # Only the compact form is widened: what is no integer at all is for the check to see.
+    # Only int32, which write_npz uses, is converted. Other types are left for epagcl.data.check to judge.
     data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
     x = _features(arrays, path)
     if x is not None:
@@ -153,8 +175,8 @@ def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
         raise InputError(f"{path}: features without {', '.join(missing)}; a CSR matrix needs {', '.join(_CSR_KEYS)}")
     values, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
     matrix = scipy.sparse.csr_matrix((values.astype(np.float32), indices, indptr), shape=tuple(shape))
-    matrix.check_format(full_check=True)  # torch trusts the indices it is given
-    # One graph, one Data: entries in order, without stored zeros, however the file was made.
+    matrix.check_format(full_check=True)  # torch does not check the indices
+    # The same graph gives the same Data, in whatever order a file stores the entries and with or without zeros.
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
@@ -168,7 +190,7 @@ def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
 
 
 def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
-    """Names as an array of int64, or of text as Python has it."""
+    """Return ids or names as an array of int64 or of Python texts. Raise unless their dtype is one of ``kinds``."""
     if names.ndim != 1 or names.dtype.kind not in kinds:
         allowed = "text or integers" if "i" in kinds else "text"
         raise InputError(f"{path}: {key} has shape {names.shape} and type {names.dtype}; give a list of {allowed}")

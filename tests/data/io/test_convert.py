@@ -1,4 +1,4 @@
-"""Graphs from NetworkX and SciPy, and the numbering of labels."""
+"""Graphs from NetworkX and from adjacency matrices."""
 
 import networkx as nx
 import numpy as np
@@ -8,9 +8,7 @@ import scipy.sparse
 import torch
 
 from epagcl.core.errors import InputError
-from epagcl.data.io.columns import feature_tensor, id_array
 from epagcl.data.io.convert import from_networkx, from_scipy
-from epagcl.data.labels import encode_labels
 
 PATH = [[0, 1, 1, 2], [1, 0, 2, 1]]
 
@@ -29,7 +27,7 @@ def messages(caplog) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
-def test_networkx_of_every_kind(kind):
+def test_networkx_graphs_of_every_type(kind):
     data = from_networkx(path_graph(kind), labels="topic")
     assert data.edge_index.tolist() == PATH
     assert data.x.tolist() == [[1, 2], [3, 4], [5, 6]]
@@ -79,14 +77,14 @@ def test_networkx_isolated_nodes_and_integer_names():
     assert data.edge_index.tolist() == [[0, 1], [1, 0]]
 
 
-def test_networkx_names_of_any_kind_are_kept():
+def test_networkx_nodes_of_any_type_are_kept():
     graph = nx.grid_2d_graph(2, 2)
     data = from_networkx(graph, np.eye(4))
     assert data.node_ids.tolist() == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert data.clone().to("cpu").node_ids.tolist() == data.node_ids.tolist()
 
 
-def test_networkx_edge_weights_are_said(caplog):
+def test_networkx_edge_weights_are_reported(caplog):
     graph = path_graph()
     graph.add_edge("a", "c", weight=2.0)
     from_networkx(graph)
@@ -106,13 +104,13 @@ def test_networkx_edge_weights_are_said(caplog):
         (np.array([["a"]] * 3), "networkx graph: features of type <U1; give numbers"),
     ],
 )
-def test_networkx_failure(features, message):
+def test_networkx_errors(features, message):
     with pytest.raises(InputError) as error:
         from_networkx(path_graph(), features)
     assert str(error.value) == message
 
 
-def test_networkx_attributes_that_do_not_fit():
+def test_networkx_attributes_that_are_not_numeric_or_of_equal_length():
     graph = path_graph()
     graph.nodes["c"]["topic"] = "cs"
     with pytest.raises(InputError, match="attribute 'topic' is not numeric; encode it as numbers or leave it out"):
@@ -140,80 +138,24 @@ def test_scipy(make, caplog):
     assert messages(caplog) == ["adjacency matrix: directed edges made undirected: 3 given, 2 pairs"]
 
 
-def test_scipy_stored_zeros_are_no_edges():
+def test_scipy_stored_zeros_are_not_edges():
     adjacency = scipy.sparse.coo_array(([1.0, 0.0], ([0, 1], [1, 2])), shape=(3, 3))
     assert from_scipy(adjacency, np.eye(3)).edge_index.tolist() == [[0, 1], [1, 0]]
 
 
-def test_scipy_weights_are_said(caplog):
+def test_scipy_weights_are_reported(caplog):
     from_scipy(scipy.sparse.csr_array([[0, 0.5], [0.5, 0]]), np.eye(2))
     assert messages(caplog) == ["adjacency matrix: edge weights and attributes are not used"]
 
 
-def test_scipy_failures():
+def test_scipy_errors():
     with pytest.raises(InputError, match=r"^adjacency matrix: shape \(2, 3\); it must be square, nodes × nodes$"):
         from_scipy(scipy.sparse.csr_array((2, 3)), np.eye(2))
     with pytest.raises(InputError, match=r"^adjacency matrix: 3 feature rows for 2 nodes; give one row per node$"):
         from_scipy(scipy.sparse.csr_array([[0, 1], [1, 0]]), np.eye(3))
 
 
-@pytest.mark.parametrize(
-    ("labels", "y", "names"),
-    [
-        ([0, 1, 1, 2], [0, 1, 1, 2], None),
-        ([0, -1, 1], [0, -1, 1], None),
-        ([0.0, float("nan"), 1.0], [0, -1, 1], None),
-        ([10, 2, 10], [1, 0, 1], ["2", "10"]),
-        (["10", "2", ""], [1, 0, -1], ["2", "10"]),
-        (["b", "a", None, " b "], [1, 0, -1, 1], ["a", "b"]),
-        (["b", 1, "a"], [2, 0, 1], ["1", "a", "b"]),
-        (torch.tensor([[1], [0]]), [1, 0], None),
-        (np.array([True, False]), [1, 0], None),
-        ([None, None, 0], [-1, -1, 0], None),
-    ],
-)
-def test_labels(labels, y, names):
-    found, found_names = encode_labels(labels, "l")
-    assert found.dtype == torch.int64
-    assert found.tolist() == y
-    assert found_names == names
-
-
-def test_labels_plus_and_minus_one_warn(caplog):
-    assert encode_labels([-1, 1, 1], "l")[0].tolist() == [-1, 0, 0]
-    assert messages(caplog) == ["l: label −1 means no label (nodes with it: 1)"]
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0.5, 1], "l: labels are not whole numbers; give class numbers 0, 1, ... or names"),
-        ([float("inf"), 1], "l: labels are not whole numbers; give class numbers 0, 1, ... or names"),
-        ([-4, 1], "l: label -4; give class numbers 0, 1, ... (−1 for none) or names"),
-        ([[0, 1], [1, 0]], "l: labels have shape (2, 2); give one per node"),
-    ],
-)
-def test_label_failure(labels, message):
-    with pytest.raises(InputError) as error:
-        encode_labels(labels, "l")
-    assert str(error.value) == message
-
-
-def test_sparse_features_keep_their_entries():
-    matrix = scipy.sparse.coo_matrix(([1.0, 2.0, 4.0], ([0, 0, 1], [2, 2, 0])), shape=(2, 3))
-    x = feature_tensor(matrix, "f")
-    assert x.layout == torch.sparse_csr
-    assert x.dtype == torch.float32
-    assert x.to_dense().tolist() == [[0, 0, 3], [4, 0, 0]]
-
-
-def test_id_arrays():
-    assert id_array([3, np.int64(4)]).dtype == np.int64
-    assert id_array([2**70, 1]).tolist() == [2**70, 1]
-    assert id_array(["a", 1]).tolist() == ["a", 1]
-
-
-# ---- Tables, and wrong kinds of things
+# ---- Tables, and wrong types
 
 
 def test_networkx_reads_tables_by_their_index():
@@ -226,13 +168,13 @@ def test_networkx_reads_tables_by_their_index():
     assert from_networkx(path_graph(), labels=labels.to_frame()).y.tolist() == [0, 1, 2]
 
 
-def test_networkx_reads_tables_that_count_rows_by_position():
+def test_networkx_reads_tables_with_a_default_index_by_position():
     table = pd.DataFrame([[1, 2], [3, 4], [5, 6]])
     data = from_networkx(path_graph(), table, pd.Series([0, 1, 0]))
     assert data.x.tolist() == table.to_numpy().tolist()
     assert data.feature_names == ["0", "1"]
     assert data.y.tolist() == [0, 1, 0]
-    shuffled = nx.Graph([(2, 0), (0, 1)])  # but these numbers are its nodes
+    shuffled = nx.Graph([(2, 0), (0, 1)])  # here the index holds the nodes
     assert from_networkx(shuffled, table, pd.Series([0, 1, 2])).x[:, 0].tolist() == [5, 1, 3]
     pairs = pd.Series(range(4), index=pd.MultiIndex.from_product([[0, 1], [1, 0]]))
     assert from_networkx(nx.grid_2d_graph(2, 2), np.eye(4), pairs).y.tolist() == [1, 0, 3, 2]
@@ -248,7 +190,7 @@ def test_networkx_refuses_tables_of_other_nodes():
     )
     with pytest.raises(InputError, match=r"^networkx graph: the index of labels lacks 3 of 3 nodes \(first: 'a'\); "):
         from_networkx(path_graph(), labels=pd.Series([0, 1, 0], index=[4, 5, 6]))
-    with pytest.raises(InputError, match=r"^networkx graph: 'a' stands twice in the index of labels; keep one row"):
+    with pytest.raises(InputError, match=r"^networkx graph: 'a' is in the index of labels twice; keep one row"):
         from_networkx(path_graph(), labels=pd.Series([0, 1, 0, 1], index=list("abca")))
     with pytest.raises(InputError, match=r"^networkx graph: 1 missing, .*, the first in row b, column 'p'; fill"):
         from_networkx(path_graph(), pd.DataFrame({"p": [5, 1, None]}, index=["c", "a", "b"]))
@@ -269,7 +211,9 @@ def test_scipy_reads_tables_by_position(caplog):
         f"adjacency matrix: the index of {what} is not used; row k belongs to node k of the matrix"
         for what in ("features", "labels")
     ]
-    with pytest.raises(InputError, match=r"the index of features is 0, 1, ... in another order; sort_index\(\) for"):
+    with pytest.raises(
+        InputError, match=r"the index of features is 0, 1, ... in another order; call sort_index\(\) if"
+    ):
         from_scipy(adjacency, table.iloc[::-1])
 
 
@@ -286,7 +230,7 @@ def test_scipy_of_a_tensor(layout):
     [
         (
             lambda: from_networkx([(0, 1)], np.eye(2)),
-            "networkx graph: a list is none; give a networkx.Graph, or use from_tables",
+            "networkx graph: list is not a NetworkX graph; give a networkx.Graph, or use epagcl.from_tables",
         ),
         (
             lambda: from_networkx(path_graph(), []),
@@ -301,17 +245,16 @@ def test_scipy_of_a_tensor(layout):
         (lambda: from_scipy(np.eye(3), None), "adjacency matrix: no features; give an array with one row per node"),
         (
             lambda: from_scipy(None, np.eye(3)),
-            "adjacency matrix: a NoneType that is no matrix of numbers; give a SciPy matrix or a NumPy array",
+            "adjacency matrix: NoneType is not a matrix of numbers; give a SciPy matrix or a NumPy array",
         ),
-        (lambda: from_scipy([["a", "b"], ["c", "d"]], np.eye(2)), "adjacency matrix: a list that is no matrix of"),
-        (lambda: from_networkx(nx.Graph, np.eye(2)), "networkx graph: a type is none; give a networkx.Graph"),
+        (lambda: from_scipy([["a", "b"], ["c", "d"]], np.eye(2)), "adjacency matrix: list is not a matrix of"),
+        (
+            lambda: from_networkx(nx.Graph, np.eye(2)),
+            "networkx graph: type is not a NetworkX graph; give a networkx.Graph",
+        ),
     ],
 )
-def test_wrong_kinds(make, message):
+def test_wrong_types(make, message):
     with pytest.raises(InputError) as error:
         make()
     assert str(error.value).startswith(message)
-
-
-def test_labels_with_a_gradient():
-    assert encode_labels(torch.tensor([1.0, 0.0], requires_grad=True), "l")[0].tolist() == [1, 0]

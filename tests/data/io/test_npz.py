@@ -1,3 +1,5 @@
+"""The .npz format: reading, writing, and one line for every mistake."""
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ Y = np.array([2, 0, 1])
 
 
 def csr_parts(**changed):
-    """Rows (0, 3, 0, 0, 0, 0), zeros, (0, 0, 0, 0, 0.5, 7), the last with its columns out of order."""
+    """Return the rows (0, 3, 0, 0, 0, 0), zeros, (0, 0, 0, 0, 0.5, 7); the columns of the last are out of order."""
     parts = {
         "x_data": np.array([3, 7, 0.5], dtype=np.float32),
         "x_indices": np.array([1, 5, 4], dtype=np.int32),
@@ -42,7 +44,7 @@ def test_reads_sparse_features(save):
     assert data.num_nodes == 3
 
 
-def test_density_decides_the_layout_whatever_the_file_has(save):
+def test_density_decides_the_layout_not_the_file(save):
     thin, thick = np.zeros((5, 5), dtype=np.float32), np.ones((3, 2), dtype=np.float32)
     thin[range(5), range(5)] = 2  # exactly SPARSE_BELOW
     assert read_npz(save(edge_index=EDGES, x=thin)).x.layout == torch.sparse_csr
@@ -54,7 +56,7 @@ def test_density_decides_the_layout_whatever_the_file_has(save):
     assert data.x.tolist() == [[1, 1]] * 3
 
 
-def test_fractions_are_left_for_the_check(save):
+def test_edges_that_are_not_integers_are_read_unchanged(save):
     assert read_npz(save(edge_index=EDGES + 0.5, y=Y)).edge_index[0].tolist() == [0.5, 1.5, 1.5, 2.5]
 
 
@@ -105,7 +107,7 @@ def graph(**attributes):
     ],
     ids=["dense", "sparse", "masks"],
 )
-def test_what_is_written_is_read(data, tmp_path):
+def test_a_written_graph_is_read_unchanged(data, tmp_path):
     write_npz(data, tmp_path / "new" / "g.npz")
     again = read_npz(tmp_path / "new" / "g.npz")
     assert sorted(again.to_dict()) == sorted(data.to_dict())
@@ -164,7 +166,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         (graph(), "neither features nor labels; set data.x or data.y"),
     ],
 )
-def test_nothing_unreadable_is_written(data, message, tmp_path):
+def test_a_graph_that_could_not_be_read_is_not_written(data, message, tmp_path):
     with pytest.raises(InputError, match=message):
         write_npz(data, tmp_path / "g.npz")
     assert list(tmp_path.iterdir()) == []
@@ -199,7 +201,7 @@ def test_nothing_unreadable_is_written(data, message, tmp_path):
         ),
     ],
 )
-def test_a_wrong_file_is_one_line(save, arrays, message):
+def test_errors_of_files(save, arrays, message):
     path = save(**arrays)
     with pytest.raises(InputError, match=message) as error:
         read_npz(path)
@@ -207,7 +209,7 @@ def test_a_wrong_file_is_one_line(save, arrays, message):
     assert "\n" not in str(error.value)
 
 
-def test_what_is_no_npz_is_one_line(tmp_path, save):
+def test_errors_of_files_that_are_not_npz(tmp_path, save):
     whole = save(edge_index=EDGES, y=Y).read_bytes()
     for content in (b"", b"i,j\n0,1\n", whole[: len(whole) // 2]):
         (tmp_path / "g.npz").write_bytes(content)

@@ -1,14 +1,10 @@
-"""Tables in files, and the ids that stand in them.
-
-Rules of text tables (``.csv``, ``.tsv``, ``.txt``, each also ``.gz``):
+"""Text tables (``.csv``, ``.tsv``, ``.txt``, each also with ``.gz``).
 
 - Lines that start with ``#`` or ``%`` are comments; blank lines are skipped.
-- Fields are separated by tabs in ``.tsv``; else by the first of comma, semicolon and tab that the first row
-  has, and in a ``.txt`` that has none of them by white space.
-- The first row is a header when it has a known column name (an edge list: one for each end), or when one of
-  its fields is not a number while that column holds numbers below it (judged on the first 1,000 rows).
-- Ids are integers if every id of a file is written as one (``7``, ``7.0``), else text; ``007`` is text.
-  Between two files, ids are compared as text if one of them has text ids.
+- In ``.tsv``, tabs separate fields. Otherwise the separator is the first of comma, semicolon and tab that the first
+  row contains; a ``.txt`` with none of them is separated by white space.
+- The first row is a header if it has a known column name (for an edge list: one for each end), or if one of its
+  fields is not a number while the column below it holds numbers (judged by the first 1,000 rows).
 """
 
 import csv
@@ -18,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,31 +22,30 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.columns import is_number
-from epagcl.data.io.table import MISSING, Table, one_line, table_suffix
+from epagcl.data.io.tables.base import MISSING, Table, is_number, one_line
 
-_PADDED = re.compile(rb"(?<![0-9.])0[0-9]")
-
-
-_HEADER_ROWS = 1000
+_WHITE_SPACE = r"\s+"
+_HEADER_SAMPLE_ROWS = 1000
+_LEADING_ZERO = re.compile(rb"(?<![0-9.])0[0-9]")
 
 
 class TextTable(Table):
-    """A text table: its bytes, and the line behind each row."""
+    """A text table: the bytes of the file, and the line of each row."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, suffix: str):
         self.name = path.name
+        self.suffix = suffix
         self.header = False
         raw = _read_bytes(path).removeprefix(b"\xef\xbb\xbf")
         if b"\r" in raw:
             raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.raw = raw if raw.endswith(b"\n") else raw + b"\n"
-        # Comments are found by line and not by pandas, which would also cut an id like "a#1" in two.
+        # pandas' own comments would also cut an id such as "a#1" in two, so comments are found by line.
         characters = np.frombuffer(self.raw, dtype=np.uint8)
         ends = np.flatnonzero(characters == ord("\n"))
         starts = np.concatenate([[0], ends[:-1] + 1])
         comment = np.isin(characters[starts], list(b"#%"))
-        self.comments = np.flatnonzero(comment).tolist()
+        self.comments: list[int] = np.flatnonzero(comment).tolist()
         self.lines = np.flatnonzero(~comment & (starts != ends))
         if len(self.lines) == 0:
             hint = " (lines that start with # or % are comments)" if self.comments else ""
@@ -58,42 +54,41 @@ class TextTable(Table):
             log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(inside, "line"))
         line = self.lines[0]
         try:
-            first = self.raw[starts[line] : ends[line]].decode()
+            text = self.raw[starts[line] : ends[line]].decode()
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: line {line + 1}: not UTF-8 text; save the file as UTF-8") from None
-        self.separator = _separator(first, table_suffix(path))
-        fields = first.split() if self.separator == r"\s+" else next(csv.reader([first], delimiter=self.separator))
-        self.first = [field.strip() for field in fields]
+        self.separator = _separator(text, suffix)
+        fields = text.split() if self.separator == _WHITE_SPACE else next(csv.reader([text], delimiter=self.separator))
+        self.first_row = [field.strip() for field in fields]
 
     def rows_as_text(self) -> list[str]:
-        """Whole lines, from the first row on, without comments and blank lines."""
+        """Return each row as one text, the first row included."""
         try:
             lines = self.raw.decode().split("\n")
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: not UTF-8 text; save the file as UTF-8") from None
         return [lines[line] for line in self.lines]
 
-    def has_header(self, known: Iterable[str]) -> bool:
-        """The rule of the module's docstring."""
-        if self.column(known) is not None:
+    def has_header(self, known_names: Iterable[str]) -> bool:
+        """Return whether the first row is a header, by the rule in the module's docstring."""
+        if self.column(known_names) is not None:
             return True
-        text = [column for column, field in enumerate(self.first) if field and not is_number(field)]
-        if not text or len(self.lines) < 2:
+        text_columns = [column for column, field in enumerate(self.first_row) if field and not is_number(field)]
+        if not text_columns or len(self.lines) < 2:
             return False
-        options = {"keep_default_na": False, "na_values": list(MISSING)}
-        sample = self._read(header=True, rows=_HEADER_ROWS, **options)
-        if any(column in sample and _has_numbers(sample[column]) for column in text):
-            names = self.first if len(self.first) <= 5 else [*self.first[:3], "...", self.first[-1]]
+        sample = self._read(header=True, rows=_HEADER_SAMPLE_ROWS, keep_default_na=False, na_values=list(MISSING))
+        if any(column in sample and _has_numbers(sample[column]) for column in text_columns):
+            names = self.first_row if len(self.first_row) <= 5 else [*self.first_row[:3], "...", self.first_row[-1]]
             log.info("%s: the first row is read as a header (%s)", self.name, ", ".join(names))
             return True
         return False
 
     def ids(self, columns: list[int]) -> np.ndarray:
-        """Columns of ids ``[rows, columns]``: int64 if they can be read so, else text with NaN for blanks."""
-        options = {"keep_default_na": False, "na_values": [""]}
+        """Return columns of ids ``[rows, columns]``: int64 if all are integers, else text with NaN for blanks."""
+        options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
         sample = self._read(self.header, rows=1, dtype=str, **options).reindex(columns=columns)
-        # Asked for integers, pandas would also take True and False, and drop leading zeros.
-        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _PADDED.search(self.raw):
+        # With an integer dtype, pandas would also accept True and False, and it would drop leading zeros.
+        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _LEADING_ZERO.search(self.raw):
             try:
                 return self._read(self.header, dtype=dict.fromkeys(columns, np.int64), **options)[columns].to_numpy()
             except InputError:
@@ -104,17 +99,17 @@ class TextTable(Table):
         return frame[columns].to_numpy(dtype=object)
 
     def values(self, id_column: int | None) -> pd.DataFrame:
-        """All columns; that of ids as text, the others by what they hold."""
-        missing = {column: [""] if column == id_column else list(MISSING) for column in range(len(self.first))}
+        """Return all columns: ``id_column`` as text, the others by their content."""
+        missing = {column: [""] if column == id_column else list(MISSING) for column in range(len(self.first_row))}
         dtype = {} if id_column is None else {id_column: str}
         return self._read(self.header, dtype=dtype, keep_default_na=False, na_values=missing)
 
     def place(self, row: int) -> str:
-        """The line of a row."""
+        """Return the line of a row."""
         return f"line {self.lines[row + self.header] + 1}"
 
-    def _read(self, header: bool, rows: int | None = None, **options) -> pd.DataFrame:
-        """The rows (below the header)."""
+    def _read(self, header: bool, rows: int | None = None, **options: Any) -> pd.DataFrame:
+        """Return the rows below the header. ``options`` are passed to ``pandas.read_csv``."""
         try:
             frame = pd.read_csv(
                 io.BytesIO(self.raw),
@@ -132,9 +127,9 @@ class TextTable(Table):
             raise InputError(f"{self.name}: {_explain(str(error))}") from None
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: not UTF-8 text; save the file as UTF-8") from None
-        if header and rows is None and frame.shape[1] != len(self.first):
+        if header and rows is None and frame.shape[1] != len(self.first_row):
             raise InputError(
-                f"{self.name}: {len(self.first)} names in the header, but {frame.shape[1]} fields in "
+                f"{self.name}: {len(self.first_row)} names in the header, but {frame.shape[1]} fields in "
                 f"{self.place(0)}; name every column"
             )
         return frame
@@ -147,8 +142,8 @@ def _has_numbers(column: pd.Series) -> bool:
 def _separator(line: str, suffix: str) -> str:
     if suffix == ".tsv":
         return "\t"
-    blank = "," if suffix == ".csv" else r"\s+"
-    return next((separator for separator in ",;\t" if separator in line), blank)
+    default = "," if suffix == ".csv" else _WHITE_SPACE
+    return next((separator for separator in ",;\t" if separator in line), default)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -158,14 +153,14 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error):
-        raise InputError(f"{path.name}: not a whole gzip file; compress it anew, or give it uncompressed") from None
+        raise InputError(f"{path.name}: not a complete gzip file; compress it again, or give it uncompressed") from None
 
 
 def _explain(parser_error: str) -> str:
-    """What pandas' parser found wrong, as a place and a fix."""
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", parser_error):
-        expected, line, saw = found.groups()
-        return f"line {line}: {saw} fields instead of {expected}; quote fields that hold the separator"
-    if found := re.search(r"EOF inside string starting at row (\d+)", parser_error):
-        return f"row {found[1]} (counted from 0): a quote is opened and never closed; close or remove it"
-    return f"not a readable table ({one_line(parser_error)}); write it anew"
+    """Return the place and the fix of an error of pandas' parser."""
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", parser_error):
+        expected, line, actual = match.groups()
+        return f"line {line}: {actual} fields instead of {expected}; quote fields that contain the separator"
+    if match := re.search(r"EOF inside string starting at row (\d+)", parser_error):
+        return f"row {match[1]} (counted from 0): a quote is opened and never closed; close or remove it"
+    return f"not a readable table ({one_line(parser_error)}); write it again"

@@ -1,0 +1,93 @@
+"""Features as tensors, from arrays, sparse matrices and the columns of tables."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data.checking import check_features
+from epagcl.data.io.tables.base import is_number
+
+
+def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", source: str) -> Tensor:
+    """Return features as a tensor ``[nodes, columns]``: CSR if they are a SciPy matrix, else dense.
+
+    Arrays and matrices become float32. A tensor keeps its type and layout, which :func:`check_features` converts.
+    """
+    if isinstance(features, Tensor):
+        if features.is_complex():
+            raise InputError(f"{source}: features of type {features.dtype}; give real numbers")
+        return features.detach()
+    if scipy.sparse.issparse(features):
+        csr = scipy.sparse.csr_array(features)
+        _require_real(csr.dtype, source)
+        csr.sum_duplicates()  # which also sorts the columns of each row
+        rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (csr.indptr, csr.indices))
+        return SparseMatrix(rowptr, col, torch.from_numpy(csr.data.astype(np.float32)), csr.shape).csr
+    try:
+        array = np.asarray(features)
+    except ValueError:
+        raise InputError(f"{source}: features have rows of different lengths; make them equal") from None
+    _require_real(array.dtype, source)
+    if array.ndim != 2:
+        raise InputError(f"{source}: features have shape {array.shape}; they must be nodes × columns")
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is then reported as such
+        return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+
+
+def table_features(
+    frame: pd.DataFrame, source: str, title: Callable[[Any], str], place: Callable[[int], str]
+) -> Tensor:
+    """Return the columns of a table as checked features. Raise if a value is not a finite number.
+
+    Args:
+        frame: the table, with rows numbered from 0.
+        source: its name in messages.
+        title: describes a column in messages.
+        place: describes the position of a row in messages.
+    """
+    numbers = frame.copy(deep=False)
+    for column, values in frame.items():
+        if _is_real(values.dtype):
+            continue
+        if (converted := _as_numbers(values)) is None:
+            text = values.dropna().map(str)
+            text = text[[not is_number(value) for value in text]]
+            where = f" ({text.iloc[0]!r} in {place(text.index[0])})" if len(text) else ""
+            raise InputError(
+                f"{source}: {title(column)} is not numeric{where}; "
+                "encode it as numbers (one column per value) or drop it"
+            )
+        numbers[column] = converted
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is then reported as such
+        x = feature_tensor(numbers.to_numpy(dtype=np.float32, na_value=np.nan), source)
+    titles = [title(column) for column in frame]
+    return check_features(x, source, lambda row, column: f"{place(row)}, {titles[column]}")
+
+
+def _require_real(dtype: np.dtype[Any], source: str) -> None:
+    if dtype.kind not in "biuf":
+        raise InputError(f"{source}: features of type {dtype}; give {'real ' * (dtype.kind == 'c')}numbers")
+
+
+def _is_real(dtype: Any) -> bool:
+    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series | None:
+    """Return a column of objects, categories or text as numbers, or None if a value is not one.
+
+    ``Decimal(1)`` and ``"1"`` are numbers.
+    """
+    try:
+        numbers = pd.to_numeric(column.astype(object))  # as an object, a date is not a number
+        numbers = numbers.astype(float) if numbers.dtype == object else numbers  # integers beyond 64 bits
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return numbers if _is_real(numbers.dtype) else None

@@ -1,0 +1,103 @@
+"""The interface of all tables."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from torch import Tensor
+
+from epagcl.core.errors import InputError
+
+# Text that means "no value" in features and labels. In ids only the blank does, since "NA" may be a name.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "None", "null", "NULL", "<NA>")
+
+
+class Table(ABC):
+    """A table with columns numbered from 0.
+
+    Attributes:
+        name: name in messages, such as the file name.
+        first_row: fields of the first row; for pandas and Parquet, the column names.
+        header: whether the first row holds the column names; set by the reader with :meth:`has_header`.
+        index_levels: how many of the first columns are the index of a pandas table; an unnamed index is called "".
+        in_memory: whether the table was passed by a program. Its ids are then the index or a column with a name of ids.
+        default_index: whether the table was passed by a program and has the pandas index 0, 1, ...
+        id_column: for features, the column that holds ids; set by the reader once detected.
+        separator: separator of the fields of a text table.
+    """
+
+    name: str
+    first_row: list[str]
+    header: bool
+    index_levels: int = 0
+    in_memory: bool = False
+    default_index: bool = False
+    id_column: int | None = None
+    separator: str = ","
+
+    @abstractmethod
+    def has_header(self, known_names: Iterable[str]) -> bool:
+        """Return whether the first row looks like column names; one of ``known_names`` decides it."""
+
+    @abstractmethod
+    def ids(self, columns: list[int]) -> np.ndarray:
+        """Return columns of ids ``[rows, columns]``: int64 if all are integers, else text with NaN for blanks."""
+
+    @abstractmethod
+    def values(self, id_column: int | None) -> pd.DataFrame:
+        """Return all columns: ``id_column`` as text, the others by their content."""
+
+    @abstractmethod
+    def place(self, row: int) -> str:
+        """Return the position of a row, for messages."""
+
+    def column(self, names: Iterable[str], start: int = 0) -> int | None:
+        """Return the first column from ``start`` that has one of these names, in order of preference."""
+        normalised = [normalised_name(field) for field in self.first_row[start:]]
+        return next((start + normalised.index(name) for name in names if name in normalised), None)
+
+    def title(self, column: int) -> str:
+        """Return a description of a column, for messages."""
+        return f"column {self.first_row[column]!r}" if self.header else f"column {column + 1}"
+
+    def refuse_index_levels(self) -> None:
+        """Raise if the table has a pandas index of several levels."""
+        if self.index_levels > 1:
+            fix = "reset_index() first, and name one column id"
+            raise InputError(f"{self.name}: an index of {self.index_levels} levels; {fix}")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array without ids, and its name in messages."""
+
+    name: str
+    values: "np.ndarray | Tensor | scipy.sparse.sparray"
+
+
+def normalised_name(name: str) -> str:
+    """Return a column name in the form in which names are compared: ``"Node ID"`` becomes ``node_id``."""
+    return re.sub(r"[\s-]+", "_", name.strip().strip('"').lower())
+
+
+def as_text(ids: np.ndarray) -> np.ndarray:
+    """Return ids as an array of Python texts; ids that are text already are returned unchanged."""
+    return ids if ids.dtype == object else ids.astype(str).astype(object)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def one_line(error: object) -> str:
+    """Return the text of an error on one line."""
+    return " ".join(str(error).split())

@@ -1,0 +1,132 @@
+"""Text tables: separators, headers, comments, and one line for every mistake."""
+
+import gzip
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epagcl.data import read_graph
+from epagcl.data.io.tables.text import TextTable
+from tests.data.io.helpers import (
+    EDGES,
+    FEATURES,
+    PATH,
+    X,
+    logged,
+    pairs,
+    read_error,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("e.csv", EDGES),
+        ("e.csv", "x,y\ny,z\n"),
+        ("e.csv", "x,y\ny,z"),
+        ("e.csv", "x,y\r\ny,z\r\n"),
+        ("e.csv", "x,y\ry,z\r"),
+        ("e.csv", "\ufeffsource,target\nx,y\ny,z\n"),
+        ("e.csv", '"x","y"\n"y","z"\n'),
+        ("e.csv", " x , y \n\ny, z\n"),
+        ("e.csv", "x;y\ny;z\n"),
+        ("e.csv", "From,To\nx,y\ny,z\n"),
+        ("e.csv", "# comment\n% another, with a comma\nx,y\ny,z\n"),
+        ("e.CSV", EDGES),
+        ("e.tsv", "u\tv\nx\ty\ny\tz\n"),
+        ("e.txt", "x y\ny   z\n"),
+        ("e.txt", "x\ty\ny\tz\n"),
+        ("e.txt", "x,y\ny,z\n"),
+        ("e.csv.gz", gzip.compress(EDGES.encode(), mtime=0)),
+        ("e.tsv.gz", gzip.compress(b"x\ty\ny\tz\n", mtime=0)),
+        ("e.parquet", pd.DataFrame({"any": ["x", "y"], "name": ["y", "z"]})),
+    ],
+)
+def test_every_format_gives_the_same_edges(name, text, files, caplog):
+    data = read_graph(**files(edges=(name, text), features=("f.csv", FEATURES)))
+    assert pairs(data) == PATH
+    assert data.node_ids.tolist() == ["x", "y", "z"]
+    assert data.x.tolist() == X
+    assert data.num_nodes == 3
+    assert logged(caplog) == []
+
+
+def test_unknown_names_above_integers_are_a_header(files, caplog):
+    caplog.set_level(logging.INFO)
+    data = read_graph(**files(edges=("e.csv", "paper,cites\n0,1\n1,2\n"), features=("x.npy", np.array(X))))
+    assert pairs(data) == {(0, 1), (1, 2)}
+    assert logged(caplog) == ["e.csv: the first row is read as a header (paper, cites)"]
+
+
+def test_comments_between_rows_are_reported_and_ids_may_contain_the_character(files, caplog):
+    data = read_graph(
+        **files(edges=("e.csv", "a#1,b%\n# no edge,here\nb%,c\n"), features=("f.csv", "id,v\na#1,1\nb%,2\nc,3\n"))
+    )
+    assert pairs(data) == {("a#1", "b%"), ("b%", "c")}
+    assert logged(caplog) == ["e.csv: skipped as comments (# or %): 1 line"]
+
+
+def test_the_header_gives_the_feature_names(tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n")
+    for name, text, expected in (
+        ("f.csv", "age, body height\n1,2\n3,4\n5,6\n", ["age", "body height"]),
+        ("g.csv", ",p,q\n0,1,2\n1,3,4\n2,5,6\n", ["p", "q"]),
+        ("h.csv", "1,2\n3,4\n5,6\n", None),
+    ):
+        (tmp_path / name).write_text(text)
+        data = read_graph(edges=tmp_path / "e.csv", features=tmp_path / name)
+        assert data.get("feature_names") == expected
+        assert data.x.tolist() == X
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "e.csv",
+            "# x,y\n",
+            "e.csv: the file is empty (lines that start with # or % are comments); give one row per line",
+        ),
+        ("e.csv", "source,target\n", "e.csv: no rows below the header; give one row per line"),
+        ("e.csv", "x,y\nz,y\ny,z,x\n", "e.csv: line 3: 3 fields instead of 2; quote fields that contain the separator"),
+        ("e.csv", "u,w,v\nx,y\n", "e.csv: 3 names in the header, but 2 fields in line 2; name every column"),
+        ("e.csv", "u,v\nx,y,z\n", "e.csv: 2 names in the header, but 3 fields in line 2; name every column"),
+        (
+            "e.csv",
+            'x,y\n"y,z\n',
+            "e.csv: row 1 (counted from 0): a quote is opened and never closed; close or remove it",
+        ),
+        ("e.csv", "x,y\ny,é\n".encode("latin-1"), "e.csv: not UTF-8 text; save the file as UTF-8"),
+        ("e.csv", "x,y\n".encode("utf-16"), "e.csv: line 1: not UTF-8 text; save the file as UTF-8"),
+        ("e.csv.gz", "x,y\n", "e.csv.gz: not a complete gzip file; compress it again, or give it uncompressed"),
+    ],
+)
+def test_errors_name_the_place_and_the_fix(name, content, message, files):
+    assert read_error(files(edges=(name, content), features=("f.csv", FEATURES))) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "expected"),
+    [
+        ("a,1\nb,2\n", [1], [[1], [2]]),
+        ("7,x\n8,y\n", [0, 1], [["7", "x"], ["8", "y"]]),
+        ("007,1\n8,2\n", [0], [["007"], ["8"]]),
+        ("True,1\nFalse,2\n", [0], [["True"], ["False"]]),
+    ],
+)
+def test_ids_are_read_without_changing_their_text(text, columns, expected, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    table = TextTable(tmp_path / "t.csv", ".csv")
+    assert table.ids(columns).tolist() == expected
+
+
+def test_missing_values_are_nan_except_in_ids(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a\nNA,NA\nnull,2\n")
+    table = TextTable(tmp_path / "t.csv", ".csv")
+    table.header = table.has_header(["id"])
+    frame = table.values(0)
+    assert frame[0].tolist() == ["NA", "null"]
+    assert frame[1].isna().tolist() == [True, False]
+    assert (table.place(0), table.title(1)) == ("line 2", "column 'a'")

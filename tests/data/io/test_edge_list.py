@@ -1,0 +1,121 @@
+"""Edge lists: which columns are read, and which node each row without an id belongs to."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epagcl.data import from_tables, read_graph
+from tests.data.io.helpers import FEATURES, PATH, X, from_tables_error, logged, pairs, read_error, rows
+
+
+def test_columns_named_source_and_target_are_found_anywhere(files, caplog):
+    text = "year,Target,weight,SRC\n2001,y,0.5,x\n2002,z,0.7,y\n"
+    data = read_graph(**files(edges=("e.csv", text), features=("f.csv", FEATURES)))
+    assert pairs(data) == PATH
+    assert logged(caplog) == ["e.csv: only the ends of edges are read; ignored: year, weight"]
+
+
+def test_ignored_columns_are_reported(files, caplog):
+    read_graph(**files(edges=("e.csv", "0,1,0.5\n1,2,0.7\n"), features=("x.npy", np.array(X))))
+    assert logged(caplog) == ["e.csv: only the ends of edges are read; ignored: column 3"]
+
+
+def test_ids_are_ordered_row_by_row_source_before_target(files):
+    data = read_graph(**files(edges=("e.csv", "b,a\nd,b\nc,a\n"), features=("x.npy", np.arange(4)[:, None])))
+    assert data.node_ids.tolist() == ["b", "a", "d", "c"]
+
+
+NUMBERED_PAIRS = {(0, 1), (0, 2), (0, 3), (1, 4)}
+
+
+def test_the_index_is_not_an_end_of_an_edge(caplog):
+    edges = pd.DataFrame({"p": [0, 0, 0, 4], "q": [1, 2, 3, 1]}, index=pd.Index([9, 8, 7, 6], name="row"))
+    for table in (edges, edges.set_index(pd.MultiIndex.from_product([[1, 2], [3, 4]]))):
+        assert pairs(from_tables(table, np.eye(5))) == NUMBERED_PAIRS
+    named = edges.set_axis(["source", "target"], axis=1).rename_axis("source")
+    assert pairs(from_tables(named, np.eye(5))) == NUMBERED_PAIRS
+    assert logged(caplog) == []
+    assert from_tables_error(edges[["p"]], np.eye(5)).startswith(
+        "edges: one column (the index does not count: reset_index()); an edge"
+    )
+
+
+def test_integer_ids_are_row_numbers(files, caplog):
+    data = read_graph(**files(edges=("e.csv", "3,1\n1,0\n"), features=("x.npy", np.arange(10).reshape(5, 2))))
+    assert data.node_ids.dtype == np.int64
+    assert data.node_ids.tolist() == [0, 1, 2, 3, 4]
+    assert pairs(data) == {(0, 1), (1, 3)}
+    assert logged(caplog) == []
+
+
+@pytest.mark.parametrize(("edges", "ids"), [("x,y\ny,z\n", ["x", "y", "z"]), ("30,10\n10,20\n", [30, 10, 20])])
+def test_other_ids_take_rows_by_first_appearance_with_a_warning(edges, ids, files, caplog):
+    data = read_graph(**files(edges=("e.csv", edges), features=("x.npy", np.array(X))))
+    assert data.node_ids.tolist() == ids
+    assert data.x.tolist() == X
+    order = ", ".join(f"row {row} = {node}" for row, node in enumerate(ids))
+    assert logged(caplog) == [
+        "x.npy: no ids; its rows were matched to the nodes in order of first appearance in e.csv "
+        f"({order}); if this is wrong, give the ids with nodes="
+    ]
+
+
+def test_a_row_for_node_0_without_edges_is_reported(files, caplog):
+    """With ids 1, 2 and three rows, ids may count from 0, or from 1 with a node 3 without edges."""
+    data = read_graph(**files(edges=("e.csv", "1,2\n"), features=("x.npy", np.array(X))))
+    assert rows(data) == {0: [1, 2], 1: [3, 4], 2: [5, 6]}
+    assert logged(caplog) == [
+        "x.npy: no ids; its rows are numbered from 0, and node 0 has no edge in e.csv; "
+        "if this is wrong, give the ids with nodes="
+    ]
+
+
+def test_ids_from_one_to_the_number_of_rows_are_counted_from_one(files, caplog):
+    data = read_graph(**files(edges=("e.csv", "3,1\n1,2\n"), features=("x.npy", np.array(X))))
+    assert rows(data) == {1: [1, 2], 2: [3, 4], 3: [5, 6]}
+    assert pairs(data) == {(1, 2), (1, 3)}
+    assert logged(caplog) == [
+        "x.npy: no ids; its rows were matched to the nodes by number, since e.csv counts from 1 "
+        "(row 0 = 1, row 1 = 2, row 2 = 3); if this is wrong, give the ids with nodes="
+    ]
+    caplog.clear()
+    names = files(edges=("e.csv", "3,1\n1,2\n"), features=("x.npy", np.array(X)), nodes=("n.txt", "3\n1\n2\n"))
+    assert rows(read_graph(**names)) == {3: [1, 2], 1: [3, 4], 2: [5, 6]}
+    assert logged(caplog) == []
+
+
+def test_negative_ids_need_nodes(files):
+    assert read_error(files(edges=("e.csv", "0,1\n1,-1\n"), features=("x.npy", np.eye(3)))) == (
+        "e.csv: line 2: node -1 is negative, and the rows of x.npy are numbered from 0; "
+        "give the ids of the rows with nodes="
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "doubt"), [("id,label\nx,0\ny,1\n", True), ("id,label\nx,0\npaper,1\n", False), (None, True)]
+)
+def test_a_first_edge_that_may_be_a_header_is_reported(labels, doubt, files, caplog):
+    names = files(edges=("e.csv", "paper,cites\nx,y\ny,z\n"), **({"labels": ("l.csv", labels)} if labels else {}))
+    assert read_graph(**names, need_features=False).num_nodes == 5
+    message = "e.csv: line 1 (paper, cites) is read as an edge; if it is a header, call its columns source and target"
+    assert logged(caplog) == [message] * doubt
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x\ny\n", "e.csv: one column; an edge list needs two, source and target, as a,b"),
+        ("x,y\ny,w\n", "f.csv: no row for 1 node of e.csv (w); give every node a row, or drop its edges"),
+        (
+            "y,x\na,b\nc,d\n",
+            "f.csv: no row for 4 nodes of e.csv (a, b, c, ...); give every node a row, or drop its edges",
+        ),
+        (
+            "paper,cites\nx,y\n",
+            "f.csv: no row for 2 nodes of e.csv (paper, cites); "
+            "if line 1 is a header, call its columns source and target",
+        ),
+    ],
+)
+def test_errors_of_edges(content, message, files):
+    assert read_error(files(edges=("e.csv", content), features=("f.csv", FEATURES))) == message

@@ -1,0 +1,78 @@
+"""The graph that methods train on."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data import block_model
+from epagcl.data.graph import Graph, row_normalise
+
+
+def dense(graph: Graph) -> torch.Tensor:
+    return graph.x.csr.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
+
+
+def test_density_decides_the_layout_of_features():
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    for x in (torch.eye(40), torch.eye(40).to_sparse_csr()):
+        assert isinstance(Graph.from_data(Data(x=x, edge_index=edge_index)).x, SparseMatrix)
+    for x in (torch.eye(2), torch.eye(2).to_sparse_csr()):
+        graph = Graph.from_data(Data(x=x, edge_index=edge_index))
+        assert isinstance(graph.x, torch.Tensor)
+        assert graph.x.tolist() == [[1, 0], [0, 1]]
+
+
+def test_sizes(small_graph):
+    graph = Graph.from_data(small_graph)
+    assert (graph.num_nodes, graph.num_features, graph.device.type) == (60, 40, "cpu")
+    assert graph.pairs.shape[1] * 2 == small_graph.num_edges
+    assert bool((graph.pairs[0] < graph.pairs[1]).all())
+
+
+def test_the_adjacency_is_normalised_with_self_loops():
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    expected = torch.tensor([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]])
+    degree = expected.sum(1)
+    expected /= (degree[:, None] * degree).sqrt()
+    torch.testing.assert_close(Graph.from_data(data).adjacency.csr.to_dense(), expected)
+
+
+def test_the_fingerprint_is_the_same_in_both_layouts_and_differs_between_graphs():
+    data, other = block_model(200, seed=1), block_model(200, seed=2)
+    sparse = Graph.from_data(data)
+    dense_layout = Graph(data.x.to_dense(), sparse.pairs, sparse.num_nodes)
+    assert sparse.fingerprint == dense_layout.fingerprint
+    assert sparse.fingerprint.startswith(f"200-{sparse.pairs.shape[1]}-1400-")
+    assert sparse.fingerprint != Graph.from_data(other).fingerprint
+    changed = data.x.to_dense()
+    changed[0, 0] += 1
+    assert Graph(changed, sparse.pairs, 200).fingerprint != sparse.fingerprint
+
+
+def test_a_subsample_drops_a_share_of_pairs_and_columns():
+    graph = Graph.from_data(block_model(2000, average_degree=8, seed=0))
+    part = graph.subsample(0.3, 1)
+    assert part.pairs.shape[1] / graph.pairs.shape[1] == pytest.approx(0.7, abs=0.03)
+    zeroed = (dense(part).sum(0) == 0) & (dense(graph).sum(0) > 0)
+    assert zeroed.float().mean().item() == pytest.approx(0.3, abs=0.05)
+    assert torch.equal(graph.subsample(0.3, 1).pairs, part.pairs)
+    assert not torch.equal(graph.subsample(0.3, 2).pairs, part.pairs)
+    assert torch.equal(graph.subsample(0.0, 1).pairs, graph.pairs)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_csr])
+def test_rows_are_divided_by_their_sum(layout):
+    x = torch.tensor([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.25, 0.25], [2.0, -2.0, 0.0]])
+    out = row_normalise(x.to_sparse_csr() if layout == torch.sparse_csr else x)
+    assert out.layout == layout
+    assert out.dtype == torch.float32
+    assert out.to_dense().tolist() == [[0.25, 0.75, 0], [0, 0, 0], [0, 0.5, 0.5], [2, -2, 0]]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_csr])
+def test_rows_are_divided_by_their_largest_absolute_value(layout):
+    x = torch.tensor([[1.0, -4.0], [0.0, 0.0], [0.5, 0.25]])
+    out = row_normalise(x.to_sparse_csr() if layout == torch.sparse_csr else x, by="max")
+    assert out.layout == layout
+    assert out.to_dense().tolist() == [[0.25, -1], [0, 0], [1, 0.5]]
