@@ -1,7 +1,8 @@
-"""Graph diffusion without its N×N matrix: S·Y by products with a sparse matrix, exact to a tolerance."""
+"""Graph diffusion S·Y by sparse products, exact to a tolerance. The N×N matrix S is never formed."""
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,19 +12,32 @@ from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix, multiply
 from epagcl.data.graph import Graph
 
-TOLERANCE = 1e-5  # of the norm of Y
-MOST_HEAT = 100  # time of the heat kernel; e^-t leaves float64 above 745, and takes about t products
+TOLERANCE = 1e-5  # relative to the norm of Y
+MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
 Diffusion = Callable[[Tensor], Tensor]
 Polynomial = Callable[[SparseMatrix, Tensor], Tensor]
 
 
 def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
-    r"""Personalised PageRank :math:`S = \alpha (I - (1-\alpha) \hat{A})^{-1}`, as a function of the rows it diffuses.
+    r"""Return personalised PageRank :math:`S = \alpha (I - (1-\alpha) \hat{A})^{-1}` as a function Y → SY.
 
-    Chebyshev's iteration on (I − ρÂ) Z = αY, ρ = 1 − α: Z_{k+1} = ω_{k+1}(ρÂ Z_k + αY − Z_{k−1}) + Z_{k−1}. Since Â has
-    its eigenvalues in [−1, 1] the error falls by ρ/(1 + √(1−ρ²)) a product: at α = 0.2 by half, where the plain
-    iteration Z ← ρÂZ + αY has 0.8. S is symmetric, and so is each iterate: the gradient is the same iteration.
+    The function runs the Chebyshev iteration on (I − ρÂ) Z = αY with ρ = 1 − α:
+    Z_{k+1} = ω_{k+1}(ρÂ Z_k + αY − Z_{k−1}) + Z_{k−1}. The eigenvalues of Â lie in [−1, 1], so that each product
+    reduces the error by the factor ρ/(1 + √(1−ρ²)). At α = 0.2 the factor is one half; the plain iteration Z ← ρÂZ + αY
+    has 0.8. S and all iterates are symmetric polynomials of Â, so that the gradient is the same iteration.
+
+    Args:
+        graph: graph to diffuse on.
+        alpha: teleport probability α, between 0 and 1.
+        tolerance: maximum error, relative to the norm of Y.
+
+    Examples:
+        >>> import torch
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=torch.tensor([[0], [1]]), num_nodes=2)
+        >>> ppr(graph, alpha=0.5)(torch.eye(2))
+        tensor([[0.7500, 0.2500],
+                [0.2500, 0.7500]])
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha={alpha}: must lie between 0 and 1")
@@ -46,12 +60,24 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
 
 
 def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusion:
-    r"""The heat kernel :math:`S = e^{-t} e^{t A D^{-1}}`, a matrix exponential, as a function of the rows it diffuses.
+    r"""Return the heat kernel :math:`S = e^{-t} e^{t A D^{-1}}` as a function Y → SY.
 
-    Its power series, ended where the rest weighs less than the tolerance. A node without edges keeps its own heat.
+    The function sums the power series of the matrix exponential until the weight of the remaining terms is below the
+    tolerance. A node without edges keeps its value.
+
+    Args:
+        graph: graph to diffuse on.
+        t: diffusion time, above 0 and at most 100.
+        tolerance: maximum error, relative to the norm of Y.
+
+    Examples:
+        >>> import torch
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=torch.tensor([[0], [1]]), num_nodes=2)
+        >>> heat(graph, t=5.0)(torch.ones(2, 1)).T  # heat is preserved
+        tensor([[1.0000, 1.0000]])
     """
-    if not 0 < t <= MOST_HEAT:
-        raise InputError(f"t={t}: must be above 0 and at most {MOST_HEAT}")
+    if not 0 < t <= MAX_HEAT_TIME:
+        raise InputError(f"t={t}: must be above 0 and at most {MAX_HEAT_TIME}")
     weights = [math.exp(-t)]
     while sum(weights) < 1 - tolerance:
         weights.append(weights[-1] * t / len(weights))
@@ -72,14 +98,14 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
 
 
 class _Diffuse(torch.autograd.Function):
-    """A polynomial of a matrix times Y; the gradient is the same polynomial of the transpose, and nothing is kept."""
+    """A polynomial of a matrix times Y. The gradient is the same polynomial of the transpose; no tensors are saved."""
 
     @staticmethod
-    def forward(ctx, y: Tensor, matrix: SparseMatrix, polynomial: Polynomial) -> Tensor:
+    def forward(ctx: Any, y: Tensor, matrix: SparseMatrix, polynomial: Polynomial) -> Tensor:
         ctx.matrix, ctx.polynomial = matrix, polynomial
         return polynomial(matrix, y.contiguous())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return ctx.polynomial(ctx.matrix.T, grad.contiguous()), None, None

@@ -66,7 +66,8 @@ def test_the_error_is_below_the_tolerance(ours, dense, setting, tolerance):
     graph = random_graph(1, n=30)
     y = torch.eye(30)
     error = ours(graph, setting, tolerance)(y).double() - dense(graph, setting)
-    norm = torch.linalg.matrix_norm(error, 2 if ours is ppr else 1)  # S is symmetric there, column-stochastic here
+    # PageRank is symmetric, the heat kernel is column-stochastic.
+    norm = torch.linalg.matrix_norm(error, 2 if ours is ppr else 1)
     assert norm < tolerance + 2e-6
 
 
@@ -84,25 +85,25 @@ def test_pagerank_is_symmetric_nonnegative_and_keeps_the_leading_eigenvector(see
 
 
 @pytest.mark.parametrize("t", [0.3, 5.0])
-def test_heat_is_neither_made_nor_lost(t):
+def test_heat_is_preserved(t):
     graph = random_graph(2)
     s = heat(graph, t)(torch.eye(14)).double()
     torch.testing.assert_close(s.sum(0), torch.ones(14, dtype=torch.float64), rtol=0, atol=2e-5)
     assert s.min() >= 0
     degree = adjacency_of(graph).sum(0)
     connected = degree.clone()
-    torch.testing.assert_close(s @ connected, connected, rtol=1e-4, atol=1e-4)  # what a walk leaves as it is
+    torch.testing.assert_close(s @ connected, connected, rtol=1e-4, atol=1e-4)  # the stationary distribution
 
 
-def test_an_isolated_node_keeps_what_it_has():
+def test_an_isolated_node_keeps_its_value():
     graph = graph_of(torch.tensor([[0, 1], [1, 2]]), 5)
     y = torch.randn(5, 3)
-    for spread in (ppr(graph), heat(graph)):
-        torch.testing.assert_close(spread(y)[3:], y[3:], rtol=1e-4, atol=1e-4)
+    for diffuse in (ppr(graph), heat(graph)):
+        torch.testing.assert_close(diffuse(y)[3:], y[3:], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [ppr, heat])
-def test_nothing_goes_from_one_component_to_another(kind):
+def test_components_do_not_mix(kind):
     first, second = random_edges(6, 0.6, 0), random_edges(8, 0.5, 1) + 6
     s = kind(graph_of(torch.cat([first, second], 1), 14))(torch.eye(14))
     assert (s[:6, 6:] == 0).all()
@@ -111,13 +112,13 @@ def test_nothing_goes_from_one_component_to_another(kind):
     torch.testing.assert_close(s[:6, :6], alone)
 
 
-@pytest.mark.parametrize(("make", "most"), [(lambda g: ppr(g, 0.2), 18), (lambda g: heat(g, 5.0), 17)])
-def test_few_products_suffice(monkeypatch, make, most):
+@pytest.mark.parametrize(("diffusion_of", "limit"), [(lambda g: ppr(g, 0.2), 18), (lambda g: heat(g, 5.0), 17)])
+def test_few_products_suffice(monkeypatch, diffusion_of, limit):
     calls, multiply = [], diffusion.multiply
     monkeypatch.setattr(diffusion, "multiply", lambda *args: calls.append(1) or multiply(*args))
     y = torch.randn(14, 2, requires_grad=True)
-    z = make(random_graph(0))(y)
-    assert 10 < len(calls) <= most  # Z ← 0.8 ÂZ + 0.2 Y would take log 1e-5 / log 0.8 = 52
+    z = diffusion_of(random_graph(0))(y)
+    assert 10 < len(calls) <= limit  # Z ← 0.8 ÂZ + 0.2 Y would take log 1e-5 / log 0.8 = 52
     forward = len(calls)
     z.sum().backward()
     assert len(calls) == 2 * forward
@@ -126,18 +127,18 @@ def test_few_products_suffice(monkeypatch, make, most):
 def test_a_path_of_two_by_hand():
     graph = graph_of(torch.tensor([[0], [1]]), 2)
     # Â has eigenvalues 1 and 0, S has 1 and α; A D⁻¹ has 1 and −1, the heat kernel 1 and e^{−2t}.
-    for spread, low in ((ppr(graph, 0.3), 0.3), (heat(graph, 0.7), math.exp(-1.4))):
+    for diffuse, low in ((ppr(graph, 0.3), 0.3), (heat(graph, 0.7), math.exp(-1.4))):
         expected = torch.tensor([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2
-        torch.testing.assert_close(spread(torch.eye(2)), expected, rtol=0, atol=2e-5)
+        torch.testing.assert_close(diffuse(torch.eye(2)), expected, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5])
-def test_pagerank_without_teleport_or_walk_is_refused(alpha):
+def test_pagerank_raises_unless_alpha_is_between_0_and_1(alpha):
     with pytest.raises(InputError, match=f"alpha={alpha}: must lie between 0 and 1"):
         ppr(random_graph(0), alpha)
 
 
 @pytest.mark.parametrize("t", [0, -1.0, 800])
-def test_heat_without_time_is_refused(t):
+def test_heat_raises_unless_time_is_in_range(t):
     with pytest.raises(InputError, match=f"t={t}: must be above 0 and at most 100"):
         heat(random_graph(0), t)

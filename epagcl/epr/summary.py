@@ -1,8 +1,4 @@
-"""Error Passing Rate (EPR): the share of messages that come from another class, and how one edge changes it.
-
-Throughout, Â_ij = 1/√(d_i d_j) on edges and 0 elsewhere: the message between two nodes of a GCN. It is wrong
-when i and j are of different classes. Sums run over both directions of an edge; all arithmetic is float64.
-"""
+"""EPR of a graph in all its forms, with degree and homophily statistics and the most harmful edges."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,12 +8,23 @@ import torch
 from torch import Tensor
 
 from epagcl.epr.change import Theorem33, pair_changes, theorem_3_3_conditions
-from epagcl.epr.rate import Rates, canonical_pairs, messages, rates_of, sum_per_node
+from epagcl.epr.rate import Rates, canonical_pairs, compute_messages, compute_rates, sum_per_node
 
 
 @dataclass(frozen=True)
 class EdgeChange:
-    """What dropping the edge i–j does to EPR per edge: exactly, and by Theorem 3.5."""
+    """The effect of dropping one edge on EPR per edge.
+
+    Attributes:
+        i: smaller node of the edge.
+        j: larger node of the edge.
+        change: exact change, see :func:`epr_change`.
+        predicted: change by Theorem 3.5, see :func:`epr_change_predicted`.
+
+    Examples:
+        >>> EdgeChange(i=0, j=3, change=-0.33, predicted=-0.22).change
+        -0.33
+    """
 
     i: int
     j: int
@@ -27,7 +34,31 @@ class EdgeChange:
 
 @dataclass(frozen=True)
 class EPRSummary:
-    """How noisy a graph is: EPR in its forms, what surrounds it, the edges whose removal lowers it most."""
+    """Summary of how noisy a graph is, as :func:`epr_summary` computes it.
+
+    Attributes:
+        num_nodes: number of nodes.
+        num_edges: number of undirected edges.
+        num_classes: number of classes.
+        epr: EPR.
+        epr_self_loops: EPR with d + 1 under the root.
+        epr_2_hops: EPR over two hops.
+        edge_homophily: share of edges within a class.
+        node_homophily: mean over nodes with neighbours of the share of neighbours in the node's class.
+        degree_min: smallest degree.
+        degree_mean: mean degree.
+        degree_median: median degree.
+        degree_max: largest degree.
+        isolated_nodes: number of nodes without edges.
+        theorem_3_3: conditions of Theorem 3.3.
+        most_harmful: edges whose removal lowers EPR per edge most, worst first.
+
+    Examples:
+        >>> import torch
+        >>> summary = epr_summary(torch.tensor([[0, 0, 0], [1, 2, 3]]), torch.tensor([0, 0, 0, 1]))
+        >>> summary.to_dict()["theorem_3_3"]
+        {'d_min': 1, 'd_max': 3, 'holds': True}
+    """
 
     num_nodes: int
     num_edges: int
@@ -46,22 +77,33 @@ class EPRSummary:
     most_harmful: tuple[EdgeChange, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, tuples and dictionaries, for JSON; None for NaN (v ≠ v), which JSON lacks."""
+        """Return plain numbers, tuples and dictionaries for JSON, with None in place of NaN."""
+        # NaN is the only value that differs from itself.
         return asdict(self, dict_factory=lambda items: {k: None if v != v else v for k, v in items})
 
 
 def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
-    """EPR of a graph per node and per edge, plain, with self-loops and over 2 hops, and what explains it.
+    """Return EPR of a graph in all forms, with the statistics that explain it.
 
-    Edge homophily is the share of edges within a class, node homophily the mean over nodes with neighbours of
-    the share of neighbours of their own class: 1 − EPR per edge and per node if all messages were alike.
+    EPR is computed per node and per edge: plain, with self-loops, and over 2 hops. Edge homophily is the share of edges
+    within a class. Node homophily is the mean, over nodes with neighbours, of the share of neighbours in the node's
+    class. If all messages had the same weight, these would equal 1 − EPR per edge and per node.
 
     Args:
-        edge_index, y: as in :func:`error_passing_rate`.
-        top: how many of the edges whose removal lowers EPR per edge to name, the worst first.
+        edge_index: edges in one or both directions, ``[2, E]``.
+        y: class of each node, ``[N]``.
+        top: maximum number of edges to list whose removal lowers EPR per edge.
+
+    Examples:
+        >>> import torch
+        >>> summary = epr_summary(torch.tensor([[0, 0, 0], [1, 2, 3]]), torch.tensor([0, 0, 0, 1]))
+        >>> round(summary.epr.per_edge, 4), round(summary.edge_homophily, 4)
+        (0.3333, 0.6667)
+        >>> [(edge.i, edge.j) for edge in summary.most_harmful]
+        [(0, 3)]
     """
     pairs, y = canonical_pairs(edge_index, y)
-    graph, looped = messages(pairs, y, self_loops=False), messages(pairs, y, self_loops=True)
+    graph, looped = compute_messages(pairs, y, self_loops=False), compute_messages(pairs, y, self_loops=True)
     degree, connected = graph.degree, graph.degree > 0
     other_class = sum_per_node(pairs, graph.differs.double(), y.numel())
     exact, predicted = pair_changes(graph, pairs)
@@ -72,9 +114,9 @@ def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
         num_nodes=y.numel(),
         num_edges=pairs.shape[1],
         num_classes=y.unique().numel(),
-        epr=rates_of(graph),
-        epr_self_loops=rates_of(looped),
-        epr_2_hops=rates_of(graph, hops=2),
+        epr=compute_rates(graph),
+        epr_self_loops=compute_rates(looped),
+        epr_2_hops=compute_rates(graph, hops=2),
         edge_homophily=float(1 - graph.differs.double().mean()),
         node_homophily=float(1 - (other_class / degree)[connected].mean()),
         degree_min=int(degree.min()),

@@ -1,4 +1,4 @@
-"""Networks: layers, encoders and projection heads."""
+"""Neural networks: layers, encoders and projection heads."""
 
 from epagcl.nn.encoders import GCN
 from epagcl.nn.heads import ProjectionHead

@@ -1,4 +1,4 @@
-"""Encoders: node features and a view's Â in, node representations out."""
+"""Encoders, which map node features and a normalised adjacency matrix Â to node representations."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,9 +10,21 @@ from epagcl.nn.layers import Adjacency, GCNLayer, PReLU
 
 
 class GCN(nn.Module):
-    """GCN layers of the given widths with an activation after each; one slope for all, as in GRACE's and GCA's code.
+    """Graph convolutional network: GCN layers with an activation after each.
 
-    With ``last=False`` there is none after the last layer.
+    All activations share one learned slope, as in the code of GRACE and GCA.
+
+    Args:
+        widths: number of input features, then the width of each layer; at least two numbers.
+        activation: ``"prelu"``, ``"relu"`` or ``"rrelu"``.
+        last: False omits the activation after the last layer.
+
+    Examples:
+        >>> import torch
+        >>> from epagcl.data.graph import Graph
+        >>> graph = Graph(x=torch.ones(3, 5), pairs=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> GCN([5, 16, 8])(graph.x, graph.adjacency).shape
+        torch.Size([3, 8])
     """
 
     def __init__(self, widths: Sequence[int], activation: str = "prelu", *, last: bool = True):
@@ -22,10 +34,19 @@ class GCN(nn.Module):
         self.last = last
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
-        """Representations ``[V·N, widths[-1]]`` of V views; ``mask`` ``[V, F]`` applies to the input features."""
+        """Return the representations of all V views, ``[V·N, widths[-1]]``.
+
+        Args:
+            x: input features, ``[N, F]`` for all views or ``[V·N, F]``.
+            adjacency: Â of each view.
+            mask: ``[V, F]``, 0 for the input features that a view hides.
+        """
+        h: Tensor | SparseMatrix = x
         for number, layer in enumerate(self.layers, 1):
-            product = layer.product(x, adjacency, mask)
+            assert isinstance(layer, GCNLayer)
+            product = layer.product(h, adjacency, mask)
             active = self.last or number < len(self.layers)
-            x = self.activation(product, layer.bias) if active else product + layer.bias
+            h = self.activation(product, layer.bias) if active else product + layer.bias
             mask = None
-        return x
+        assert isinstance(h, Tensor)
+        return h

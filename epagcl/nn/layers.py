@@ -1,6 +1,7 @@
-"""Encoders: node features and a view's Â in, node representations out."""
+"""Layers of the encoders: graph convolution, graph attention, and activations fused with the bias."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,13 +11,26 @@ from torch.autograd.function import once_differentiable
 from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import Pattern, SparseMatrix, StackedMatrix
 
+#: Â of one view, or of several.
 Adjacency = SparseMatrix | StackedMatrix
 
 
 class GCNLayer(nn.Module):
-    """Â X W + b (Eq. 1, before the nonlinearity); W Glorot-uniform, b = 0.
+    """Graph convolution Â X W + b (Eq. 1 without the nonlinearity).
 
-    Several views go through together: their rows stand under each other, in the order of the adjacency's views.
+    W is initialised Glorot-uniform, b with zeros. Several views are processed in one pass. Their rows are stacked in
+    the order of the adjacency's views.
+
+    Args:
+        in_features: number of input features F.
+        out_features: number of output features F'.
+
+    Examples:
+        >>> import torch
+        >>> from epagcl.data.graph import Graph
+        >>> graph = Graph(x=torch.ones(3, 5), pairs=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> GCNLayer(5, 2)(graph.x, graph.adjacency).shape
+        torch.Size([3, 2])
     """
 
     def __init__(self, in_features: int, out_features: int):
@@ -26,7 +40,13 @@ class GCNLayer(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
-        """``x`` is ``[N, F]`` for all views or ``[V·N, F]``; ``mask`` ``[V, F]`` hides feature columns of each view."""
+        """Return Â X W + b.
+
+        Args:
+            x: input features, ``[N, F]`` for all views or ``[V·N, F]``.
+            adjacency: Â of each of the V views.
+            mask: ``[V, F]``, 0 for the features that a view hides.
+        """
         return self.product(x, adjacency, mask) + self.bias
 
     def product(
@@ -36,26 +56,26 @@ class GCNLayer(nn.Module):
         mask: Tensor | None = None,
         weight: Tensor | None = None,
     ) -> Tensor:
-        """Â X W without the bias, which the activation adds in the same pass; ``weight`` stands in for W."""
+        """Return Â X W without the bias, which :class:`PReLU` adds; ``weight`` replaces W if given."""
         weight = self.weight if weight is None else weight
         weight = weight if mask is None else mask[:, :, None] * weight  # (X ∘ mask) W = X (mask ∘ W)
         num_nodes = adjacency.shape[0]
-        if self._aggregates_first(x):
+        if isinstance(x, Tensor) and self._aggregates_first(x):
             return _transform(adjacency @ x, weight, num_nodes)
         return adjacency @ _transform(x, weight, num_nodes)
 
-    def _aggregates_first(self, x: Tensor | SparseMatrix) -> bool:
-        """Whether (ÂX)W costs less than Â(XW): a product of Â with F columns against one with F'.
+    def _aggregates_first(self, x: Tensor) -> bool:
+        """Return whether (ÂX)W costs less than Â(XW): a product of Â with F columns against one with F'.
 
-        Where gradients are wanted each costs a second one on the way back, but for features, which have no gradient.
+        With gradients, each costs a second product in the backward pass, except that of features without gradient.
         """
         in_features, out_features = self.weight.shape
-        constant = isinstance(x, Tensor) and torch.is_grad_enabled() and not x.requires_grad
-        return isinstance(x, Tensor) and in_features < (2 if constant else 1) * out_features
+        constant = torch.is_grad_enabled() and not x.requires_grad
+        return in_features < (2 if constant else 1) * out_features
 
 
 def _transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tensor:
-    """X W; with a weight ``[V, F, F']`` for each view, ``[X_1 W_1; X_2 W_2; ...]``, X in V blocks of rows or in one."""
+    """Return X W, or ``[X_1 W_1; X_2 W_2; ...]`` for weights ``[V, F, F']`` with X in one or V blocks of rows."""
     if isinstance(x, SparseMatrix):
         return x @ (weight if weight.dim() == 2 else weight.flatten(0, 1))
     if weight.dim() == 2:
@@ -65,31 +85,41 @@ def _transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tens
 
 
 class _BiasPReLU(torch.autograd.Function):
-    """PReLU of x + b with one slope, from CPU kernels that are vectorised; x becomes x + b."""
+    """PReLU of x + b with one slope by vectorised CPU kernels. Overwrites x with x + b."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
         ctx.save_for_backward(x.add_(bias), slope)
         return F.leaky_relu(x, slope.item())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, slope = ctx.saved_tensors
         dx = torch.ops.aten.leaky_relu_backward(grad, x, slope.item(), False)
         return dx, dx.sum(0), torch.dot(grad.flatten(), x.clamp(max=0).flatten()).view_as(slope)
 
 
-#: Slope for t < 0 of each activation; a learned one starts at 0.25. RReLU as GCA calls it, without its training flag,
-#: is fixed at the mean of its range.
-SLOPES = {"prelu": None, "relu": 0.0, "rrelu": (1 / 8 + 1 / 3) / 2}
+#: Slope of each activation for t < 0. None is a learned slope, which starts at 0.25. GCA calls RReLU without its
+#: training flag, which fixes the slope at the mean of its range.
+SLOPES: dict[str, float | None] = {"prelu": None, "relu": 0.0, "rrelu": (1 / 8 + 1 / 3) / 2}
 
 
 class PReLU(nn.Module):
-    """max(t, 0) + a·min(t, 0) of t = x + b, bias and slope in one pass with gradients faster than torch's own.
+    """Activation max(t, 0) + a·min(t, 0) of t = x + b, with the bias added in the same pass.
 
-    The slope a is one learned number, or with another ``activation`` a constant.
+    Forward and backward pass are faster than torch's own.
+
+    Args:
+        activation: ``"prelu"`` learns the slope a, one number; ``"relu"`` and ``"rrelu"`` have a constant slope.
+
+    Examples:
+        >>> import torch
+        >>> PReLU()(torch.tensor([[-5.0, 1.0]]), bias=torch.ones(2)).tolist()  # the slope starts at 0.25
+        [[-1.0, 2.0]]
     """
+
+    weight: Tensor
 
     def __init__(self, activation: str = "prelu"):
         super().__init__()
@@ -100,7 +130,7 @@ class PReLU(nn.Module):
             self.register_buffer("weight", torch.tensor([slope]), persistent=False)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """``x`` is a product that nobody else needs: it may be overwritten."""
+        """Return the activation of x + bias. May overwrite ``x``."""
         if x.device.type == "cpu":
             return _BiasPReLU.apply(x, bias, self.weight)
         if x.dtype == torch.float32 and has_triton(x.device):
@@ -111,9 +141,23 @@ class PReLU(nn.Module):
 
 
 class GATLayer(nn.Module):
-    """Attention over N(i) ∪ {i}: e_ij = LeakyReLU₀.₂(a₁·Wh_i + a₂·Wh_j), α = softmax_j e_ij, Σ_j α_ij Wh_j per head.
+    """Graph attention over N(i) ∪ {i}, several heads at once.
 
-    Heads stand under each other as views do, ``[heads·N, dim]``; what joins them, and the bias, is the caller's.
+    Each head computes e_ij = LeakyReLU₀.₂(a₁·Wh_i + a₂·Wh_j), α = softmax_j e_ij and Σ_j α_ij Wh_j. The outputs of the
+    heads are stacked as views are, ``[heads·N, dim]``. The caller joins them and adds the bias.
+
+    Args:
+        in_features: number of input features.
+        dim: number of output features of each head.
+        heads: number of heads.
+
+    Examples:
+        >>> import torch
+        >>> from epagcl.data.graph import Graph
+        >>> graph = Graph(x=torch.ones(3, 5), pairs=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> layer = GATLayer(5, dim=4, heads=2)
+        >>> layer(graph.x @ layer.weight, graph.pattern).shape
+        torch.Size([6, 4])
     """
 
     def __init__(self, in_features: int, dim: int, heads: int):
@@ -125,7 +169,13 @@ class GATLayer(nn.Module):
             nn.init.xavier_uniform_(parameter)
 
     def forward(self, h: Tensor, pattern: Pattern, drop: Callable[[Tensor], Tensor] = lambda alpha: alpha) -> Tensor:
-        """``h`` is XW, ``[N, heads·dim]``; ``pattern`` that of A + I; ``drop`` is applied to the attention."""
+        """Return the output of all heads, ``[heads·N, dim]``.
+
+        Args:
+            h: XW, ``[N, heads·dim]``.
+            pattern: sparsity pattern of A + I.
+            drop: function applied to the attention weights, such as dropout.
+        """
         h = h.view(-1, self.heads, self.dim).transpose(0, 1).contiguous()
         left, right = ((h * a[:, None]).sum(2).flatten() for a in (self.a1, self.a2))
         h = h.flatten(0, 1)

@@ -1,4 +1,10 @@
-"""Views of a graph: which edges are dropped and added, which features are masked, and their sampling."""
+"""Views of a graph: random variants with edges dropped or added and feature columns masked.
+
+- :mod:`epagcl.views.probabilities` computes how likely each pair is to be dropped or added (Algorithm 1, Eq. 7).
+- :mod:`epagcl.views.sampling` draws views from such probabilities.
+- :mod:`epagcl.views.masks` draws feature masks.
+- :mod:`epagcl.views.transforms` offers both as transforms of PyTorch Geometric.
+"""
 
 from epagcl.views.masks import feature_mask, feature_masks
 from epagcl.views.probabilities import (

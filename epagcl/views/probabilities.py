@@ -1,5 +1,6 @@
-"""Views of a graph: which pairs to drop and to add, with which probability (Algorithm 1, Eq. 7), and their sampling."""
+"""How likely each pair of nodes is to be dropped or added in a view (Algorithm 1, Eq. 7, and GCA's rule)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isqrt
 
@@ -15,13 +16,19 @@ from epagcl.epr.rate import check_edge_index
 
 @dataclass(frozen=True, eq=False)
 class EdgeProbabilities:
-    """How likely each pair is to change in a view.
+    """The probability of each pair to be dropped from or added to a view.
 
     Attributes:
-        pairs: the graph's pairs ``[2, E]``, i < j.
-        drop: probability that each is dropped, ``[E]``.
-        candidates: absent pairs that may be added, ``[2, C]``, i < j.
-        add: probability that each is added, ``[C]``.
+        pairs: edges of the graph, ``[2, E]`` with i < j.
+        drop: probability that each edge is dropped, ``[E]``.
+        candidates: absent pairs that may be added, ``[2, C]`` with i < j.
+        add: probability that each candidate is added, ``[C]``.
+
+    Examples:
+        >>> import torch
+        >>> edge, no_pairs = torch.tensor([[0], [1]]), torch.empty(2, 0, dtype=torch.int64)
+        >>> EdgeProbabilities(edge, torch.tensor([0.5]), no_pairs, torch.empty(0)).drop
+        tensor([0.5000])
     """
 
     pairs: Tensor
@@ -30,14 +37,30 @@ class EdgeProbabilities:
     add: Tensor
 
     def to(self, device: torch.device | str) -> "EdgeProbabilities":
-        """On another device, probabilities in float32: what sampling uses, and all that mps has."""
+        """Return a copy on another device, with probabilities in float32.
+
+        Sampling works in float32, and the mps device has no float64.
+        """
         pairs, candidates = self.pairs.to(device), self.candidates.to(device)
         return EdgeProbabilities(pairs, self.drop.float().to(device), candidates, self.add.float().to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeWeights:
-    """Algorithm 1's output: α of each pair if dropped, and α of each candidate if added."""
+    """The output of Algorithm 1, see :func:`edge_weights`.
+
+    Attributes:
+        pairs: edges of the graph, ``[2, E]`` with i < j.
+        w_drop: α of each edge if dropped, ``[E]``.
+        candidates: absent pairs that may be added, ``[2, C]`` with i < j.
+        w_add: α of each candidate if added, ``[C]``.
+
+    Examples:
+        >>> import torch
+        >>> weights = edge_weights(torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> weights.probabilities(p_drop=0.3, p_add=0.1).drop
+        tensor([0.3000, 0.3000], dtype=torch.float64)
+    """
 
     pairs: Tensor
     w_drop: Tensor
@@ -54,22 +77,22 @@ class EdgeWeights:
         drop_cutoff: float = 1.0,
         add_cutoff: float = 0.9,
     ) -> EdgeProbabilities:
-        r"""Eq. 7: weights to probabilities whose mean is ``p_drop`` (``p_add``) before the cut-off.
+        r"""Convert the weights to probabilities by Eq. 7. Their mean before the cut-off is ``p_drop`` (``p_add``).
 
         .. math::
             p^d_{ij} = \min\left(\frac{w^d_{ij} - \min w^d}{\mu_{w^d} - \min w^d}\, p_{drop},\ p'_\tau\right), \qquad
             p^a_{ij} = \min\left(\frac{\max w^a - w^a_{ij}}{\max w^a - \mu_{w^a}}\, p_{add},\ p_\tau\right)
 
-        Where all weights are equal this is 0/0, and every pair gets ``p_drop`` (``p_add``).
+        If all weights are equal, the formula is 0/0. Every pair then gets ``p_drop`` (``p_add``).
 
         Args:
             p_drop: mean drop probability.
             p_add: mean add probability over the candidates.
-            drop: ``"eq7"``: large α is dropped more, as the formula says; ``"text"``: small α is dropped more, as the
-                paper's text argues; ``"uniform"``: all alike.
-            add: ``"eq7"``: small α is added more; ``"uniform"``: all alike.
-            drop_cutoff: p'_τ.
-            add_cutoff: p_τ.
+            drop: ``"eq7"`` drops edges of large α more often, as the formula does; ``"text"`` drops edges of small α
+                more often, as the paper's text argues; ``"uniform"`` gives all edges the same probability.
+            add: ``"eq7"`` adds candidates of small α more often; ``"uniform"`` gives all the same probability.
+            drop_cutoff: maximum drop probability p'_τ.
+            add_cutoff: maximum add probability p_τ.
         """
         for name, value in (
             ("p_drop", p_drop),
@@ -81,49 +104,78 @@ class EdgeWeights:
                 raise InputError(f"{name}={value}: a probability lies between 0 and 1")
         return EdgeProbabilities(
             pairs=self.pairs,
-            drop=(_share(self.w_drop, _DROP_RULES, "drop", drop) * p_drop).clamp(max=drop_cutoff),
+            drop=(_normalise(self.w_drop, _DROP_RULES, "drop", drop) * p_drop).clamp(max=drop_cutoff),
             candidates=self.candidates,
-            add=(_share(self.w_add, _ADD_RULES, "add", add) * p_add).clamp(max=add_cutoff),
+            add=(_normalise(self.w_add, _ADD_RULES, "add", add) * p_add).clamp(max=add_cutoff),
         )
 
 
 def normalise_from_min(w: Tensor) -> Tensor:
-    """(w − min)/(mean − min): mean 1, 0 at the smallest weight; 1 everywhere if all weights are equal."""
-    # Equality is asked of the weights, not of mean − min: a mean of equal numbers may be off by a rounding.
+    """Return (w − min)/(mean − min), which has mean 1 and is 0 at the smallest weight.
+
+    If all weights are equal, the result is 1 everywhere.
+
+    Examples:
+        >>> import torch
+        >>> normalise_from_min(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([0., 1., 2.])
+    """
+    # Compare the weights, not mean and min: the mean of equal numbers may differ from them by rounding.
     if w.numel() == 0 or w.min() == w.max():
         return torch.ones_like(w)
     return (w - w.min()) / (w.mean() - w.min())
 
 
 def normalise_from_max(w: Tensor) -> Tensor:
-    """(max − w)/(max − mean): mean 1, 0 at the largest weight; 1 everywhere if all weights are equal."""
+    """Return (max − w)/(max − mean), which has mean 1 and is 0 at the largest weight.
+
+    If all weights are equal, the result is 1 everywhere.
+
+    Examples:
+        >>> import torch
+        >>> normalise_from_max(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([2., 1., 0.])
+    """
     return normalise_from_min(-w)
 
 
-_DROP_RULES = {"eq7": normalise_from_min, "text": normalise_from_max, "uniform": torch.ones_like}
+_Rule = Callable[[Tensor], Tensor]
+_DROP_RULES: Mapping[str, _Rule] = {
+    "eq7": normalise_from_min,
+    "text": normalise_from_max,
+    "uniform": torch.ones_like,
+}
+_ADD_RULES: Mapping[str, _Rule] = {"eq7": normalise_from_max, "uniform": torch.ones_like}
 
 
-_ADD_RULES = {"eq7": normalise_from_max, "uniform": torch.ones_like}
-
-
-def _share(w: Tensor, rules: dict, name: str, rule: str) -> Tensor:
+def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) -> Tensor:
+    """Return the weights normalised to mean 1 by the named rule."""
     if rule not in rules:
-        raise InputError(f"{name}={rule!r}: choose one of {', '.join(rules)}")
+        raise InputError(f"{argument}={rule!r}: choose one of {', '.join(rules)}")
     return rules[rule](w)
 
 
 def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: int = 0) -> EdgeWeights:
-    """Algorithm 1: w^d = 2/√(d_i d_j) on the edges, w^a = 2/√((d_i+1)(d_j+1)) on the candidates.
+    """Run Algorithm 1: w^d = 2/√(d_i d_j) on the edges, w^a = 2/√((d_i+1)(d_j+1)) on the candidates.
 
-    The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree (ties: smaller id first), where
-    l counts both directions of each edge. Time O(E log E + |V_a|²).
+    The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree. Ties go to the smaller node id,
+    and l counts both directions of each edge. The time is O(E log E + |V_a|²).
 
     Args:
-        edge_index: the graph, in one or both directions.
-        num_nodes: N.
-        add: ``"eq7"``: candidates as above; ``"uniform"``: as many absent pairs, drawn from the whole graph alike
-            (the ablation's random adding).
-        seed: of that draw.
+        edge_index: edges in one or both directions, ``[2, E]``.
+        num_nodes: number of nodes N.
+        add: ``"eq7"`` uses the candidates above; ``"uniform"`` draws the same number of absent pairs uniformly from the
+            whole graph (random adding in the ablation).
+        seed: random seed of that draw.
+
+    Examples:
+        >>> import torch
+        >>> weights = edge_weights(torch.tensor([[0, 0, 0], [1, 2, 3]]), num_nodes=4)
+        >>> weights.candidates  # absent pairs
+        tensor([[1, 1, 2],
+                [2, 3, 3]])
+        >>> weights.w_add
+        tensor([1., 1., 1.], dtype=torch.float64)
     """
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     degree = torch.bincount(pairs.flatten(), minlength=num_nodes)
@@ -144,24 +196,54 @@ def edge_probabilities(
     add: str = "eq7",
     seed: int = 0,
 ) -> EdgeProbabilities:
-    """Algorithm 1 and Eq. 7 in one call: see :func:`edge_weights` and :meth:`EdgeWeights.probabilities`."""
+    """Return the drop and add probabilities of a graph's pairs, by Algorithm 1 and Eq. 7.
+
+    See :func:`edge_weights` and :meth:`EdgeWeights.probabilities` for the two steps.
+
+    Args:
+        edge_index: edges in one or both directions, ``[2, E]``.
+        num_nodes: number of nodes N.
+        p_drop: mean drop probability.
+        p_add: mean add probability over the candidates.
+        drop: ``"eq7"``, ``"text"`` or ``"uniform"``.
+        add: ``"eq7"`` or ``"uniform"``.
+        seed: random seed of the candidates for ``add="uniform"``.
+
+    Examples:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> edge_probabilities(path, num_nodes=4, p_drop=0.3).drop  # α is smallest in the middle
+        tensor([0.4500, 0.0000, 0.4500], dtype=torch.float64)
+    """
     weights = edge_weights(edge_index, num_nodes, add=add, seed=seed)
     return weights.probabilities(p_drop, p_add, drop=drop, add=add)
 
 
 def drop_probabilities(pairs: Tensor, score: Tensor, p_drop: float, cutoff: float = 0.7) -> EdgeProbabilities:
-    """GCA's rule: min(p_drop·(s_max − s)/(s_max − mean s), cutoff), so that high scores stay; nothing is added.
+    """Return drop probabilities by GCA's rule: min(p_drop·(s_max − s)/(s_max − mean s), cutoff).
 
-    Equal scores give ``p_drop`` everywhere, which is GRACE.
+    Pairs of high score are dropped less often. No pairs are added. Equal scores give ``p_drop`` everywhere, which is
+    GRACE's rule.
+
+    Args:
+        pairs: edges of the graph, ``[2, E]`` with i < j.
+        score: importance of each edge, ``[E]``.
+        p_drop: mean drop probability before the cut-off.
+        cutoff: maximum drop probability.
+
+    Examples:
+        >>> import torch
+        >>> drop_probabilities(torch.tensor([[0, 1], [1, 2]]), torch.tensor([1.0, 3.0]), p_drop=0.2).drop
+        tensor([0.4000, 0.0000])
     """
     drop = (normalise_from_max(score) * p_drop).clamp(max=cutoff)
     return EdgeProbabilities(pairs, drop, pairs[:, :0], drop[:0])
 
 
 def _top_degree_pairs(degree: Tensor, present: Tensor, num_pairs: int) -> Tensor:
-    """V_a × V_a − E as pairs i < j."""
+    """Return V_a × V_a − E as pairs i < j."""
     l = 2 * num_pairs
-    size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in whole numbers
+    size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic
     top = torch.argsort(degree, descending=True, stable=True)[:size].sort().values
     i, j = torch.triu_indices(size, size, offset=1, device=degree.device)
     key = top[i] * degree.numel() + top[j]
@@ -170,9 +252,9 @@ def _top_degree_pairs(degree: Tensor, present: Tensor, num_pairs: int) -> Tensor
 
 
 def _random_pairs(count: int, present: Tensor, num_nodes: int, seed: int) -> Tensor:
-    """``count`` distinct absent pairs drawn alike from all of them (fewer if there are fewer)."""
+    """Draw ``count`` distinct absent pairs uniformly, or all absent pairs if there are fewer."""
     n = num_nodes
-    if n * (n - 1) // 2 - present.numel() <= 2 * count:  # nearly all of them: list them, and take the first by hash
+    if n * (n - 1) // 2 - present.numel() <= 2 * count:  # the graph is nearly complete: list all absent pairs
         i, j = torch.triu_indices(n, n, offset=1, device=present.device)
         absent = i * n + j
         absent = absent[~torch.isin(absent, present, assume_unique=True)]
@@ -181,13 +263,13 @@ def _random_pairs(count: int, present: Tensor, num_nodes: int, seed: int) -> Ten
     else:
         key = present[:0]
         start = 0
-        while key.numel() < count:  # each round finds at least half of what is missing
+        while key.numel() < count:  # each round finds at least half of the missing pairs on average
             counter = torch.arange(start, start + 2 * count, device=present.device)
             i = (uniform64(counter, seed, Stream.CANDIDATES, 0) * n).long()
             j = (uniform64(counter, seed, Stream.CANDIDATES, 1) * n).long()
             drawn = (torch.minimum(i, j) * n + torch.maximum(i, j))[i != j]
             drawn = drawn[~torch.isin(drawn, present)]
-            # First come, first kept: cutting a sorted list would favour small ids.
+            # Keep pairs in the order of their draw. Truncating a sorted list would favour small ids.
             every = torch.cat([key, drawn])
             unique, where = torch.unique(every, return_inverse=True)
             first = torch.full_like(unique, every.numel())

@@ -1,6 +1,6 @@
-"""Views of a graph: which pairs to drop and to add, with which probability (Algorithm 1, Eq. 7), and their sampling."""
+"""Sampling of views: which edges each view of each epoch has, and its normalised adjacency matrix Â."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import torch
@@ -14,55 +14,87 @@ from epagcl.views.probabilities import EdgeProbabilities, drop_probabilities
 
 
 class ViewSampler:
-    """Samples a view's edges: each pair that can occur has one keep probability, and both directions share its fate.
+    """Sampler of one view's edges.
 
-    keep(pair) = u(seed, epoch, view, pair) < p: the view of an epoch does not depend on those drawn before it.
+    Each pair that can occur is kept if u(seed, epoch, view, pair) < p. The random numbers u are counter-based: the view
+    of an epoch does not depend on views drawn before it. Both directions of a pair are kept or dropped together.
+
+    Args:
+        probabilities: drop and add probabilities.
+        num_nodes: number of nodes N.
+        seed: random seed.
+        view: number of the view.
+
+    Attributes:
+        counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
+        keep: probability that each of these pairs is in the view.
+
+    Examples:
+        >>> import torch
+        >>> from epagcl.views import edge_probabilities
+        >>> path = torch.tensor([[0, 1], [1, 2]])
+        >>> sampler = ViewSampler(edge_probabilities(path, 3, p_drop=0.0, p_add=0.0), 3, seed=0, view=0)
+        >>> sampler.pairs(epoch=5)
+        tensor([[0, 1],
+                [1, 2]])
     """
 
     def __init__(self, probabilities: EdgeProbabilities, num_nodes: int, *, seed: int, view: int):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
-        #: i·N + j of the pairs that can occur, and the probability of each.
         self.counter = pairs[0] * num_nodes + pairs[1]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
 
     def kept(self, epoch: int | Tensor) -> Tensor:
-        """Which of the pairs that can occur are in this epoch's view."""
+        """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
         return uniform(self.counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
 
     def pairs(self, epoch: int | Tensor) -> Tensor:
-        """The pairs of this epoch's view, ``[2, K]``."""
-        kept = self.counter[self.kept(epoch)]
-        return torch.stack([kept // self.num_nodes, kept % self.num_nodes])
+        """Return the pairs of this epoch's view, ``[2, K]``."""
+        keys = self.counter[self.kept(epoch)]
+        return torch.stack([keys // self.num_nodes, keys % self.num_nodes])
 
     @cached_property
     def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows and columns of Ã with everything that can occur, and the pair each belongs to."""
+        """Row and column of each entry of Ã with all pairs that can occur, and the pair of each entry."""
         return self_looped_entries(self.counter, self.num_nodes)
 
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix:
-        """Â of this epoch's view: the part of Ã that is kept, in its order."""
+        """Return Â of this epoch's view."""
         row, col, pair = self._entries
-        kept = torch.nn.functional.pad(self.kept(epoch), (0, 1), value=True)[pair]  # the last: loops
-        return gcn_adjacency(row[kept], col[kept], self.num_nodes)
+        mask = torch.nn.functional.pad(self.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops
+        return gcn_adjacency(row[mask], col[mask], self.num_nodes)
 
 
 class Views:
-    """The views of an epoch together, as a GPU takes them: weights on one fixed pattern, 0 for what is not in a view.
+    """All views of an epoch, for one pass through an encoder.
 
-    Static shapes can be captured as a CUDA graph, and a kernel passes over the zeros. Without that kernel each view is
-    compacted, and the views stand under each other.
+    With Triton, all views share one fixed sparsity pattern, and pairs that are not in a view have weight 0. The static
+    shapes allow the capture as a CUDA graph, and the kernel skips the zeros. Without Triton, each view has a compact
+    matrix of its own, and the matrices are stacked.
+
+    Args:
+        samplers: one sampler per view, with ``view`` numbered 0, 1, ...
+
+    Attributes:
+        samplers: the samplers as a tuple.
+
+    Examples:
+        >>> import torch
+        >>> views = drop_views(torch.tensor([[0, 1], [1, 2]]), 3, (0.0, 0.0), seed=0)
+        >>> (views.adjacency(epoch=0) @ torch.ones(3, 1)).shape  # two views of three nodes
+        torch.Size([6, 1])
     """
 
-    def __init__(self, samplers: Sequence[ViewSampler]):
+    def __init__(self, samplers: Iterable[ViewSampler]):
         self.samplers = tuple(samplers)
 
     def __iter__(self) -> Iterator[ViewSampler]:
         return iter(self.samplers)
 
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
-        """Â of each view of this epoch."""
+        """Return Â of every view of this epoch."""
         if not has_triton(self.samplers[0].counter.device):
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
         from epagcl.core.kernels.draws import view_weights
@@ -78,13 +110,13 @@ class Views:
 
     @cached_property
     def _pattern(self) -> tuple[SparseMatrix, Tensor]:
-        """Ã with everything that can occur in any view, and each entry's probability in each, ``[V, entries]``."""
+        """Ã with all pairs that can occur in any view, and the keep probability of each entry, ``[V, entries]``."""
         n = self.samplers[0].num_nodes
         assert [s.view for s in self.samplers] == list(range(len(self.samplers)))
         counter = torch.unique(torch.cat([sampler.counter for sampler in self.samplers]))
         row, col, pair = self_looped_entries(counter, n)
         keep = torch.zeros(len(self.samplers), counter.numel() + 1, device=counter.device)
-        keep[:, -1] = 2  # loops: always
+        keep[:, -1] = 2  # self-loops are always kept
         for sampler, p in zip(self.samplers, keep, strict=True):
             p[torch.searchsorted(counter, sampler.counter)] = sampler.keep
         keep = keep[:, pair]
@@ -100,7 +132,23 @@ def drop_views(
     score: Tensor | None = None,
     cutoff: float = 1.0,
 ) -> Views:
-    """Views that drop pairs at these mean rates, those of a high score less often; without scores, all alike."""
+    """Return views that drop edges, one view per rate.
+
+    Args:
+        pairs: edges of the graph, ``[2, E]`` with i < j.
+        num_nodes: number of nodes N.
+        rates: mean drop probability of each view.
+        seed: random seed.
+        score: importance of each edge, ``[E]``; edges of high score are dropped less often, see
+            :func:`drop_probabilities`. None gives all edges the same probability.
+        cutoff: maximum drop probability.
+
+    Examples:
+        >>> import torch
+        >>> views = drop_views(torch.tensor([[0, 1], [1, 2]]), 3, (0.25, 0.5), seed=0)
+        >>> [sampler.keep.tolist() for sampler in views]
+        [[0.75, 0.75], [0.5, 0.5]]
+    """
     score = torch.zeros(pairs.shape[1]) if score is None else score
     probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
     return Views(

@@ -1,6 +1,7 @@
-"""The augmentation alone, as transforms of PyTorch Geometric: compose them with others, feed any encoder."""
+"""The augmentations as transforms of PyTorch Geometric, for use with any encoder and training loop."""
 
 import copy
+from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -15,32 +16,41 @@ from epagcl.views.sampling import ViewSampler
 
 
 class EdgePerturbation(BaseTransform):
-    """Drops and adds edges with the probabilities of Algorithm 1 and Eq. 7; every call draws another view.
+    """Transform that drops and adds edges with the probabilities of Algorithm 1 and Eq. 7.
 
-    The k-th call draws view k of the seed, so a fresh transform repeats the same sequence. Probabilities are computed
-    once for each ``edge_index``, and again after it was changed in place. Attributes of edges (``edge_attr``,
-    ``edge_type``, whatever else has one row per edge) are dropped, since added edges have none.
+    Every call draws another view. The k-th call draws view k of the seed, so that a new transform repeats the same
+    sequence. Probabilities are computed once per ``edge_index``, and again if it is changed in place. Edge-level
+    attributes (``edge_attr``, ``edge_type`` and all others with one row per edge) are removed, since added edges have
+    none.
 
     Args:
         p_drop: mean probability that an edge is dropped.
-        p_add: mean probability that a candidate is added; 0 drops only.
-        drop: ``"eq7"``, ``"text"`` or ``"uniform"``, see :meth:`epagcl.views.probabilities.EdgeWeights.probabilities`.
+        p_add: mean probability that a candidate is added; 0 adds no edges.
+        drop: ``"eq7"``, ``"text"`` or ``"uniform"``, see :meth:`epagcl.views.EdgeWeights.probabilities`.
         add: ``"eq7"`` or ``"uniform"``.
-        seed: of the views.
+        seed: random seed of the views.
+
+    Examples:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> EdgePerturbation(p_drop=1.0, p_add=0.0)(data).num_edges
+        0
     """
 
     def __init__(self, p_drop: float = 0.3, p_add: float = 0.05, *, drop: str = "eq7", add: str = "eq7", seed: int = 0):
         self.p_drop, self.p_add, self.drop, self.add, self.seed = p_drop, p_add, drop, add, seed
         self._calls = 0
-        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._samplers: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
     def probabilities(self, data: Data) -> EdgeProbabilities:
-        """What each pair's chances are in ``data``."""
-        options = {"drop": self.drop, "add": self.add, "seed": self.seed}
-        return edge_probabilities(data.edge_index, data.num_nodes, self.p_drop, self.p_add, **options)
+        """Return the drop and add probabilities of the pairs of ``data``."""
+        return edge_probabilities(
+            data.edge_index, data.num_nodes, self.p_drop, self.p_add, drop=self.drop, add=self.add, seed=self.seed
+        )
 
     def forward(self, data: Data) -> Data:
-        """A view of ``data``: a shallow copy with another ``edge_index`` (both directions, sorted)."""
+        """Return a view of ``data``: a shallow copy with a new ``edge_index`` (both directions, sorted)."""
         pairs = self._sampler(data).pairs(self._calls)
         self._calls += 1
         view = copy.copy(data)
@@ -50,43 +60,57 @@ class EdgePerturbation(BaseTransform):
         return view
 
     def _sampler(self, data: Data) -> ViewSampler:
-        """The sampler of a graph, of an earlier call if its edges are still the same."""
+        """Return the sampler of a graph, from an earlier call if its edges have not changed."""
         edges = data.edge_index
-        # Tensors made in inference mode do not count their changes: nothing is known of them from one call to the next.
+        # Tensors created in inference mode have no version counter, so that a change in place cannot be detected.
         state = object() if edges.is_inference() else edges._version, data.num_nodes
-        known, sampler = self._known.get(edges, (None, None))
-        if known != state:
+        cached_state, sampler = self._samplers.get(edges, (None, None))
+        if cached_state != state:
             sampler = ViewSampler(self.probabilities(data), data.num_nodes, seed=self.seed, view=0)
-            self._known[edges] = state, sampler
+            self._samplers[edges] = state, sampler
         return sampler
 
-    def __getstate__(self) -> dict:
-        """Without what was computed for the graphs seen, which lives by their identity in this process."""
-        return {key: value for key, value in self.__dict__.items() if key != "_known"}
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the cached samplers, whose keys are valid in this process only."""
+        return {key: value for key, value in self.__dict__.items() if key != "_samplers"}
 
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state, _known=WeakIdKeyDictionary())
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _samplers=WeakIdKeyDictionary())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_drop={self.p_drop}, p_add={self.p_add}, drop={self.drop!r}, add={self.add!r})"
 
 
 def _edge_attributes(data: Data) -> list[str]:
-    """What belongs to the edges of ``edge_index``; not the pairs that PyG's RandomLinkSplit sets aside to predict."""
-    others = {"edge_index"} | ({"edge_label", "edge_label_index"} if "edge_label_index" in data else set())
+    """Return the names of edge-level attributes, except the target pairs of PyG's RandomLinkSplit."""
+    preserved = {"edge_index"} | ({"edge_label", "edge_label_index"} if "edge_label_index" in data else set())
     sizes = data.num_nodes, data.edge_index.shape[1]
-    return [key for key, value in data.to_dict().items() if key not in others and is_edge_level(key, value, *sizes)]
+    return [key for key, value in data.to_dict().items() if key not in preserved and is_edge_level(key, value, *sizes)]
 
 
 class FeatureMask(BaseTransform):
-    """Hides whole feature columns, each with probability ``p``, for all nodes alike; every call draws another mask."""
+    """Transform that hides each feature column, for all nodes, with probability ``p``.
+
+    Every call draws another mask. The k-th call draws mask k of the seed.
+
+    Args:
+        p: probability that a column is hidden.
+        seed: random seed of the masks.
+
+    Examples:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> FeatureMask(p=1.0)(Data(x=torch.ones(2, 3))).x
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
 
     def __init__(self, p: float = 0.1, *, seed: int = 0):
         self.p, self.seed = p, seed
         self._calls = 0
 
     def forward(self, data: Data) -> Data:
-        """A shallow copy of ``data`` with hidden columns set to 0."""
+        """Return a shallow copy of ``data`` with hidden columns set to 0."""
         mask = feature_mask(data.x.shape[1], self.p, seed=self.seed, epoch=self._calls, view=0, device=data.x.device)
         self._calls += 1
         view = copy.copy(data)

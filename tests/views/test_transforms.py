@@ -21,7 +21,7 @@ def test_perturbation_draws_views_and_leaves_the_graph_alone(small_graph):
     assert torch.equal(first.y, small_graph.y)
 
 
-def test_no_op_and_only_drop_and_only_add(small_graph):
+def test_no_change_only_drop_and_only_add(small_graph):
     original = {tuple(e) for e in small_graph.edge_index.T.tolist()}
 
     def edges(**options):
@@ -43,7 +43,7 @@ def test_feature_mask_hides_columns(small_graph):
     assert torch.equal(view.x[:, shown], small_graph.x[:, shown])
 
 
-def test_they_compose(small_graph):
+def test_transforms_compose(small_graph):
     small_graph.x = small_graph.x.to_dense()
     small_graph.edge_attr = torch.ones(small_graph.edge_index.shape[1])
     view = Compose([EdgePerturbation(), FeatureMask()])(small_graph)
@@ -51,7 +51,7 @@ def test_they_compose(small_graph):
     assert "edge_attr" in small_graph
 
 
-def test_no_attribute_of_the_edges_is_left(small_graph):
+def test_edge_level_attributes_are_removed(small_graph):
     count = small_graph.edge_index.shape[1]
     small_graph.edge_type = torch.zeros(count, dtype=torch.int64)
     small_graph.weights = torch.ones(count, 2)
@@ -62,11 +62,12 @@ def test_no_attribute_of_the_edges_is_left(small_graph):
     assert set(small_graph.keys()) == before
     small_graph.edge_label_index, small_graph.edge_label = torch.tensor([[0, 1], [2, 3]]), torch.ones(2)
     view = EdgePerturbation()(small_graph)
-    assert torch.equal(view.edge_label_index, small_graph.edge_label_index)  # pairs to predict, whatever the edges are
+    # Target pairs of link prediction are no edges of the graph.
+    assert torch.equal(view.edge_label_index, small_graph.edge_label_index)
     assert "edge_label" in view
 
 
-def test_a_graph_that_was_changed_in_place_is_another(small_graph):
+def test_probabilities_are_computed_again_after_a_change_in_place(small_graph):
     transform, whole = EdgePerturbation(p_drop=0.4, p_add=0.2), EdgePerturbation(p_drop=0, p_add=0)
     transform(small_graph)
     whole(small_graph)
@@ -77,7 +78,7 @@ def test_a_graph_that_was_changed_in_place_is_another(small_graph):
     assert torch.equal(transform(small_graph).edge_index, fresh(small_graph).edge_index)
 
 
-def test_a_graph_with_more_nodes_is_another(small_graph):
+def test_probabilities_are_computed_again_for_another_number_of_nodes(small_graph):
     transform, fresh = (EdgePerturbation(p_drop=0.4, p_add=0.2, add="uniform") for _ in range(2))
     transform(small_graph)
     small_graph.num_nodes = 70
@@ -88,14 +89,14 @@ def test_a_graph_with_more_nodes_is_another(small_graph):
 def test_probabilities_are_computed_once(small_graph, monkeypatch):
     calls = []
     original = EdgePerturbation.probabilities
-    monkeypatch.setattr(EdgePerturbation, "probabilities", lambda *given: calls.append(1) or original(*given))
+    monkeypatch.setattr(EdgePerturbation, "probabilities", lambda *args: calls.append(1) or original(*args))
     transform = EdgePerturbation()
     for _ in range(3):
         transform(small_graph)
     assert len(calls) == 1
 
 
-def test_tensors_of_inference_mode(small_graph):
+def test_tensors_created_in_inference_mode_work(small_graph):
     expected = EdgePerturbation(seed=1)(small_graph).edge_index
     with torch.inference_mode():
         small_graph.edge_index = small_graph.edge_index.clone()

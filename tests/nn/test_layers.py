@@ -3,19 +3,14 @@ import torch
 import torch.nn.functional as F
 from torch_geometric.nn import GATConv, GCNConv
 
-from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.nn.encoders import GCN
-from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.layers import GATLayer, GCNLayer, PReLU
-from epagcl.views.masks import feature_masks
-from epagcl.views.probabilities import edge_probabilities
-from epagcl.views.sampling import Views, ViewSampler
 from tests.conftest import random_edges
+from tests.nn.conftest import ACTIVATIONS
 
 
-def test_layer_equals_pyg(small_graph):
+def test_gcn_layer_equals_pyg(small_graph):
     graph = Graph.from_data(check(small_graph))
     layer, theirs = GCNLayer(40, 8), GCNConv(40, 8)
     with torch.no_grad():
@@ -27,43 +22,7 @@ def test_layer_equals_pyg(small_graph):
     )
 
 
-def test_mask_on_weights_is_mask_on_features(small_graph):
-    graph = Graph.from_data(check(small_graph))
-    mask = (torch.arange(40) % 3 > 0).float()
-    encoder = GCN([40, 16, 8])
-    masked = graph.x.to_dense() * mask
-    torch.testing.assert_close(encoder(graph.x, graph.adjacency, mask[None]), encoder(masked, graph.adjacency))
-
-
-def test_without_edges_a_gcn_is_an_mlp():
-    x = torch.randn(5, 4)
-    graph = Graph(x=x, pairs=torch.empty(2, 0, dtype=torch.long), num_nodes=5)
-    encoder = GCN([4, 6, 3])
-    expected = x
-    for layer in encoder.layers:
-        expected = encoder.activation(expected @ layer.weight, layer.bias)
-    torch.testing.assert_close(encoder(graph.x, graph.adjacency), expected)
-
-
-def test_relabelling_nodes_permutes_the_output(small_graph):
-    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
-    number = torch.argsort(order)
-    moved = small_graph.clone()
-    moved.x = small_graph.x.to_dense()[order]
-    moved.edge_index = number[small_graph.edge_index]
-    encoder = GCN([40, 16, 8])
-    outputs = [encoder(g.x, g.adjacency) for g in (Graph.from_data(check(d)) for d in (small_graph, moved))]
-    torch.testing.assert_close(outputs[1], outputs[0][order])
-
-
-def test_sizes_and_shared_slope():
-    encoder = GCN([10, 512, 256])
-    assert [tuple(layer.weight.shape) for layer in encoder.layers] == [(10, 512), (512, 256)]
-    assert encoder.activation.weight.tolist() == [0.25]
-    assert [tuple(p.shape) for p in ProjectionHead(256, 64).parameters()] == [(64, 256), (64,), (256, 64), (256,)]
-
-
-def test_prelu_is_torchs():
+def test_prelu_equals_torch():
     ours, theirs = PReLU().double(), torch.nn.PReLU().double()
     x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(5, dtype=torch.float64, requires_grad=True)
@@ -76,37 +35,8 @@ def test_prelu_is_torchs():
     torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.parametrize("widths", [(40, 64, 8), (40, 16, 24)])  # Â comes first in the first layer, in the second
-@pytest.mark.parametrize("sparse_features", [True, False])
-@pytest.mark.parametrize("p_mask", [(0.0, 0.0), (0.3, 0.5)])
-def test_views_go_through_together_as_one_by_one(small_graph, widths, sparse_features, p_mask):
-    graph = Graph.from_data(check(small_graph))
-    x = graph.x.to_dense()
-    x = SparseMatrix.from_torch(x.to_sparse()) if sparse_features else x
-    p = edge_probabilities(graph.pairs, 60, 0.3, 0.1)
-    views = Views(ViewSampler(p, 60, seed=0, view=view) for view in range(2))
-    masks = feature_masks(40, p_mask, seed=0, epoch=3, device="cpu")
-    encoder = GCN(widths)
-    together = encoder(x, views.adjacency(3), masks)
-    single = [
-        encoder(x, sampler.adjacency(3), None if masks is None else masks[view : view + 1])
-        for view, sampler in enumerate(views)
-    ]
-    torch.testing.assert_close(together, torch.cat(single))
-    grad = torch.randn(120, widths[-1])
-    gradients = [torch.autograd.grad(z, encoder.parameters(), grad) for z in (together, torch.cat(single))]
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
-
-
-ACTIVATIONS = {
-    "prelu": lambda t: F.prelu(t, torch.tensor([0.25], dtype=t.dtype)),
-    "relu": F.relu,
-    "rrelu": lambda t: F.rrelu(t, training=False),  # as GCA calls it: the mean slope, (1/8 + 1/3)/2
-}
-
-
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_are_torchs(activation):
+def test_activations_equal_torch(activation):
     ours, theirs = PReLU(activation).double(), ACTIVATIONS[activation]
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(7, 5, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -114,42 +44,22 @@ def test_activations_are_torchs(activation):
     with torch.no_grad():
         x[0, 0], bias[0] = 1.0, -1.0  # exactly 0
     outputs = ours(x * 1, bias), theirs(x + bias)
-    torch.testing.assert_close(*outputs, rtol=1e-7, atol=1e-7)  # the slope is a float32 number
+    torch.testing.assert_close(*outputs, rtol=1e-7, atol=1e-7)  # the slope is a float32
     grad = torch.randn(7, 5, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(*(torch.autograd.grad(y, (x, bias), grad) for y in outputs), rtol=1e-7, atol=1e-7)
 
 
-def test_only_a_learned_slope_is_a_weight():
+def test_only_a_learned_slope_is_a_parameter():
     assert [name for name, _ in PReLU().named_parameters()] == ["weight"]
     for activation, slope in (("relu", 0.0), ("rrelu", 11 / 48)):
         layer = PReLU(activation)
         assert list(layer.parameters()) == []
-        assert layer.state_dict() == {}  # a constant is no part of a saved model
+        assert layer.state_dict() == {}  # a constant is not saved with a model
         assert layer.weight.item() == pytest.approx(slope)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("last", [True, False])
-def test_gcn_written_out(small_graph, activation, last):
-    graph = Graph.from_data(check(small_graph))
-    encoder = GCN([40, 16, 8], activation, last=last)
-    with torch.no_grad():
-        for layer in encoder.layers:
-            layer.bias.normal_()
-    x, a = graph.x.to_dense(), graph.adjacency.to_dense()
-    first, second = encoder.layers
-    expected = a @ ACTIVATIONS[activation](a @ x @ first.weight + first.bias) @ second.weight + second.bias
-    expected = ACTIVATIONS[activation](expected) if last else expected
-    out = encoder(graph.x, graph.adjacency)
-    torch.testing.assert_close(out, expected)
-    assert (out < 0).any() == (not last or activation != "relu")
-    weights = [parameter for layer in encoder.layers for parameter in layer.parameters()]
-    grad = torch.randn(60, 8)
-    torch.testing.assert_close(*(torch.autograd.grad(y, weights, grad) for y in (out, expected)), rtol=1e-4, atol=1e-5)
-
-
 def attention_graph(n=9, isolated=2, density=0.3, seed=0):
-    """Random pairs, of which the last nodes have none; the pattern of A + I and the same as a dense mask."""
+    """Return the pattern of A + I of a random graph whose last nodes are isolated, and the same as a dense mask."""
     pairs = random_edges(n - isolated, density, seed)
     graph = Graph(x=torch.zeros(n, 1), pairs=pairs, num_nodes=n)
     mask = torch.eye(n, dtype=torch.bool)
@@ -158,14 +68,14 @@ def attention_graph(n=9, isolated=2, density=0.3, seed=0):
 
 
 def attention(h, a1, a2, mask):
-    """α of one head, a dense softmax."""
+    """Return α of one head by a dense softmax."""
     score = F.leaky_relu((h @ a1)[:, None] + (h @ a2)[None, :], 0.2)
     return torch.where(mask, score, -torch.inf).softmax(1)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_attention_is_a_dense_softmax_written_out(heads, seed):
+def test_attention_equals_a_dense_softmax(heads, seed):
     pattern, mask = attention_graph(seed=seed, density=0.2 + 0.2 * seed)
     torch.manual_seed(seed)
     layer = GATLayer(4, 5, heads).double()
@@ -185,7 +95,7 @@ def test_attention_sums_to_one_for_each_node_and_head(scale):
     torch.manual_seed(0)
     layer = GATLayer(4, 5, 3)
     h = scale * torch.randn(9, 3, 5)
-    h[:, :, -1] = 1.0  # a channel that the scores do not see: what comes out of it is Σ_j α_ij
+    h[:, :, -1] = 1.0  # a channel without influence on the scores: its output is Σ_j α_ij
     with torch.no_grad():
         layer.a1[:, -1] = layer.a2[:, -1] = 0
     sums = layer(h.flatten(1), pattern)[:, -1]
@@ -211,7 +121,7 @@ def test_an_isolated_node_attends_to_itself():
     torch.testing.assert_close(out[:, -3:], h.transpose(0, 1)[:, -3:])
 
 
-def test_dropped_attention_is_not_normalised_again():
+def test_attention_is_not_normalised_again_after_dropout():
     pattern, mask = attention_graph()
     layer = GATLayer(4, 5, 2)
     h = torch.randn(9, 2, 5)

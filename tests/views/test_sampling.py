@@ -1,0 +1,77 @@
+import pytest
+import torch
+
+from epagcl.views.probabilities import edge_probabilities
+from epagcl.views.sampling import Views, ViewSampler, drop_views
+from tests.conftest import random_edges
+
+
+def test_frequencies_match_the_probabilities():
+    edges = random_edges(25, 0.2, 7)
+    p = edge_probabilities(edges, 25, 0.3, 0.2)
+    sampler = ViewSampler(p, 25, seed=0, view=1)
+    kept = torch.stack([sampler.kept(epoch) for epoch in range(3000)]).double().mean(0)
+    expected = torch.cat([1 - p.drop, p.add[p.add > 0]])
+    sigma = (expected * (1 - expected) / 3000).sqrt()
+    assert ((kept - expected).abs() <= 4.5 * sigma + 1e-12).all()
+
+
+def test_same_seed_same_view_and_independent_views():
+    edges = random_edges(40, 0.2, 3)
+    p = edge_probabilities(edges, 40, 0.5, 0.3)
+    a, b = (ViewSampler(p, 40, seed=4, view=0) for _ in range(2))
+    assert torch.equal(a.pairs(9), b.pairs(9))
+    a.pairs(10)
+    assert torch.equal(a.pairs(9), b.pairs(9))
+    assert not torch.equal(a.kept(9), a.kept(10))
+    assert not torch.equal(a.kept(9), ViewSampler(p, 40, seed=4, view=1).kept(9))
+    assert not torch.equal(a.kept(9), ViewSampler(p, 40, seed=5, view=0).kept(9))
+
+
+def test_a_pair_is_kept_or_dropped_whatever_other_pairs_exist():
+    edges = random_edges(30, 0.3, 1)
+    full = edge_probabilities(edges, 30, 0.5, 0, drop="uniform")
+    half = edge_probabilities(edges[:, ::2], 30, 0.5, 0, drop="uniform")
+    kept_full = {tuple(pair) for pair in ViewSampler(full, 30, seed=0, view=0).pairs(3).T.tolist()}
+    kept_half = {tuple(pair) for pair in ViewSampler(half, 30, seed=0, view=0).pairs(3).T.tolist()}
+    assert kept_half == kept_full & {tuple(pair) for pair in half.pairs.T.tolist()}
+
+
+@pytest.mark.parametrize(("p_drop", "p_add"), [(0.0, 0.0), (1.0, 0.0), (0.4, 0.3)])
+def test_adjacency_of_a_view_is_the_formula_on_its_pairs(p_drop, p_add):
+    edges = random_edges(15, 0.2, 0)
+    sampler = ViewSampler(edge_probabilities(edges, 15, p_drop, p_add, drop="uniform"), 15, seed=0, view=0)
+    a = torch.eye(15)
+    pairs = sampler.pairs(2)
+    a[pairs[0], pairs[1]] = a[pairs[1], pairs[0]] = 1
+    scale = a.sum(1).rsqrt()
+    torch.testing.assert_close(sampler.adjacency(2).to_dense(), scale[:, None] * a * scale)
+    if p_drop == 1:
+        assert pairs.shape[1] == 0
+
+
+def test_adjacency_of_all_views_stacks_that_of_each_view():
+    p = edge_probabilities(random_edges(15, 0.2, 0), 15, 0.4, 0.3)
+    views = Views(ViewSampler(p, 15, seed=2, view=view) for view in range(2))
+    h = torch.randn(30, 4)
+    for epoch in (0, 7):
+        adjacency = views.adjacency(torch.tensor(epoch))
+        assert adjacency.shape == (15, 15)
+        assert adjacency.views == 2
+        expected = [sampler.adjacency(epoch) @ part for sampler, part in zip(views, h.split(15), strict=True)]
+        torch.testing.assert_close(adjacency @ h, torch.cat(expected))
+
+
+def test_drop_views_drop_at_their_rates_and_spare_high_scores():
+    pairs = random_edges(40, 0.3, 0)
+    alike = drop_views(pairs, 40, (0.2, 0.5, 0.0), seed=3)
+    assert [sampler.view for sampler in alike] == [0, 1, 2]
+    for sampler, rate in zip(alike, (0.2, 0.5, 0.0), strict=True):
+        assert torch.equal(sampler.keep, torch.full((pairs.shape[1],), 1 - torch.tensor(rate).item()).float())
+        dropped = 1 - torch.stack([sampler.kept(epoch) for epoch in range(200)]).double().mean().item()
+        assert dropped == pytest.approx(rate, abs=0.01)
+    score = torch.linspace(0, 1, pairs.shape[1])
+    (scored,) = drop_views(pairs, 40, (0.4,), seed=3, score=score, cutoff=0.6)
+    assert scored.keep[-1] == 1
+    assert scored.keep[0] == pytest.approx(0.4)  # 1 − 2·0.4 = 0.2 without the cut-off
+    assert (scored.keep.diff() >= 0).all()
