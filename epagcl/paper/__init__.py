@@ -1,66 +1,97 @@
-"""The paper's tables and figures, one file each; what it reports; and what others have published for its baselines."""
+"""The tables and figures of the paper, one module each, with the numbers it reports and those published elsewhere."""
 
 import importlib
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Artefact
 
-#: Name of each artefact: its file, where it stands in the paper, and what it shows.
+
+class ArtefactEntry(NamedTuple):
+    """An artefact in the registry: its module, its place in the paper, and what it shows."""
+
+    module: str
+    source: str
+    summary: str
+
+
+#: The artefacts by name.
 ARTEFACTS = {
-    "accuracy": ("accuracy", "Table 2", "every method on every graph, with ranks, references and provenance"),
-    "burden": ("burden", "Table 3", "pre-processing, FLOPs, time and memory of an epoch"),
-    "ablation": ("ablation", "Figure 4", "what each part of the views is worth, and what true labels would give"),
-    "add-vs-drop": ("add_vs_drop", "Figure 1", "adding against dropping edges as the only augmentation"),
-    "tsne": ("tsne", "Figure 3", "maps of raw features and embeddings, coloured by class"),
-    "epr": ("epr", "Appendix F", "error passing rates of all graphs, in both definitions and over more hops"),
-    "heterophily": ("heterophily", "Appendix G", "graphs whose neighbours are mostly of other classes"),
-    "significance": (
-        "significance",
-        "Appendix E",
-        "Wilcoxon tests on independent paired runs, effect sizes, intervals",
+    "accuracy": ArtefactEntry(
+        "accuracy", "Table 2", "test accuracy of every method on every graph, with ranks, references and provenance"
     ),
-    "theory": ("theory", "Section 3", "how often the theorems hold, and the EPR of the views that are really made"),
-    "leakage": (
-        "leakage",
-        "Section 4",
-        "the same embeddings scored strictly, as the paper says, and as its script does",
+    "burden": ArtefactEntry("burden", "Table 3", "pre-processing, FLOPs, time and memory of an epoch"),
+    "ablation": ArtefactEntry(
+        "ablation", "Figure 4", "the contribution of each part of the views, and an oracle with labels"
+    ),
+    "add-vs-drop": ArtefactEntry("add_vs_drop", "Figure 1", "adding or dropping edges as the only augmentation"),
+    "tsne": ArtefactEntry("tsne", "Figure 3", "t-SNE maps of raw features and embeddings, coloured by class"),
+    "epr": ArtefactEntry(
+        "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"
+    ),
+    "heterophily": ArtefactEntry(
+        "heterophily", "Appendix G", "graphs on which most neighbours belong to another class"
+    ),
+    "significance": ArtefactEntry(
+        "significance", "Appendix E", "Wilcoxon tests on independent paired runs, effect sizes and intervals"
+    ),
+    "theory": ArtefactEntry("theory", "Section 3", "how often the theorems hold, and the EPR of sampled views"),
+    "leakage": ArtefactEntry(
+        "leakage", "Section 4", "the same embeddings under the strict rule, the paper's rule and the rule of its script"
     ),
 }
 
 
 def find_artefact(name: str) -> "Artefact":
-    """An artefact by its name."""
-    return importlib.import_module(f"{__name__}.{ARTEFACTS[name][0]}").ARTEFACT
+    """Return an artefact by its name in :data:`ARTEFACTS`.
+
+    Examples:
+        >>> find_artefact("epr").name
+        'epr'
+    """
+    artefact: Artefact = importlib.import_module(f"{__name__}.{ARTEFACTS[name].module}").ARTEFACT
+    return artefact
 
 
 @cache
 def reported() -> dict[str, Any]:
-    """The paper's figures, one table per artefact; ``reported.toml`` explains each."""
-    return tomllib.loads((resources.files(__name__) / "reported.toml").read_text(encoding="utf-8"))
+    """Return the numbers that the paper reports, one table per artefact; ``reported.toml`` explains each.
 
-
-@cache
-def _elsewhere() -> dict[str, Any]:
-    return tomllib.loads((resources.files(__name__) / "published.toml").read_text(encoding="utf-8"))
+    Examples:
+        >>> reported()["datasets"]["Cora"]
+        [2708, 5278, 1433, 7]
+    """
+    return _read_toml("reported.toml")
 
 
 def published(graph: str, title: str) -> dict[str, list[float]]:
-    """Accuracies of a method on a graph in percent, ``[mean, std]`` or ``[mean]``, by where they were published.
+    """Return the published accuracies of a method on a graph in percent, ``[mean, std]`` or ``[mean]``, by source.
 
-    ``paper``: the paper's own tables (random 10/10/80 splits); ``random`` and ``public``: elsewhere, by kind of split
-    (``published.toml`` says where).
+    The sources are ``paper`` (the paper's own tables, random 10/10/80 splits), and ``random`` and ``public`` (other
+    publications, by kind of split; ``published.toml`` names them).
+
+    Examples:
+        >>> published("Cora", "GRACE")
+        {'paper': [85.34, 0.29], 'random': [83.3, 0.4], 'public': [81.9]}
     """
-    figures: dict[str, list[float]] = {}
-    accuracy, heterophily = reported()["accuracy"], reported()["heterophily"]
-    for table in (accuracy, heterophily):
+    accuracies: dict[str, list[float]] = {}
+    for table in (reported()["accuracy"], reported()["heterophily"]):
         cells = dict(zip(table["columns"], table.get(title, []), strict=False))
         if graph in cells and cells[graph] != "OOM":
-            figures["paper"] = cells[graph] if isinstance(cells[graph], list) else [cells[graph]]
-    for kind, graphs in _elsewhere().items():
+            accuracies["paper"] = cells[graph] if isinstance(cells[graph], list) else [cells[graph]]
+    for split, graphs in _published_elsewhere().items():
         if title in graphs.get(graph, {}):
-            figures[kind] = graphs[graph][title]
-    return figures
+            accuracies[split] = graphs[graph][title]
+    return accuracies
+
+
+@cache
+def _published_elsewhere() -> dict[str, Any]:
+    return _read_toml("published.toml")
+
+
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files(__name__) / name).read_text(encoding="utf-8"))

@@ -1,21 +1,34 @@
-"""Table 2: test accuracy of every method on every graph, measured here beside what the paper reports."""
+"""Table 2: test accuracy of every method on every graph, beside what the paper reports."""
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.paper import drawing, published, reported
+from epagcl.core.formatting import counted, mean_and_std
+from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.tables import Cell as TableCell
-from epagcl.paper.tables import Table, marked
-from epagcl.study.cells import ORDER, RAW, UNTRAINED, Cell, rows, settings_source
+from epagcl.paper.cell_scores import (
+    accuracies,
+    graphs_of,
+    mean_ranks,
+    measured_graphs,
+    reported_gaps,
+    reported_scores,
+    reported_text,
+    scores,
+    self_supervised_titles,
+    titles_of,
+    usual_runs,
+)
+from epagcl.paper.tables import Table, TableCell, escape_stars, marked
+from epagcl.study.cells import RAW, UNTRAINED, Cell, rows, settings_source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DATASETS = ("cora", "citeseer", "pubmed", "wikics", "amazon-photo", "coauthor-physics", "ogbn-arxiv")
-SUPERVISED = ("GCN", "GAT")
-#: The same in every figure.
+#: Colour and marker of each protocol.
 PROTOCOL_STYLE = {
     "strict": (drawing.COLOURS[0], "o"),
     "paper": (drawing.COLOURS[1], "s"),
@@ -25,81 +38,78 @@ SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "pu
 
 
 def measure(request: Request) -> Result:
-    """Every row on every graph that is at hand."""
+    """Measure every row on every available graph."""
     return request.runs_of(cells_of(request))
 
 
 def cells_of(request: Request) -> list[Cell]:
-    """The cells of the table, graph by graph."""
+    """Return the cells of the table, graph by graph."""
     return request.cells(lambda _: rows(request.methods))
 
 
 def tables(result: Result) -> list[Table]:
-    """A table for each protocol, then how every cell was made."""
-    protocols = result["asked"]["protocols"]
-    made = [
-        _protocol_table(result, protocol, slug="" if protocol == protocols[0] else protocol) for protocol in protocols
-    ]
-    return [*made, provenance_table(result)]
+    """Return a table for each protocol, and the provenance of every cell."""
+    first, *others = result["asked"]["protocols"]
+    by_protocol = [_protocol_table(result, first, slug=""), *(_protocol_table(result, p, slug=p) for p in others)]
+    return [*by_protocol, _provenance_table(result)]
 
 
 def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
-    graphs, titles = graphs_of(result), titles_of(result)
-    rivals = ranked(result)
-    columns = [marked_column(result, protocol, graph, titles, rivals) for graph in graphs]
+    graphs, titles, rivals = graphs_of(result), titles_of(result), self_supervised_titles(result)
+    columns = [_graph_column(result, protocol, graph, titles, rivals) for graph in graphs]
     ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, rivals)
-    best = marked(
-        [ranks.get(t) for t in titles], [f"{ranks[t]:.1f}" if t in ranks else "" for t in titles], smallest=True
-    )
-    known = {graph: _reported_scores(graph) for graph in graphs if graph not in result["absent"]}
-    told = mean_ranks(known if protocol != "public" else {}, rivals)
-    last = [f"{told[title]:.1f}" if title in told else "" for title in titles]
-    table_rows = [
-        [title, *(column[place] for column in columns), best[place], *last[place : place + bool(told)]]
-        for place, title in enumerate(titles)
+    rank_texts = [f"{ranks[title]:.1f}" if title in ranks else "" for title in titles]
+    columns.append(marked([ranks.get(title) for title in titles], rank_texts, smallest=True))
+    reported = {graph: reported_scores(graph) for graph in measured_graphs(result)} if protocol != "public" else {}
+    reported_ranks = mean_ranks(reported, rivals)
+    if reported_ranks:
+        texts = [f"{reported_ranks[title]:.1f}" if title in reported_ranks else "" for title in titles]
+        columns.append([TableCell(text) for text in texts])
+    table_rows: list[list[TableCell | str]] = [
+        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
     ]
-    usual = ", ".join(f"{graph} {runs}" for graph in graphs if (runs := _usual_runs(result, protocol, graph)))
+    headers = ["method", *graphs, "rank", *(["reported rank"] if reported_ranks else [])]
+    note = _protocol_note(result, protocol, bool(reported_ranks))
+    return Table(slug, f"Test accuracy, {protocol} protocol", headers, table_rows, note)
+
+
+def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> str:
+    counts = {graph: usual_runs(result, protocol, graph) for graph in graphs_of(result)}
+    runs = ", ".join(f"{graph} {count}" for graph, count in counts.items() if count) or "none"
     absent = "".join(f" {graph}: {reason} here." for graph, reason in result["absent"].items())
-    theirs = "what others have published for such splits" if protocol == "public" else "what the paper reports"
-    also = ", and by the paper's figures on the same graphs" if told else ""
-    note = (
-        f"Protocol {protocol}, {SPLITS[protocol]} splits, mean ± standard deviation in percent; in brackets {theirs}. "
-        f"Runs: {usual or 'none'}, where a cell has no other number; seed k trains model k and is scored on split k. "
-        "Bold and underlined: best and runner-up of the self-supervised methods with all runs; rank: their mean rank "
-        "over the graphs "
-        f"measured here{also}.{absent}"
+    source = "what others have published for such splits" if protocol == "public" else "what the paper reports"
+    reported_ranks = " The reported rank follows from the paper's numbers on the same graphs." * has_reported_ranks
+    return (
+        f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation; in brackets "
+        f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "
+        "k. Bold and underlined are the best and the second best of the self-supervised methods with all runs. The "
+        f"rank is their mean rank over the graphs measured here.{reported_ranks}{absent}"
     )
-    heads = ["method", *graphs, "rank", *(["reported rank"] if told else [])]
-    return Table(slug, f"Test accuracy, {protocol} protocol", heads, table_rows, note)
 
 
-def _usual_runs(result: Result, protocol: str, graph: str) -> int:
-    """The number of runs that most cells of a graph have."""
-    counts = [len(found["runs"]) for found in _accuracies(result, protocol, graph).values()]
-    return max(counts, key=counts.count, default=0)
-
-
-def marked_column(
-    result: Result, protocol: str, graph: str, titles: list[str], rivals: list[str]
-) -> list[TableCell | str]:
-    """A graph's cells: ``83.1 ± 1.2 (86.1)``, with the number of runs where it is not the usual one."""
-    found = _accuracies(result, protocol, graph)
-    usual = _usual_runs(result, protocol, graph)
+def _graph_column(
+    result: Result, protocol: str, graph: str, titles: Sequence[str], rivals: Sequence[str]
+) -> list[TableCell]:
+    """Return the cells of a graph, such as ``83.1 ± 1.2 (86.1)``, with the number of runs if it is unusual."""
+    measured = accuracies(result, protocol, graph)
+    usual = usual_runs(result, protocol, graph)
     texts = []
     for title in titles:
         text = "absent" if graph in result["absent"] else "–"
-        if title in found:
-            mean, std, runs = (found[title][key] for key in ("mean", "std", "runs"))
-            other = "" if len(runs) == usual else f" [{len(runs)} run{'s' if len(runs) > 1 else ''}]"
-            text = f"{100 * mean:.1f} ± {100 * std:.1f}{other}"
-        told = reported_cell(graph, title, protocol)
-        texts.append(f"{text} ({told})" if told else text)
-    whole = {title for title in found if len(found[title]["runs"]) == usual}
-    return marked([found[t]["mean"] if t in whole and t in rivals else None for t in titles], texts)
+        if title in measured:
+            accuracy = measured[title]
+            count = len(accuracy["runs"])
+            text = mean_and_std(100 * accuracy["mean"], 100 * accuracy["std"])
+            text += "" if count == usual else f" [{counted(count, 'run')}]"
+        reported = reported_text(graph, title, protocol)
+        texts.append(f"{text} ({reported})" if reported else text)
+    complete = {title for title in measured if len(measured[title]["runs"]) == usual}
+    return marked(
+        [measured[title]["mean"] if title in complete and title in rivals else None for title in titles], texts
+    )
 
 
-def provenance_table(result: Result) -> Table:
-    """How each cell was made: runs, settings, epochs, time, hardware, date, commit."""
+def _provenance_table(result: Result) -> Table:
     lines = []
     for cell in result["cells"]:
         training = cell["training"]
@@ -111,31 +121,16 @@ def provenance_table(result: Result) -> Table:
         lines.append([cell["row"], cell["graph"]["name"], str(len(cell["seeds"])), source, epochs, seconds, *where])
     columns = ["method", "graph", "runs", "settings", "epochs", "s a model", "hardware", "date", "commit"]
     note = (
-        "All cells are measured here, several processes at a time on one device; figures in brackets above are "
-        "reported by "
-        "the paper, for published splits by others. Settings: published, or ours: taken from related graphs or "
-        "chosen on "
-        "validation nodes (the recipes say which)."
+        "All cells were measured here, with several processes sharing one device. The numbers in brackets above are "
+        "the paper's; for published splits, those of other publications. Settings are published, or ours: taken from "
+        "related graphs or chosen on validation nodes. The recipes name the source of each."
     )
     return Table("provenance", "Provenance of each cell", columns, lines, note, folded=True)
 
 
-def mean_ranks(by_graph: dict[str, dict[str, float]], titles: list[str]) -> dict[str, float]:
-    """Mean over graphs of a method's rank among those that have a score there; ties share the mean of their places."""
-    places: dict[str, list[float]] = {}
-    for found in by_graph.values():
-        present = {title: found[title] for title in titles if title in found}
-        for title, score in present.items():
-            above = sum(other > score for other in present.values())
-            ties = sum(other == score for other in present.values())
-            places.setdefault(title, []).append(above + (ties + 1) / 2)
-    return {title: fmean(found) for title, found in places.items()}
-
-
 def figures(result: Result) -> "dict[str, Figure]":
-    """For each graph a panel: every row by each protocol, and what is reported."""
-    graphs = [graph for graph in graphs_of(result) if graph not in result["absent"]]
-    titles = titles_of(result)
+    """Return a figure with a panel for each graph: every row under each protocol, and what is reported."""
+    graphs, titles = measured_graphs(result), titles_of(result)
     if not graphs or not titles:
         return {}
     columns = min(3, len(graphs))
@@ -143,229 +138,173 @@ def figures(result: Result) -> "dict[str, Figure]":
     height = lines * (0.26 * len(titles) + 0.9) + 0.5
     figure, panels = drawing.new_figure(lines, columns, 3.6 * columns + 0.8, height)
     for axes, graph in zip(panels, graphs, strict=False):
-        _draw(axes, result, graph, titles)
+        _draw_panel(axes, result, graph, titles)
     for axes in panels[len(graphs) :]:
         axes.set_axis_off()
     drawing.legend(figure, panels[0], 2 * columns)
     return {"": figure}
 
 
-def _draw(axes: "Axes", result: Result, graph: str, titles: list[str]) -> None:
+def _draw_panel(axes: "Axes", result: Result, graph: str, titles: list[str]) -> None:
     protocols = result["asked"]["protocols"]
-    trained: list[float] = []
     for place, protocol in enumerate(protocols):
-        found = _accuracies(result, protocol, graph)
-        shown = [title for title in titles if title in found]
+        measured = accuracies(result, protocol, graph)
+        drawn = [title for title in titles if title in measured]
         colour, shape = PROTOCOL_STYLE[protocol]
         axes.errorbar(
-            [100 * found[title]["mean"] for title in shown],
-            [titles.index(title) + 0.24 * (place - (len(protocols) - 1) / 2) for title in shown],
-            xerr=[100 * found[title]["std"] for title in shown],
+            [100 * measured[title]["mean"] for title in drawn],
+            [titles.index(title) + 0.24 * (place - (len(protocols) - 1) / 2) for title in drawn],
+            xerr=[100 * measured[title]["std"] for title in drawn],
             fmt=shape,
             markersize=4,
             elinewidth=0.9,
             color=colour,
             label=f"{protocol} protocol",
         )
-        trained += [100 * found[t]["mean"] + k * 100 * found[t]["std"] for t in shown if t != RAW for k in (-1, 1)]
-    told = _reported_scores(graph)
-    shown = [title for title in titles if title in told]
-    axes.plot([told[t] for t in shown], [titles.index(t) for t in shown], "x", color="black", label="reported")
-    # Raw features far below all else would press the rest together: their figures then stand at the edge as text.
-    raw = [100 * found[RAW]["mean"] for protocol in protocols if RAW in (found := _accuracies(result, protocol, graph))]
-    if trained and raw:
-        low, high = min([*trained, *told.values()]), max([*trained, *told.values()])
-        if high > low and min(raw) < low - 0.4 * (high - low):
-            axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-            words = "◂ " + ", ".join(f"{value:.1f}" for value in raw)
-            axes.text(0.01, titles.index(RAW), words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    reported = reported_scores(graph)
+    drawn = [title for title in titles if title in reported]
+    axes.plot([reported[t] for t in drawn], [titles.index(t) for t in drawn], "x", color="black", label="reported")
+    _cut_off_raw_features(axes, result, graph, titles)
     axes.set_yticks(range(len(titles)), titles)
     axes.set_ylim(len(titles) - 0.5, -0.5)
     axes.set_title(graph, fontsize=10)
-    axes.set_xlabel("accuracy, %, ± deviation", fontsize=9)
+    axes.set_xlabel("test accuracy in %, mean ± std", fontsize=9)
     axes.grid(axis="x", lw=0.3)
 
 
+def _cut_off_raw_features(axes: "Axes", result: Result, graph: str, titles: list[str]) -> None:
+    """Write the accuracies of raw features at the edge if they would make the other points crowd together."""
+    by_protocol = [accuracies(result, protocol, graph) for protocol in result["asked"]["protocols"]]
+    raw = [100 * measured[RAW]["mean"] for measured in by_protocol if RAW in measured]
+    others = [
+        100 * measured[title]["mean"] + sign * 100 * measured[title]["std"]
+        for measured in by_protocol
+        for title in titles
+        if title in measured and title != RAW
+        for sign in (-1, 1)
+    ]
+    if not others or not raw:
+        return
+    values = [*others, *reported_scores(graph).values()]
+    low, high = min(values), max(values)
+    if high > low and min(raw) < low - 0.4 * (high - low):
+        axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        text = "◂ " + ", ".join(f"{value:.1f}" for value in raw)
+        axes.text(0.01, titles.index(RAW), text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+
+
 def reading(result: Result) -> list[str]:
-    """What the table says."""
+    """Return paragraphs on ranks, settings, the distance to the paper, weak methods and missing cells."""
     protocols = result["asked"]["protocols"]
-    parts = [_on_rank(result, protocols[0]), on_settings(result)]
+    parts = [_rank_sentences(result, protocols[0]), settings_sentences(result)]
     if "paper" in protocols:
-        parts.append(_on_reported(result))
-    parts += [_on_untrained(result, protocols[0]), on_gaps(result, protocols[0])]
-    return [words for words in parts if words]
+        parts.append(_reported_sentences(result))
+    parts += [_untrained_sentence(result, protocols[0]), missing_sentences(result, protocols[0])]
+    return [part for part in parts if part]
 
 
-def _on_rank(result: Result, protocol: str) -> str:
-    graphs = [graph for graph in graphs_of(result) if scores(result, protocol, graph)]
-    rivals = ranked(result)
-    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, rivals)
+def _rank_sentences(result: Result, protocol: str) -> str:
+    rivals = self_supervised_titles(result)
+    by_graph = {graph: found for graph in graphs_of(result) if (found := scores(result, protocol, graph))}
+    ranks = mean_ranks(by_graph, rivals)
     if "EPAGCL" not in ranks or len(ranks) == 1:
         return ""
     place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
-    told = mean_ranks({graph: _reported_scores(graph) for graph in graphs}, rivals) if protocol != "public" else {}
-    theirs = (
-        f"; by the paper's figures on these graphs, which lack CCA-SSG, {told['EPAGCL']:.1f}"
-        if "EPAGCL" in told
+    reported = mean_ranks({graph: reported_scores(graph) for graph in by_graph}, rivals) if protocol != "public" else {}
+    reported_rank = (
+        f" By the paper's numbers on these graphs, which lack CCA-SSG, it is {reported['EPAGCL']:.1f}."
+        if "EPAGCL" in reported
         else ""
     )
-    first = min(ranks, key=ranks.get)
+    first = min(ranks, key=ranks.__getitem__)
     best = {
-        graph: max((t for t in rivals if t in found), key=found.get)
-        for graph in graphs
-        if (found := scores(result, protocol, graph))
+        graph: max((title for title in rivals if title in graph_scores), key=graph_scores.__getitem__)
+        for graph, graph_scores in by_graph.items()
     }
     wins = [graph for graph, title in best.items() if title in ("EPAGCL", "EPAGCL*")]
     return (
-        f"**EPAGCL has place {place} of {len(ranks)}** by mean rank over {', '.join(graphs)} under the {protocol} "
-        "protocol "
-        f"({ranks['EPAGCL']:.1f}{theirs}). The lowest mean rank is {_plain(first)}'s ({ranks[first]:.1f}). EPAGCL or "
-        "EPAGCL\\* is "
-        f"first on {len(wins)} of {len(graphs)} graphs" + (f" ({', '.join(wins)})." if wins else ".")
+        f"**EPAGCL is number {place} of {len(ranks)}** by mean rank over {', '.join(by_graph)} under the {protocol} "
+        f"protocol. Its mean rank is {ranks['EPAGCL']:.1f}.{reported_rank} {escape_stars(first)} has the lowest mean "
+        f"rank ({ranks[first]:.1f}). EPAGCL or EPAGCL\\* is first on {len(wins)} of {len(by_graph)} graphs"
+        + (f" ({', '.join(wins)})." if wins else ".")
     )
 
 
-def on_settings(result: Result) -> str:
-    """Whose settings the rows have: the comparison is of methods as they were published, not as they could be tuned."""
+def settings_sentences(result: Result) -> str:
+    """Say whose settings are used: methods are compared as published, not each at its best."""
     ours: dict[str, list[str]] = {}
     for cell in result["cells"]:
-        if cell["row"] in ranked(result) and cell["source"] is not None and settings_source(cell) != "published":
-            ours.setdefault(_plain(cell["row"]), []).append(cell["graph"]["name"])
+        is_method = cell["row"] in self_supervised_titles(result) and cell["source"] is not None
+        if is_method and settings_source(cell) != "published":
+            ours.setdefault(escape_stars(cell["row"]), []).append(cell["graph"]["name"])
     if not ours:
         return ""
-    told = "; ".join(f"{title} on {', '.join(graphs)}" for title, graphs in ours.items())
+    listed = "; ".join(f"{title} on {', '.join(graphs)}" for title, graphs in ours.items())
     return (
-        "Every row has the settings that were published for it, where there are any, and their number of epochs: "
-        "EPAGCL "
-        "the paper's (Appendix D: a grid search for the best average accuracy; by which rule of scoring it does not "
-        "say). "
-        f"Settings of ours, taken from related graphs or chosen on validation nodes, are those of: {told}."
+        "Every method is trained with the settings and the number of epochs published for it, if there are any. For "
+        "EPAGCL these are the paper's. Appendix D describes a grid search for the best average accuracy; it does not "
+        "say by which scoring rule. Settings of ours, taken from related graphs or chosen on validation nodes, are "
+        f"used for: {listed}."
     )
 
 
-def _on_reported(result: Result) -> str:
-    found = gaps(result, "paper")
-    kinds = {
-        "below the paper's figures by more than a point on average": [t for t, gap in found.items() if gap < -1],
-        "above them by more than a point": [t for t, gap in found.items() if gap > 1],
-        "within a point": [t for t, gap in found.items() if abs(gap) <= 1],
+def _reported_sentences(result: Result) -> str:
+    gaps = reported_gaps(result, "paper")
+    groups = {
+        "More than a point below the paper": [title for title, gap in gaps.items() if gap < -1],
+        "More than a point above it": [title for title, gap in gaps.items() if gap > 1],
+        "Within a point of it": [title for title, gap in gaps.items() if abs(gap) <= 1],
     }
     parts = [
-        f"{words}: " + ", ".join(f"{_plain(title)} ({found[title]:+.1f})" for title in sorted(titles, key=found.get))
-        for words, titles in kinds.items()
+        f"{label}: "
+        + ", ".join(f"{escape_stars(title)} ({gaps[title]:+.1f})" for title in sorted(titles, key=gaps.__getitem__))
+        for label, titles in groups.items()
         if titles
     ]
+    if not parts:
+        return ""
     return (
-        f"Under the paper's protocol, mean over graphs of measured minus reported: {'; '.join(parts)}." if parts else ""
+        f"Measured minus reported accuracy under the paper's protocol in points, mean over graphs. {'. '.join(parts)}."
     )
 
 
-def _on_untrained(result: Result, protocol: str) -> str:
-    """Methods whose mean is below that of the encoder before training."""
+def _untrained_sentence(result: Result, protocol: str) -> str:
     if not any(cell["row"] == UNTRAINED for cell in result["cells"]):
         return ""
+    by_graph = {graph: scores(result, protocol, graph) for graph in graphs_of(result)}
     weak = [
-        f"{_plain(title)} on {graph} ({score - found[UNTRAINED]:+.1f})"
-        for graph in graphs_of(result)
-        if UNTRAINED in (found := scores(result, protocol, graph))
-        for title, score in found.items()
-        if title in ranked(result) and score < found[UNTRAINED]
+        f"{escape_stars(title)} on {graph} ({score - graph_scores[UNTRAINED]:+.1f})"
+        for graph, graph_scores in by_graph.items()
+        if UNTRAINED in graph_scores
+        for title, score in graph_scores.items()
+        if title in self_supervised_titles(result) and score < graph_scores[UNTRAINED]
     ]
     if not weak:
         return "Every trained method is above the untrained encoder on every graph."
-    return f"**Trained, but with a mean below the untrained encoder's**, in points: {', '.join(weak)}."
+    return f"**Trained methods with a mean below the untrained encoder's**, in points: {', '.join(weak)}."
 
 
-def on_gaps(result: Result, protocol: str) -> str:
-    """What is missing, so that nobody takes it for measured."""
-    few = [
-        f"{_plain(title)} on {graph} ({'no run' if count == 0 else f'{count} of {usual} runs'})"
-        for graph in graphs_of(result)
-        if (usual := _usual_runs(result, protocol, graph))
-        for title in titles_of(result)
-        if (count := len(_accuracies(result, protocol, graph).get(title, {"runs": []})["runs"])) < usual
-    ]
+def missing_sentences(result: Result, protocol: str) -> str:
+    """List the cells that are missing or have fewer runs than the others."""
+    incomplete = []
+    for graph in graphs_of(result):
+        usual, measured = usual_runs(result, protocol, graph), accuracies(result, protocol, graph)
+        for title in titles_of(result):
+            count = len(measured[title]["runs"]) if title in measured else 0
+            if count < usual:
+                runs = "no run" if count == 0 else f"{count} of {usual} runs"
+                incomplete.append(f"{escape_stars(title)} on {graph} ({runs})")
     absent = [f"{graph} ({reason} here)" for graph, reason in result["absent"].items()]
-    if not few and not absent:
+    if not incomplete and not absent:
         return ""
-    twins = {"Texas", "Cornell"} <= set(graphs_of(result))
-    also = (
-        " Texas and Cornell share features and labels in the published files, and differ in their edges alone."
-        if twins
+    twins = (
+        " In the published files, Texas and Cornell have the same features and labels; only their edges differ."
+        if {"Texas", "Cornell"} <= set(graphs_of(result))
         else ""
     )
-    missing = ", ".join([*few, *absent])
-    return f"Not or not fully measured: {missing}. The command fills these cells where data and time allow.{also}"
-
-
-def ranked(result: Result) -> list[str]:
-    """The self-supervised methods, which the paper ranks."""
-    return [title for title in titles_of(result) if title not in (RAW, UNTRAINED, *SUPERVISED)]
-
-
-def gaps(result: Result, protocol: str) -> dict[str, float]:
-    """Mean over graphs of measured minus reported, in points."""
-    gaps: dict[str, list[float]] = {}
-    for cell in result["cells"]:
-        told = _reported_scores(cell["graph"]["name"]).get(cell["row"])
-        if told is not None and protocol in cell["protocols"]:
-            gaps.setdefault(cell["row"], []).append(100 * cell["protocols"][protocol]["accuracy"]["mean"] - told)
-    return {title: fmean(found) for title, found in gaps.items()}
-
-
-def graphs_of(result: Result) -> list[str]:
-    """Graphs measured or absent, in the order in which they were asked for."""
-    asked = result["asked"]["datasets"]
-    found = {*(cell["graph"]["name"] for cell in result["cells"]), *result["absent"]}
-    order = {name.lower(): place for place, name in enumerate(asked)}
-    return sorted(found, key=lambda name: order.get(name.lower(), len(order)))
-
-
-def titles_of(result: Result) -> list[str]:
-    """Rows in the table's order."""
-    found = {cell["row"] for cell in result["cells"]}
-    if found and "methods" in result["asked"]:
-        found |= {
-            row.title for row in rows(result["asked"]["methods"] or ORDER)
-        }  # also those of which no run was finished
-    known = [row.title for row in rows() if row.title in found]
-    return [*known, *sorted(found - set(known))]
-
-
-def reported_cell(graph: str, title: str, protocol: str = "paper") -> str:
-    """What the paper has in a cell: a figure, OOM, or nothing; for published splits, what others have published."""
-    if protocol == "public":
-        figure = published(graph, title).get("public")
-        return f"{figure[0]:.1f}" if figure else ""
-    for table in (reported()["accuracy"], reported()["heterophily"]):
-        told = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
-        if told is not None:
-            return told if isinstance(told, str) else f"{told[0] if isinstance(told, list) else told:.1f}"
-    return ""
-
-
-def _reported_scores(graph: str) -> dict[str, float]:
-    """The paper's figures of a graph, as it prints them."""
-    told = {row.title: published(graph, row.title).get("paper") for row in rows()}
-    return {title: figures[0] for title, figures in told.items() if figures}
-
-
-def scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
-    """Mean accuracy in percent by row."""
-    return {title: 100 * found["mean"] for title, found in _accuracies(result, protocol, graph).items()}
-
-
-def _accuracies(result: Result, protocol: str, graph: str) -> dict[str, dict]:
-    """Mean, deviation and runs by row."""
-    return {c["row"]: c["protocols"][protocol]["accuracy"] for c in _on(result, graph) if protocol in c["protocols"]}
-
-
-def _on(result: Result, graph: str) -> list[dict]:
-    return [cell for cell in result["cells"] if cell["graph"]["name"] == graph]
-
-
-def _plain(title: str) -> str:
-    return title.replace("*", r"\*")
+    missing = ", ".join([*incomplete, *absent])
+    advice = "Running the command again computes these cells, given the data and the time."
+    return f"Missing or incomplete: {missing}. {advice}{twins}"
 
 
 ARTEFACT = Artefact(

@@ -1,15 +1,16 @@
-"""Figure 1: adding edges against dropping them, each as the only augmentation, over a range of rates."""
+"""Figure 1: adding edges or dropping them as the only augmentation, over a range of rates."""
 
 import math
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torch_geometric.data import Data
 
+from epagcl.core.formatting import counted, mean_and_std
 from epagcl.evaluation.scores import spread
 from epagcl.paper import drawing
-from epagcl.paper.accuracy import graphs_of, scores
 from epagcl.paper.artefact import Artefact, Request, Result
+from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table
@@ -19,30 +20,33 @@ from epagcl.views.probabilities import edge_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.projections.polar import PolarAxes
 
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-#: What the views do, and how it is called.
+#: The augmentations by the first word of their rows, with their labels.
 KINDS = {"add": "only add", "pool": "only add, fixed pool", "drop": "only drop"}
 
 
 def variants(data: Data) -> list[Row]:
-    """Both views drop r·|E| edges on average, or both get r·|E| random ones; features are not hidden.
+    """Return the variants of a graph: both views drop r·|E| edges on average, or add as many random ones.
 
-    Those are drawn anew for every view, or come from a pool that is drawn once, as Algorithm 1 has its candidates.
+    Added edges are drawn again for every view, or come from a pool that is drawn once, like the candidates of
+    Algorithm 1. Features are not masked.
     """
     weights = edge_weights(data.edge_index, data.num_nodes)
-    share = weights.pairs.shape[1] / max(weights.candidates.shape[1], 1)  # p_add·C = r·|E| fixes p_add
-    made = []
+    edges_per_candidate = weights.pairs.shape[1] / max(weights.candidates.shape[1], 1)  # p_add·C = r·|E| fixes p_add
+    variant_rows = []
     for rate in RATES:
         uniform = {**UNMASKED, "drop": "uniform", "add": "uniform", "add_to": "both"}
-        added = uniform | {"p_drop_1": 0.0, "p_drop_2": 0.0, "p_add": round(min(0.9, rate * share), 6)}
+        p_add = round(min(0.9, rate * edges_per_candidate), 6)
+        added = uniform | {"p_drop_1": 0.0, "p_drop_2": 0.0, "p_add": p_add}
         dropped = uniform | {"p_drop_1": rate, "p_drop_2": rate, "p_add": 0.0}
-        made += [
+        variant_rows += [
             Row(_title("add", rate), "epagcl", added, RandomAdding),
             Row(_title("pool", rate), "epagcl", added),
             Row(_title("drop", rate), "epagcl", dropped),
         ]
-    return made
+    return variant_rows
 
 
 def _title(kind: str, rate: float) -> str:
@@ -50,74 +54,73 @@ def _title(kind: str, rate: float) -> str:
 
 
 def measure(request: Request) -> Result:
-    """Both kinds at every rate on every graph, all else as in EPAGCL's recipe; the untrained encoder beside them."""
+    """Measure all kinds at every rate on every graph, with EPAGCL's recipe otherwise, and the untrained encoder."""
     return {"rates": list(RATES), **request.runs_of(cells_of(request))}
 
 
 def cells_of(request: Request) -> list[Cell]:
-    """The reference and the variants, graph by graph."""
+    """Return the cells of the untrained encoder and of the variants, graph by graph."""
     reference = [row for row in rows(("epagcl",)) if row.title == UNTRAINED]
     return request.cells(lambda data: [*reference, *variants(data)])
 
 
 def curves(result: Result, protocol: str, graph: str) -> dict[str, dict[float, dict[int, float]]]:
-    """Accuracies in percent, by kind, rate and seed."""
-    found: dict[str, dict[float, dict[int, float]]] = {kind: {} for kind in KINDS}
+    """Return the accuracies in percent by kind, rate and seed."""
+    by_kind: dict[str, dict[float, dict[int, float]]] = {kind: {} for kind in KINDS}
     for cell in result["cells"]:
         kind, _, rate = cell["row"].partition(" ")
-        if cell["graph"]["name"] == graph and kind in KINDS and (scores := cell["protocols"].get(protocol)):
-            runs = zip(scores["seeds"], scores["accuracy"]["runs"], strict=True)
-            found[kind][float(rate)] = {seed: 100 * score for seed, score in runs}
-    return found
+        if cell["graph"]["name"] == graph and kind in KINDS and (cell_scores := cell["protocols"].get(protocol)):
+            runs = zip(cell_scores["seeds"], cell_scores["accuracy"]["runs"], strict=True)
+            by_kind[kind][float(rate)] = {seed: 100 * score for seed, score in runs}
+    return by_kind
 
 
 def gaps(result: Result, protocol: str, graph: str, kind: str = "add") -> dict[float, tuple[float, float, float]]:
-    """At each rate: dropping minus adding on the same seeds, mean and 95% bootstrap interval, in points."""
-    found = curves(result, protocol, graph)
-    made = {}
-    for rate in sorted(set(found[kind]) & set(found["drop"])):
-        added = found[kind][rate]
-        differences = [score - added[seed] for seed, score in found["drop"][rate].items() if seed in added]
+    """Return dropping minus adding on the same seeds at each rate: mean and 95% bootstrap interval, in points."""
+    by_kind = curves(result, protocol, graph)
+    by_rate = {}
+    for rate in sorted(set(by_kind[kind]) & set(by_kind["drop"])):
+        added = by_kind[kind][rate]
+        differences = [score - added[seed] for seed, score in by_kind["drop"][rate].items() if seed in added]
         if differences:
-            made[rate] = (fmean(differences), *bootstrap_interval(differences))
-    return made
+            by_rate[rate] = (fmean(differences), *bootstrap_interval(differences))
+    return by_rate
 
 
 def tables(result: Result) -> list[Table]:
-    """Accuracy by kind and rate."""
-    protocols = result["asked"]["protocols"]
-    return [_table(result, protocol, "" if protocol == protocols[0] else protocol) for protocol in protocols]
+    """Return a table of the accuracy by kind and rate for each protocol."""
+    first, *others = result["asked"]["protocols"]
+    return [_protocol_table(result, first, ""), *(_protocol_table(result, protocol, protocol) for protocol in others)]
 
 
-def _table(result: Result, protocol: str, slug: str) -> Table:
-    lines, counts = [], {}
+def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
+    lines: list[list[str]] = []
+    counts: dict[str, set[int]] = {}
+    rates = result["rates"]
     for graph in graphs_of(result):
         if graph in result["absent"]:
-            lines.append([graph, result["absent"][graph], *[""] * len(result["rates"])])
+            lines.append([graph, result["absent"][graph], *[""] * len(rates)])
             continue
-        for kind, own in curves(result, protocol, graph).items():
-            if own:
-                counts.setdefault(KINDS[kind], set()).update(len(runs) for runs in own.values())
-                lines.append([graph, KINDS[kind], *(_spread(own.get(rate)) for rate in result["rates"])])
+        for kind, by_rate in curves(result, protocol, graph).items():
+            if by_rate:
+                counts.setdefault(KINDS[kind], set()).update(len(runs) for runs in by_rate.values())
+                lines.append([graph, KINDS[kind], *(_accuracy_text(by_rate.get(rate)) for rate in rates)])
         for kind in ("add", "pool"):
-            told = gaps(result, protocol, graph, kind)
-            if told:
-                texts = [_gap_text(told.get(rate)) for rate in result["rates"]]
+            differences = gaps(result, protocol, graph, kind)
+            if differences:
+                texts = [_gap_text(differences.get(rate)) for rate in rates]
                 lines.append([graph, KINDS["drop"] + " − " + KINDS[kind], *texts])
-    runs = ", ".join(f"{words} {'/'.join(map(str, sorted(found)))}" for words, found in counts.items())
+    runs = "; ".join(f"{label} {'/'.join(map(str, sorted(numbers)))}" for label, numbers in counts.items())
+    devices = sorted({device for cell in result["cells"] for device in cell["hardware"]})
     note = (
-        f"Protocol {protocol}, random 10/10/80 splits, mean ± standard deviation in percent; runs: {runs}. Rate r: "
-        "both "
-        "views lose, or both gain, r·|E| edges on average, all with the same probability. Those to add are drawn "
-        "anew for "
-        "every view of every epoch, or (fixed pool) come from one to two random pairs for each edge that are drawn "
-        "once "
-        "for each model, as Algorithm 1 has its candidates, and return during training. Differences on the same seeds "
-        f"with 95% bootstrap intervals. Measured on {' and '.join(_devices(result))}. The paper shows only a chart, "
-        "so no "
-        "figure of its own stands here."
+        f"Protocol {protocol}, random 10/10/80 splits. Accuracy in percent, mean ± standard deviation. Runs: {runs}. "
+        "At rate r both views lose, or both gain, r·|E| edges on average, all with equal probability. Added edges are "
+        "drawn again for every view of every epoch. With a fixed pool, one to two random pairs per edge are drawn once "
+        "per model, like the candidates of Algorithm 1, and return during training. Differences are on the same seeds, "
+        f"with 95% bootstrap intervals. Measured on {' and '.join(devices)}. The paper shows only a chart, so there "
+        "are no reported numbers."
     )
-    columns = ["graph", "views", *(f"{rate:g}" for rate in result["rates"])]
+    columns = ["graph", "views", *(f"{rate:g}" for rate in rates)]
     return Table(slug, f"Adding against dropping, {protocol} protocol", columns, lines, note)
 
 
@@ -125,63 +128,60 @@ def _gap_text(gap: tuple[float, float, float] | None) -> str:
     return "–" if gap is None else f"{gap[0]:+.1f} ({gap[1]:+.1f} to {gap[2]:+.1f})"
 
 
-def _devices(result: Result) -> list[str]:
-    return sorted({device for cell in result["cells"] for device in cell["hardware"]})
-
-
-def _spread(runs: dict[int, float] | None) -> str:
+def _accuracy_text(runs: dict[int, float] | None) -> str:
     if not runs:
         return "–"
-    found = spread(list(runs.values()))
-    return f"{found['mean']:.1f} ± {found['std']:.1f}"
+    accuracy = spread(list(runs.values()))
+    return mean_and_std(accuracy["mean"], accuracy["std"])
 
 
 def figures(result: Result) -> "dict[str, Figure]":
-    """Curves with confidence bands, and a radar with a spoke for each rate."""
-    graphs = [graph for graph in graphs_of(result) if graph not in result["absent"]]
+    """Return the curves with confidence bands, and a radar chart with a spoke for each rate."""
+    graphs = measured_graphs(result)
     if not graphs:
         return {}
     protocol = result["asked"]["protocols"][0]
     lines, panels = drawing.new_figure(1, len(graphs), 3.4 * len(graphs) + 0.4, 3.2)
     for axes, graph in zip(panels, graphs, strict=True):
-        _curves(axes, result, protocol, graph)
+        _draw_curves(axes, result, protocol, graph)
     drawing.legend(lines, panels[0], 2)
     radar, panels = drawing.new_figure(1, len(graphs), 3.4 * len(graphs) + 0.4, 3.7, subplot_kw={"projection": "polar"})
     for axes, graph in zip(panels, graphs, strict=True):
-        _radar(axes, result, protocol, graph)
+        _draw_radar(cast("PolarAxes", axes), result, protocol, graph)
     drawing.legend(radar, panels[0], 3)
     return {"curves": lines, "radar": radar}
 
 
-def _curves(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
-    for colour, (kind, found) in zip(drawing.COLOURS, curves(result, protocol, graph).items(), strict=False):
-        shown = sorted(found)
-        bands = [bootstrap_interval(list(found[rate].values())) for rate in shown]
-        axes.fill_between(shown, [low for low, _ in bands], [high for _, high in bands], color=colour, alpha=0.2, lw=0)
-        axes.plot(shown, [fmean(found[rate].values()) for rate in shown], "o-", ms=4, color=colour, label=KINDS[kind])
+def _draw_curves(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
+    for colour, (kind, by_rate) in zip(drawing.COLOURS, curves(result, protocol, graph).items(), strict=False):
+        rates = sorted(by_rate)
+        bands = [bootstrap_interval(list(by_rate[rate].values())) for rate in rates]
+        axes.fill_between(rates, [low for low, _ in bands], [high for _, high in bands], color=colour, alpha=0.2, lw=0)
+        means = [fmean(by_rate[rate].values()) for rate in rates]
+        axes.plot(rates, means, "o-", ms=4, color=colour, label=KINDS[kind])
     if (floor := scores(result, protocol, graph).get(UNTRAINED)) is not None:
         axes.axhline(floor, ls="--", lw=1, color=drawing.GREY, label=UNTRAINED)
     axes.set(xlabel="edges changed, share of |E|", ylabel="accuracy, %, 95% band", title=graph)
     axes.grid(lw=0.3)
 
 
-def _radar(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
+def _draw_radar(axes: "PolarAxes", result: Result, protocol: str, graph: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    found = curves(result, protocol, graph)
-    everything = [fmean(runs.values()) for own in found.values() for runs in own.values()]
+    by_kind = curves(result, protocol, graph)
+    means = [fmean(runs.values()) for by_rate in by_kind.values() for runs in by_rate.values()]
     angles = {rate: 2 * math.pi * place / len(result["rates"]) for place, rate in enumerate(result["rates"])}
-    for colour, (kind, own) in zip(drawing.COLOURS, found.items(), strict=False):
-        shown = sorted(own)
-        around, heights = [angles[rate] for rate in shown], [fmean(own[rate].values()) for rate in shown]
-        if len(shown) == len(angles):  # else a line would cross what was not measured
+    for colour, (kind, by_rate) in zip(drawing.COLOURS, by_kind.items(), strict=False):
+        rates = sorted(by_rate)
+        around, heights = [angles[rate] for rate in rates], [fmean(by_rate[rate].values()) for rate in rates]
+        if len(rates) == len(angles):  # a closed line would span rates that were not measured
             axes.fill(around, heights, color=colour, alpha=0.1)
             axes.plot([*around, *around[:1]], [*heights, *heights[:1]], "-", color=colour)
         axes.plot(around, heights, "o", ms=4, color=colour, label=KINDS[kind])
     axes.set_xticks(list(angles.values()), [f"{rate:g}" for rate in angles])
-    if everything:
-        margin = max(0.5, 0.15 * (max(everything) - min(everything)))
-        axes.set_ylim(min(everything) - margin, max(everything) + margin / 3)
+    if means:
+        margin = max(0.5, 0.15 * (max(means) - min(means)))
+        axes.set_ylim(min(means) - margin, max(means) + margin / 3)
     axes.tick_params(axis="y", labelsize=8)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.set_rlabel_position(22.5)
@@ -189,45 +189,42 @@ def _radar(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
 
 
 def reading(result: Result) -> list[str]:
-    """Whether dropping outperforms adding, graph by graph, and what a fixed pool changes."""
+    """Return a paragraph on each graph: dropping against adding, from new pairs and from a fixed pool."""
     protocol = result["asked"]["protocols"][0]
-    words = []
-    for graph in graphs_of(result):
-        if graph in result["absent"]:
+    paragraphs = []
+    for graph in measured_graphs(result):
+        comparisons = [_comparison_sentence(result, protocol, graph, kind) for kind in ("add", "pool")]
+        if not any(comparisons):
             continue
-        parts = [_on_kind(result, protocol, graph, kind) for kind in ("add", "pool")]
-        found = curves(result, protocol, graph)
-        best = {
-            kind: max(own, key=lambda rate, own=own: fmean(own[rate].values())) for kind, own in found.items() if own
-        }
-        tops = ", ".join(
-            f"{fmean(found[kind][rate].values()):.1f} for {KINDS[kind]} at {rate:g}" for kind, rate in best.items()
+        best = []
+        for kind, by_rate in curves(result, protocol, graph).items():
+            if by_rate:
+                means = {rate: fmean(runs.values()) for rate, runs in by_rate.items()}
+                rate = max(means, key=means.__getitem__)
+                best.append(f"{means[rate]:.1f} ({KINDS[kind]}, rate {rate:g})")
+        paragraphs.append(
+            f"**{graph}**: {' '.join(filter(None, comparisons))} A rate counts if the 95% interval of the difference "
+            f"excludes 0, without correction for the number of rates. Best accuracies: {', '.join(best)}."
         )
-        told = " ".join(part for part in parts if part)
-        if told:
-            words.append(f"**{graph}**: {told} The best of each: {tops}.")
-    return words
+    return paragraphs
 
 
-def _on_kind(result: Result, protocol: str, graph: str, kind: str) -> str:
-    told = gaps(result, protocol, graph, kind)
-    if not told:
+def _comparison_sentence(result: Result, protocol: str, graph: str, kind: str) -> str:
+    differences = gaps(result, protocol, graph, kind)
+    if not differences:
         return ""
-    drops = [rate for rate, (_, low, _) in told.items() if low > 0]
-    adds = [rate for rate, (_, _, high) in told.items() if high < 0]
-    source = "pairs drawn anew" if kind == "add" else "a fixed pool"
+    better = [rate for rate, (_, low, _) in differences.items() if low > 0]
+    worse = [rate for rate, (_, _, high) in differences.items() if high < 0]
+    source = "new random pairs" if kind == "add" else "pairs from a fixed pool"
+    mean = fmean(gap for gap, _, _ in differences.values())
     return (
-        f"Against adding from {source}, dropping is better at {_rates(drops)}, worse at {_rates(adds)}, of "
-        f"{len(told)} (the "
-        "95% interval of the difference, not corrected for the number of rates, excludes 0); on average over rates by "
-        f"{fmean(gap for gap, _, _ in told.values()):+.1f} points."
+        f"Compared with adding {source}, dropping is better at {_rates_text(better)} and worse at "
+        f"{_rates_text(worse)}, out of {len(differences)}; the mean difference over rates is {mean:+.1f} points."
     )
 
 
-def _rates(found: list[float]) -> str:
-    return (
-        f"{len(found)} rate{'s' if len(found) > 1 else ''} ({', '.join(f'{r:g}' for r in found)})" if found else "none"
-    )
+def _rates_text(rates: list[float]) -> str:
+    return f"{counted(len(rates), 'rate')} ({', '.join(f'{rate:g}' for rate in rates)})" if rates else "none"
 
 
 ARTEFACT = Artefact(

@@ -1,9 +1,9 @@
-"""What an artefact of the paper is: how it is measured, and how a measurement becomes tables, figures and words."""
+"""An artefact of the paper: how it is measured, and how its tables, figures and text are made from the result."""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch_geometric.data import Data
 
-
+#: What an artefact measures, as plain JSON values.
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of an artefact.
+    """The options of a measurement.
 
     Attributes:
         datasets: names of graphs.
-        methods: names of methods, as ``epagcl compare`` takes them.
-        runs: seeds 0, 1, ...
-        protocols: of strict, paper, public.
-        settings: in place of the recipes', such as ``epochs``; ``device`` too.
-        root: folder of named graphs.
-        store: where single runs are kept.
-        work: shows progress and time left.
-        train: False: only what the store holds.
+        methods: names of methods; a trailing ``*`` means no feature masks.
+        runs: number of runs, with the seeds 0, 1, ...
+        protocols: some of strict, paper and public.
+        store: the store of single runs.
+        settings: settings that replace those of the recipes, such as ``epochs``, and ``device``.
+        root: folder of the named graphs; None for the default folder.
+        work: receives the progress.
+        train: whether missing runs are computed. If False, only stored runs are used.
     """
 
     datasets: tuple[str, ...]
@@ -57,45 +57,51 @@ class Request:
 
     @property
     def device(self) -> str:
-        """Where to compute."""
-        return self.settings.get("device", "auto")
+        """The device to compute on."""
+        return str(self.settings.get("device", "auto"))
 
     @cached_property
     def graphs(self) -> "dict[str, Data]":
-        """The graphs that are at hand and have splits for some protocol, by their proper names."""
-        return {name: data for name, data in self._loaded.items() if name not in self.absent}
+        """The graphs by name, without :attr:`absent` ones."""
+        loaded = self._loaded.items()
+        return {name: data for name, data in loaded if not isinstance(data, str) and name not in self.absent}
 
     @cached_property
     def absent(self) -> dict[str, str]:
-        """Why the others are left out."""
+        """The reason for each requested graph that is missing or has no splits for any of the protocols."""
         reasons = {name: data for name, data in self._loaded.items() if isinstance(data, str)}
         for name, data in self._loaded.items():
-            if name not in reasons and self.protocols and not protocols_of(data, self.protocols):
+            if not isinstance(data, str) and self.protocols and not protocols_of(data, self.protocols):
                 reasons[name] = "there are no published splits"
         return reasons
 
-    def cells(self, wanted: "Callable[[Data], Iterable[Row]]") -> list[Cell]:
-        """The rows that are wanted on each graph at hand."""
-        options = {"seeds": self.runs, "protocols": self.protocols, "settings": self.settings}
-        return [cell for name, data in self.graphs.items() for cell in cells(data, name, wanted(data), **options)]
+    def cells(self, rows_for: "Callable[[Data], Iterable[Row]]") -> list[Cell]:
+        """Return the cells of each graph, given a function that returns the rows for a graph."""
+        return [
+            cell
+            for name, data in self.graphs.items()
+            for cell in cells(
+                data, name, rows_for(data), seeds=self.runs, protocols=self.protocols, settings=self.settings
+            )
+        ]
 
     def runs_of(self, wanted: list[Cell]) -> Result:
-        """Train and score what the store lacks, and give all of it; with the graphs that are absent, and why."""
+        """Train and score the runs that the store lacks. Return all results, and the reasons for absent graphs."""
         if self.train:
             fill(wanted, self.store, self.work)
-        found = (collect(cell, self.store) for cell in wanted)
-        kept = [result for result in found if result is not None]
+        collected = (collect(cell, self.store) for cell in wanted)
+        results = [result for result in collected if result is not None]
         if wanted:
-            self.require(kept)
-        return {"cells": kept, "absent": self.absent}
+            self.require(results)
+        return {"cells": results, "absent": self.absent}
 
-    def require(self, found: Any) -> None:
-        """Raise if nothing was found where nothing is to be computed: no empty files in place of a result."""
-        if not self.train and not found:
-            raise InputError(f"{self.store.folder}: holds nothing of what is asked; leave out --stored to compute it")
+    def require(self, results: Collection[Any]) -> None:
+        """Raise if only stored results may be used and there are none, so that no empty files are written."""
+        if not self.train and not results:
+            raise InputError(f"{self.store.folder}: no stored results for this request; compute them first")
 
     def keep(self, key: Key, compute: Callable[[], Record], cost: float) -> Record | None:
-        """What the store has under a key, else what is computed; None if nothing is to be computed."""
+        """Return the stored record of a key, computing and storing it first if needed; None without training."""
         record, start = self.store.read(key), time.perf_counter()
         if not self.train:
             return record
@@ -112,16 +118,16 @@ class Request:
 
 
 def load_all(names: tuple[str, ...], root: Path | None, features: bool = True) -> "dict[str, Data | str]":
-    """Graphs by their proper names; in place of one that cannot be had, the reason."""
+    """Load graphs, by their proper names. The value of a graph that cannot be loaded is the reason."""
     from epagcl.data.catalogue.entries import find
 
     loaded: dict[str, Data | str] = {}
     for name in names:
-        proper = find(name).name  # a name that is no graph's is the user's mistake, not an absent graph
+        proper = find(name).name  # an unknown name is an error, not an absent graph
         try:
             loaded[proper] = load(name, root, features=features)
         except InputError as error:
-            log.warning("%s: left out (%s)", proper, error)
+            log.warning("%s: skipped (%s)", proper, error)
             loaded[proper] = "features are absent" if "no features" in str(error) else "data are absent"
     return loaded
 
@@ -130,9 +136,20 @@ def load_all(names: tuple[str, ...], root: Path | None, features: bool = True) -
 class Artefact:
     """One table or figure of the paper.
 
-    ``measure`` gives plain numbers, text, lists and dictionaries; ``tables``, ``figures`` (by slug) and ``reading``
-    (paragraphs that say what holds and what does not) are made from those alone, so that a page can be made again from
-    a file. ``cells`` are the runs that it needs, so that those of several artefacts can be made together.
+    Tables, figures and text depend only on the result of ``measure``, so that its JSON file is enough to make them.
+
+    Attributes:
+        name: the name in :data:`epagcl.paper.ARTEFACTS`.
+        title: the heading of its section on the page.
+        datasets: graphs that are measured by default.
+        measure: returns the result as plain JSON values.
+        tables: returns the tables of a result.
+        figures: returns the figures of a result by slug.
+        reading: returns paragraphs on what holds and what does not.
+        cells: returns the runs that are needed, so that the runs of several artefacts can be computed together.
+        methods: methods that are measured by default; empty for all.
+        runs: number of runs by default.
+        protocols: protocols by default.
     """
 
     name: str
@@ -148,7 +165,7 @@ class Artefact:
     protocols: tuple[str, ...] = ("strict", "paper")
 
     def make(self, request: Request, command: str) -> Result:
-        """Measure, and say when, on what and by which command."""
+        """Measure, and add the options, the command, the date, the hardware and the versions."""
         asked = {
             "datasets": list(request.datasets),
             "methods": list(request.methods),
@@ -158,11 +175,12 @@ class Artefact:
             "settings": {key: value for key, value in request.settings.items() if key != "device"},
         }
         measured = self.measure(request)
-        made = {"artefact": self.name, "command": command, **provenance(request.device), "asked": asked}
-        return json.loads(json.dumps({**made, **measured}))
+        about = {"artefact": self.name, "command": command, **provenance(request.device), "asked": asked}
+        result: Result = json.loads(json.dumps({**about, **measured}))
+        return result
 
     def write(self, result: Result, folder: Path) -> list[Path]:
-        """All in files: ``<name>.json``, ``.md``, ``.tex``, a CSV for each table, SVG and PNG for each figure."""
+        """Write ``<name>.json``, ``.md``, ``.tex``, a CSV per table, an SVG and a PNG per figure. Return the paths."""
         folder.mkdir(parents=True, exist_ok=True)
         tables = self.tables(result)
         write_json(result, folder / f"{self.name}.json")
@@ -176,19 +194,19 @@ class Artefact:
         return [folder / f"{self.name}.json", *(folder / name for name in texts), *self.draw(result, folder)]
 
     def draw(self, result: Result, folder: Path) -> list[Path]:
-        """The figures alone, each marked with the digest of the result it was drawn from."""
+        """Write the figures, each with the digest of its result in the metadata, and return the paths."""
         written = []
         for slug, figure in self.figures(result).items():
             written += drawing.save(figure, folder / self.stem(slug), digest(result))
         return written
 
     def stem(self, slug: str) -> str:
-        """File name of a table or figure, without its suffix."""
+        """Return the file name of a table or figure without its suffix."""
         return f"{self.name}-{slug}" if slug else self.name
 
 
 def run_tables(result: Result) -> list[Table]:
-    """For programs: every single run of a result that is made of runs, a line each."""
+    """Return a table with one line per run, for CSV; empty for a result that is not made of runs."""
     lines = [
         [cell["row"], cell["graph"]["name"], protocol, str(seed), f"{accuracy:.6f}"]
         for cell in result.get("cells", [])
@@ -200,5 +218,5 @@ def run_tables(result: Result) -> list[Table]:
 
 
 def digest(result: Result) -> str:
-    """Tells results apart."""
+    """Return a short SHA-256 of a result."""
     return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""How the paper's figures look, and how they are saved."""
+"""Style and files of the figures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epagcl.core.files import atomic_path
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; black and grey stay free for references.
+#: Okabe and Ito's palette and three more, distinguishable by colour-blind readers. Black and grey are for references.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255", "#44AA99", "#999933")
 GREY = "#777777"
 
 
-def new_figure(rows: int, columns: int, width: float, height: float, **options) -> "tuple[Figure, list[Axes]]":
-    """A figure without pyplot (no window system, no global state) and its panels, row by row."""
+def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> "tuple[Figure, list[Axes]]":
+    """Return a figure and its panels, row by row. Without pyplot there is no window system and no global state."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -27,21 +27,21 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options) 
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """One legend for all panels, above them."""
+    """Add one legend above all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=9, frameon=False)
 
 
 def save(figure: "Figure", stem: Path, source: str) -> list[Path]:
-    """``<stem>.svg`` and ``<stem>.png``, with the digest of what they were drawn from in their metadata."""
+    """Write ``<stem>.svg`` and ``<stem>.png`` with the digest of their source in the metadata, and return the paths."""
     import matplotlib
 
     stem.parent.mkdir(parents=True, exist_ok=True)
-    marks = {"svg": {"Date": None, "Description": f"source {source}"}, "png": {"Description": f"source {source}"}}
+    metadata_of = {"svg": {"Date": None, "Description": f"source {source}"}, "png": {"Description": f"source {source}"}}
     written = []
-    # Text as text: SVGs stay small and can be searched; the salt makes ids the same in every run.
+    # Text stays text, so that SVGs are small and searchable. The salt makes their ids reproducible.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "epagcl"}):
-        for suffix, metadata in marks.items():
+        for suffix, metadata in metadata_of.items():
             path = stem.with_name(f"{stem.name}.{suffix}")
             with atomic_path(path) as temporary:
                 figure.savefig(temporary, dpi=130, metadata=metadata)

@@ -1,7 +1,8 @@
-"""How many points each rule of scoring adds on the same embeddings, from test nodes read once to the best of many.
+"""The effect of the scoring rule: the same models scored from the strictest rule to that of the authors' script.
 
 The authors' script scores the embedding every 50 epochs, on a new random split each time, and keeps the highest *test*
-accuracy. Here a model is trained once, looked at as often, and scored by that rule and by stricter ones.
+accuracy. Here each model is trained once, scored as often, and evaluated by that rule and by stricter ones. Scoring
+during training is called a look.
 """
 
 from collections.abc import Callable
@@ -13,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted, mean_and_std
 from epagcl.core.hardware import resolve_device
 from epagcl.data import splits
 from epagcl.data.splits import random_split
 from epagcl.evaluation import linear
 from epagcl.evaluation.health import effective_rank
 from epagcl.evaluation.linear import linear_evaluation
-from epagcl.evaluation.scores import spread
+from epagcl.evaluation.scores import Spread, spread
 from epagcl.methods import Method
 from epagcl.paper import published
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.tables import Table
+from epagcl.paper.tables import Table, escape_stars
 from epagcl.runs.provenance import provenance
 from epagcl.study.cells import UNSTORED, fingerprint, rows
 from epagcl.study.code_version import code_version
@@ -35,11 +37,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch_geometric.data import Data
 
-EVERY = 50  # epochs between the looks of the authors' script
-SHORT, LOOKS = 100, 10  # a model of fewer epochs than SHORT is looked at LOOKS times
-COLLAPSE = 5.0  # points between a run's best look and its last epoch that are no noise
+#: Epochs between the looks of the authors' script.
+EVERY = 50
+#: A model with fewer than SHORT epochs has LOOKS looks.
+SHORT, LOOKS = 100, 10
+#: Points between a run's best look and its last epoch that count as a collapse rather than noise.
+COLLAPSE = 5.0
 
-#: Rules from the strictest to the authors', each on the same trained models.
+#: The rules from the strictest to the authors', with their labels.
 RULES = {
     "strict": "strict: last epoch",
     "paper": "paper: last epoch, best validation step",
@@ -49,47 +54,49 @@ RULES = {
 }
 
 
-def every(epochs: int) -> int:
-    """Epochs between two looks at a model that is trained for so many."""
+def look_interval(epochs: int) -> int:
+    """Return the number of epochs between two looks at a model that is trained for ``epochs`` epochs."""
     return EVERY if epochs >= SHORT else max(1, epochs // LOOKS)
 
 
 def measure(request: Request) -> Result:
-    """Every method on every graph, seed by seed; ``protocols`` is not asked, the rules are what is compared."""
+    """Train every method on every graph and score it by every rule; ``protocols`` has no influence."""
     plans = []
     for name, data in request.graphs.items():
         graph = {"name": name, "fingerprint": fingerprint(data)}
         for row in rows(request.methods)[2:]:
             models, source = row.models(name, request.runs, request.settings)
             if models and models[0].supervised:
-                raise InputError(f"leakage scores embeddings, and {models[0].name} is a classifier; leave it out")
+                raise InputError(f"methods: {models[0].name} is a classifier without embeddings to score; leave it out")
             plans.append((graph, data, row, models, source))
     if request.train:
         request.work.plan([_cost(model, data) for _, data, _, models, _ in plans for model in models])
-    found = []
+    results = []
     for graph, data, row, models, source in plans:
-        runs = [run for model in models if (run := _kept(request, graph, data, row.title, model)) is not None]
+        runs = [run for model in models if (run := _stored_run(request, graph, data, row.title, model)) is not None]
         if runs:
             about = {"graph": graph["name"], "method": row.title, "source": source}
-            found.append({**about, "reported": published(graph["name"], row.title).get("paper"), "runs": runs})
-    request.require(found)
-    return {"rows": found, "absent": request.absent}
+            results.append({**about, "reported": published(graph["name"], row.title).get("paper"), "runs": runs})
+    request.require(results)
+    return {"rows": results, "absent": request.absent}
 
 
-def _kept(request: Request, graph: dict[str, str], data: "Data", title: str, model: Method) -> Record | None:
-    """A run, from the store or anew."""
+def _stored_run(request: Request, graph: dict[str, str], data: "Data", title: str, model: Method) -> Record | None:
+    """Return a run from the store, training it first if needed."""
     key = {
         "what": "leakage",
         "graph": graph,
         "method": title,
-        "settings": {k: v for k, v in model.settings().items() if k not in UNSTORED},
-        "every": every(model.epochs),
+        "settings": {name: value for name, value in model.settings().items() if name not in UNSTORED},
+        "every": look_interval(model.epochs),
         "seed": model.seed,
         "code": code_version(type(model), linear, splits, observe, score),
     }
     record = request.keep(key, lambda: observe(request, graph["name"], data, model), _cost(model, data))
-    kept = ("epochs", "test", "validation", "new_split", "effective_rank", "strict", "seconds")
-    return record and {"seed": model.seed, "device": record["hardware"]["device"], **{k: record[k] for k in kept}}
+    if record is None:
+        return None
+    names = ("epochs", "test", "validation", "new_split", "effective_rank", "strict", "seconds")
+    return {"seed": model.seed, "device": record["hardware"]["device"], **{name: record[name] for name in names}}
 
 
 def _cost(model: Method, data: "Data") -> float:
@@ -97,12 +104,12 @@ def _cost(model: Method, data: "Data") -> float:
 
 
 def observe(request: Request, name: str, data: "Data", model: Method) -> Record:
-    """Train a model, looking at its embedding on the way, and score what was seen."""
+    """Train a model and score its embedding at every look."""
     seen: dict[int, Tensor] = {}
     with request.work.training(f"{model.title} on {name}, seed {model.seed}", model.epochs) as callback:
-        model.fit(data, callback=callback, look=(every(model.epochs), seen.__setitem__))
+        model.fit(data, callback=callback, look=(look_interval(model.epochs), seen.__setitem__))
     where = resolve_device(request.device)
-    # The model as it is used: with patience, its best weights in place of the last epoch's.
+    # The last look is the model as users get it: with patience, its best weights.
     seen[len(model.history_)] = model.embed(data)
     looks = {epoch: z.to(where) for epoch, z in seen.items()}
     seconds = model.history_[-1]["seconds"] if model.history_ else 0.0
@@ -110,13 +117,14 @@ def observe(request: Request, name: str, data: "Data", model: Method) -> Record:
 
 
 def score(looks: dict[int, Tensor], y: Tensor, seed: int) -> Record:
-    """Of the embedding at each look, by epoch, what the rules choose from.
+    """Score the embedding of each look, given by epoch.
 
-    ``test`` and ``validation`` are the paper's accuracies on the split of the seed, ``new_split`` is its test accuracy
-    on split 1000 (seed + 1) + k of look k, and ``strict`` is the last embedding's.
+    Returns:
+        ``test`` and ``validation``: accuracies of the paper's protocol on the split of the seed. ``new_split``: its
+        test accuracy of look k on split 1000 (seed + 1) + k. ``strict``: the strict accuracy of the last embedding.
     """
     embeddings = list(looks.values())
-    # Latest first: the last epoch's classifier then starts from the weights that it has in every other table.
+    # Latest first, so that the classifier of the last epoch starts from the same weights as in every other table.
     split = random_split(y, seed=seed)
     own = linear_evaluation(embeddings[::-1], y, "paper", seed=seed, splits=[split] * len(embeddings))
     new = linear_evaluation(embeddings, y, "paper", seed=1000 * (seed + 1))
@@ -130,101 +138,100 @@ def score(looks: dict[int, Tensor], y: Tensor, seed: int) -> Record:
     }
 
 
-def picks(run: dict[str, Any]) -> dict[str, float]:
-    """What each rule reports for a run, in percent."""
+def rule_scores(run: dict[str, Any]) -> dict[str, float]:
+    """Return the accuracy of a run by each rule, in percent."""
     test, validation = run["test"], run["validation"]
-    reports = {
+    accuracies = {
         "strict": run["strict"],
         "paper": test[-1],
-        "validation": test[validation.index(max(validation))],  # ties: the earliest
+        "validation": test[validation.index(max(validation))],  # the earliest of equal ones
         "maximum": max(test),
         "authors": max(run["new_split"]),
     }
-    return {rule: 100 * value for rule, value in reports.items()}
+    return {rule: 100 * value for rule, value in accuracies.items()}
 
 
-def fallen(run: dict[str, Any]) -> bool:
-    """Whether a run has lost so much from its best look to its last epoch that it has collapsed."""
-    return 100 * (max(run["test"]) - run["test"][-1]) >= COLLAPSE
+def collapsed(run: dict[str, Any]) -> bool:
+    """Return whether a run loses at least :data:`COLLAPSE` points between its best look and its last epoch."""
+    return bool(100 * (max(run["test"]) - run["test"][-1]) >= COLLAPSE)
 
 
-def by_rule(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Of a method on a graph, each rule's mean, standard deviation and runs."""
-    reports = [picks(run) for run in row["runs"]]
-    return {rule: spread([report[rule] for report in reports]) for rule in RULES}
+def by_rule(row: dict[str, Any]) -> dict[str, Spread]:
+    """Return mean, standard deviation and runs of a method on a graph by each rule, in percent."""
+    runs = [rule_scores(run) for run in row["runs"]]
+    return {rule: spread([scores[rule] for scores in runs]) for rule in RULES}
 
 
 def tables(result: Result) -> list[Table]:
-    """Every rule's figure, and what it adds to the strict one."""
+    """Return a table of the accuracy by each rule, and its difference from the strict one."""
     lines = []
     for row in result["rows"]:
-        found = by_rule(row)
-        strict = found["strict"]["mean"]
+        accuracies = by_rule(row)
+        strict = accuracies["strict"]["mean"]
         cells = [
-            f"{value['mean']:.1f} ± {value['std']:.1f}"
-            + ("" if rule == "strict" else f" ({_signed(value['mean'] - strict)})")
-            for rule, value in found.items()
+            mean_and_std(accuracy["mean"], accuracy["std"])
+            + ("" if rule == "strict" else f" ({_signed(accuracy['mean'] - strict)})")
+            for rule, accuracy in accuracies.items()
         ]
-        told = " ± ".join(f"{value:.1f}" for value in row["reported"]) if row["reported"] else "–"
-        lines.append([row["graph"], row["method"], *cells, told])
+        reported = mean_and_std(*row["reported"]) if row["reported"] else "–"
+        lines.append([row["graph"], row["method"], *cells, reported])
     counts = sorted({len(row["runs"]) for row in result["rows"]})
     devices = sorted({run["device"] for row in result["rows"] for run in row["runs"]})
     note = (
-        f"Test accuracy in percent, mean ± standard deviation of {_count(*counts[:1], *counts[1:][-1:])}, and in "
-        "brackets "
-        "points over the strict figure; random 10/10/80 splits. All rules score the same trained models, "
-        f"measured here on {', '.join(devices)}, looked at every {EVERY} epochs (of fewer than {SHORT}: {LOOKS} times) "
-        "and at the end. The last column is the paper's."
+        f"Test accuracy in percent, mean ± standard deviation of {_runs_text(*counts[:1], *counts[1:][-1:])}; in "
+        "brackets the difference from the strict rule in points. Random 10/10/80 splits. All rules score the same "
+        f"models, trained here on {', '.join(devices)}. A look scores a model during training: every {EVERY} epochs "
+        f"(with fewer than {SHORT} epochs, {LOOKS} times) and at the end. The last column is from the paper."
     )
     columns = ["graph", "method", *RULES.values(), "reported by the paper"]
-    return [Table("", "What each rule of scoring reports", columns, lines, note)]
+    return [Table("", "Accuracy by each scoring rule", columns, lines, note)]
 
 
 def figures(result: Result) -> "dict[str, Figure]":
-    """Main figure: rules by accuracy, a panel for each graph. ``epochs``: test accuracy at every look."""
+    """Return the main figure (accuracy by rule, a panel per graph) and ``epochs`` (test accuracy at every look)."""
     if not result["rows"]:
         return {}
     graphs = list(dict.fromkeys(row["graph"] for row in result["rows"]))
     methods = list(dict.fromkeys(row["method"] for row in result["rows"]))
     colours = {title: COLOURS[place % len(COLOURS)] for place, title in enumerate(methods)}
     return {
-        "": _panels(result, graphs, colours, _draw_rules, height=1.2 + 0.35 * len(RULES) + 0.4 * len(methods)),
-        "epochs": _panels(result, graphs, colours, _draw_epochs, height=2.6),
+        "": _draw_panels(result, graphs, colours, _draw_rules, height=1.2 + 0.35 * len(RULES) + 0.4 * len(methods)),
+        "epochs": _draw_panels(result, graphs, colours, _draw_epochs, height=2.6),
     }
 
 
-def _panels(
+def _draw_panels(
     result: Result, graphs: list[str], colours: dict[str, str], draw: Callable[..., None], height: float
 ) -> "Figure":
-    """A panel for each graph, in which ``draw`` puts each method."""
+    """Return a figure with a panel for each graph, in which ``draw`` draws each method."""
     columns = min(3, len(graphs))
     lines = -(-len(graphs) // columns)
     rules = draw is _draw_rules
     size = (2.9 * columns + (2.0 if rules else 0.3), lines * height + 0.5)
     figure, panels = new_figure(lines, columns, *size, sharey=rules)
     for axes, graph in zip(panels, graphs, strict=False):
-        shown = [row for row in result["rows"] if row["graph"] == graph]
-        for row in shown:
+        graph_rows = [row for row in result["rows"] if row["graph"] == graph]
+        for row in graph_rows:
             place = list(colours).index(row["method"]) - (len(colours) - 1) / 2
             draw(axes, row, colours[row["method"]], 0.7 * place / len(colours))
-        lost = sum(fallen(run) for row in shown for run in row["runs"]) if rules else 0
-        axes.set_title(graph + (f"\nwithout {_count(lost)} that collapsed" if lost else ""), fontsize=9)
+        lost = sum(collapsed(run) for row in graph_rows for run in row["runs"]) if rules else 0
+        axes.set_title(graph + (f"\nwithout {counted(lost, 'run')} that collapsed" if lost else ""), fontsize=9)
         axes.grid(lw=0.3, axis="x" if rules else "both")
         axes.tick_params(labelsize=8)
     for axes in panels[len(graphs) :]:
         axes.set_axis_off()
-    _legend(figure, panels, colours, rules)
+    _draw_legend(figure, panels, colours, rules)
     return figure
 
 
 def _draw_rules(axes: "Axes", row: dict[str, Any], colour: str, shift: float) -> None:
-    # A collapsed run would stretch the axis until nothing else can be told apart; the other figure shows it.
-    held = [run for run in row["runs"] if not fallen(run)]
-    found = by_rule({**row, "runs": held}) if held else {}
-    places = [place + shift for place in range(len(found))]
-    means = [value["mean"] for value in found.values()]
+    # A collapsed run would stretch the axis until the rules are indistinguishable. The other figure shows it.
+    stable = [run for run in row["runs"] if not collapsed(run)]
+    accuracies = by_rule({**row, "runs": stable}) if stable else {}
+    places = [place + shift for place in range(len(accuracies))]
+    means = [accuracy["mean"] for accuracy in accuracies.values()]
     axes.plot(means, places, color=colour, lw=0.8, alpha=0.5)
-    deviations = [value["std"] for value in found.values()]
+    deviations = [accuracy["std"] for accuracy in accuracies.values()]
     axes.errorbar(means, places, xerr=deviations, fmt="o", markersize=4, elinewidth=0.9, color=colour)
     if row["reported"]:
         axes.plot(row["reported"][0], len(RULES) + shift, "x", color=colour, markersize=6)
@@ -243,7 +250,7 @@ def _draw_epochs(axes: "Axes", row: dict[str, Any], colour: str, _: float) -> No
     axes.set_ylabel("test accuracy, %", fontsize=9)
 
 
-def _legend(figure: "Figure", panels: "list[Axes]", colours: dict[str, str], rules: bool) -> None:
+def _draw_legend(figure: "Figure", panels: "list[Axes]", colours: dict[str, str], rules: bool) -> None:
     line = partial(panels[0].plot, [], [])
     handles = [line("o-" if rules else "-", color=colour, label=title)[0] for title, colour in colours.items()]
     if not rules:
@@ -252,66 +259,67 @@ def _legend(figure: "Figure", panels: "list[Axes]", colours: dict[str, str], rul
 
 
 def reading(result: Result) -> list[str]:
-    """What the rules add, what of the gap to the paper they explain, and what they hide."""
+    """Return paragraphs on the gain of the authors' rule, on the gap to the paper, and on hidden collapses."""
     if not result["rows"]:
         return ["Nothing is measured yet."]
     runs = [(row, run) for row in result["rows"] for run in row["runs"]]
-    hidden = [(row, run) for row, run in runs if fallen(run)]
-    words = [_gains(result["rows"])] if len(hidden) < len(runs) else []
-    words += [_gap(row, by_rule(row)) for row in result["rows"] if row["method"] == "EPAGCL" and row["reported"]]
+    hidden = [(row, run) for row, run in runs if collapsed(run)]
+    paragraphs = [_gain_sentences(result["rows"])] if len(hidden) < len(runs) else []
+    paragraphs += [_gap_sentences(row) for row in result["rows"] if row["method"] == "EPAGCL" and row["reported"]]
     if hidden:
-        told = "; ".join(
+        listed = "; ".join(
             f"{row['method']} on {row['graph']}, seed {run['seed']}: {100 * max(run['test']):.1f} at its best look, "
             f"{100 * run['test'][-1]:.1f} at the end (effective rank {run['effective_rank'][-1]:.1f})"
             for row, run in hidden
-        ).replace("*", r"\*")
-        words.append(
-            f"**The maximum over looks hides a fall of {COLLAPSE:g} points or more by the last epoch in "
-            f"{len(hidden)} of {_count(len(runs))}**: {told}."
+        )
+        paragraphs.append(
+            f"**The maximum over looks hides a loss of {COLLAPSE:g} points or more by the last epoch in "
+            f"{len(hidden)} of {counted(len(runs), 'run')}**: {escape_stars(listed)}."
         )
     else:
-        words.append(f"No run loses {COLLAPSE:g} points or more between its best look and its last epoch.")
+        paragraphs.append(f"No run loses {COLLAPSE:g} points or more between its best look and its last epoch.")
     if result["absent"]:
         reasons = ", ".join(f"{graph} ({reason} here)" for graph, reason in result["absent"].items())
-        words.append(f"Not measured: {reasons}.")
-    return words
+        paragraphs.append(f"Not measured: {reasons}.")
+    return paragraphs
 
 
-def _gains(rows: list[dict[str, Any]]) -> str:
-    """What the authors' rule adds to the paper's own protocol, method by method: by stopping in time, and by "
-    "leaking."""
+def _gain_sentences(rows: list[dict[str, Any]]) -> str:
+    """Split the gain of the authors' rule over the paper's protocol into early stopping and leakage, by method."""
     parts = []
     for title in dict.fromkeys(row["method"] for row in rows):
-        held = [picks(run) for row in rows if row["method"] == title for run in row["runs"] if not fallen(run)]
-        if held:
-            stop, leak = (
-                fmean(report[rule] - report[over] for report in held)
-                for rule, over in (("validation", "paper"), ("authors", "validation"))
-            )
-            parts.append(f"{title} {_signed(stop + leak)} ({_signed(stop)} and {_signed(leak)})".replace("*", r"\*"))
+        runs = [run for row in rows if row["method"] == title for run in row["runs"] if not collapsed(run)]
+        if runs:
+            scores = [rule_scores(run) for run in runs]
+            stopping = fmean(score["validation"] - score["paper"] for score in scores)
+            leaking = fmean(score["authors"] - score["validation"] for score in scores)
+            gains = f"{_signed(stopping + leaking)} ({_signed(stopping)} and {_signed(leaking)})"
+            parts.append(f"{escape_stars(title)} {gains}")
     return (
-        "**What the authors' rule adds** to the last epoch by the same classifier, in points, and of that what "
-        "choosing the "
-        "epoch on validation nodes gives too, and what only test nodes and new splits give: " + ", ".join(parts) + "."
+        "**Gain of the authors' rule** over the last epoch with the same classifier, in points: "
+        f"{', '.join(parts)}. In brackets: the part that choosing the epoch on validation nodes gives too, and the "
+        "part that only test nodes and new splits give."
     )
 
 
-def _gap(row: dict[str, Any], rules: dict[str, dict[str, Any]]) -> str:
-    """How far the authors' rule goes from the last epoch to the reported figure."""
-    told = row["reported"][0]
-    last, stopped, authors = (rules[rule]["mean"] for rule in ("paper", "validation", "authors"))
-    start = f"EPAGCL on {row['graph']}: reported {told:.1f}, the last epoch by the paper's classifier {last:.1f}"
-    if told <= last:
-        return f"{start}: not below the reported one."
+def _gap_sentences(row: dict[str, Any]) -> str:
+    """Say how much of the distance between the last epoch and the reported accuracy the rules explain."""
+    reported, accuracies = row["reported"][0], by_rule(row)
+    last, stopped, authors = (accuracies[rule]["mean"] for rule in ("paper", "validation", "authors"))
+    start = (
+        f"EPAGCL on {row['graph']}: the paper reports {reported:.1f}. With its classifier, the last epoch reaches "
+        f"{last:.1f}"
+    )
+    if reported <= last:
+        return f"{start}, which is not below the paper."
     return (
-        f"{start}, {_signed(stopped - last)} by choosing the epoch on validation nodes, {_signed(authors - stopped)} "
-        "more by "
-        f"the authors' rule: {authors:.1f}, and {told - authors:.1f} points are left."
+        f"{start}. Choosing the epoch on validation nodes changes this by {_signed(stopped - last)}, the authors' rule "
+        f"by another {_signed(authors - stopped)}, to {authors:.1f}. This leaves {reported - authors:.1f} points."
     )
 
 
-def _count(*runs: int) -> str:
-    return f"{' to '.join(map(str, runs)) or 'no'} {'run' if runs == (1,) else 'runs'}"
+def _runs_text(*counts: int) -> str:
+    return f"{' to '.join(map(str, counts)) or 'no'} {'run' if counts == (1,) else 'runs'}"
 
 
 def _signed(points: float) -> str:
@@ -320,7 +328,7 @@ def _signed(points: float) -> str:
 
 ARTEFACT = Artefact(
     name="leakage",
-    title="What the rule of scoring adds",
+    title="What the scoring rule adds",
     datasets=("cora", "citeseer", "amazon-photo"),
     measure=measure,
     tables=tables,

@@ -1,4 +1,4 @@
-"""EPAGCL with views that know the classes: what choosing the edges to drop could give at best."""
+"""EPAGCL with views that know the classes: an upper bound for choosing the edges to drop."""
 
 from typing import Any, Self
 
@@ -15,23 +15,24 @@ from epagcl.views.sampling import Views, ViewSampler
 
 @method_settings
 class Oracle(EPAGCL):
-    """Views that know the classes: edges between classes are dropped far more often than those within one.
+    """EPAGCL that drops edges between classes far more often than edges within a class.
 
-    What guidance by EPR can hope for by dropping alone. It reads labels, is no method to use, and has no name.
+    It bounds what guidance by EPR can reach by dropping alone. It reads labels, so it is no method for practical use
+    and is not registered.
     """
 
     p_wrong: float = setting(0.85, "drop probability of edges between classes")
     p_right: float = setting(0.15, "drop probability of edges within a class")
 
     def fit(self, data: Data, y: None = None, **options: Any) -> Self:
-        """Remember the classes for :meth:`prepare`."""
+        """Store the classes for :meth:`prepare`, then train."""
         self._classes = data.y
         return super().fit(data, **options)
 
     def prepare(self, graph: Graph) -> Augmentation:
-        """Two views alike."""
+        """Return two views with the same drop probabilities."""
         i, j = self._classes.to(graph.device)[graph.pairs]
         drop = torch.where(i != j, self.p_wrong, self.p_right)
-        chosen = EdgeProbabilities(graph.pairs, drop, graph.pairs[:, :0], drop[:0])
-        samplers = (ViewSampler(chosen, graph.num_nodes, seed=self.seed, view=view) for view in range(2))
+        probabilities = EdgeProbabilities(graph.pairs, drop, graph.pairs[:, :0], drop[:0])
+        samplers = (ViewSampler(probabilities, graph.num_nodes, seed=self.seed, view=view) for view in range(2))
         return Augmentation(Views(samplers), (self.p_mask_1, self.p_mask_2))

@@ -1,7 +1,8 @@
-"""One page of all results, made from the artefacts' JSON files alone."""
+"""One page with all results, made from the JSON files of the artefacts."""
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,102 +10,104 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result
-from epagcl.paper.tables import markdown
+from epagcl.paper.tables import markdown, wrap
 from epagcl.paper.verdicts import verdicts
 
 FIGURES = Path("figures") / "paper"
-HEAD = """# The paper, measured anew
+HEAD = """# The paper's results, reproduced
 
-Every table and figure of the paper's experiments, computed by this library beside what the paper reports. The page is
-made by `epagcl paper page` from the files under `results/paper`, words included; nothing on it is written by hand. Each
-section names the command that fills it again. *strict*: the embedding of the recipe's last epoch; the classifier is
-chosen on validation nodes, and test nodes are read once. *paper*: the paper's classifier, likewise at the last epoch.
-More in [Evaluation](evaluation.md); [what the paper claims](paper.md) in short.
+This page has every table and figure of the paper's experiments, computed by this library, beside what the paper
+reports. `epagcl paper page` generates it, text included, from the files under `results/paper`. Nothing on it is written
+by hand. Each section ends with the command that computes it.
+
+The *strict* protocol scores the embedding of the recipe's last epoch. The classifier is chosen on validation nodes, and
+test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch.
+[Evaluation](evaluation.md) describes the protocols, and [What in the paper holds](paper.md) summarises the claims.
 """
 
 
 def read_results(folder: Path) -> dict[str, Result]:
-    """The results that are there, in the order of the artefacts."""
+    """Return the results in a folder, in the order of the artefacts."""
     paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
     try:
-        found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
-        if odd := [name for name, result in found.items() if result.get("artefact") != name]:
-            raise ValueError(f"{odd[0]}.json is not a result of `epagcl paper {odd[0]}`")
+        results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
+        for name, result in results.items():
+            if result.get("artefact") != name:
+                raise ValueError(f"{name}.json is not a result of `epagcl paper {name}`")
     except ValueError as error:
-        raise InputError(f"{folder}: a result that is not whole ({error}); make it again") from None
-    if not found:
-        raise InputError(f"{folder}: no results ({', '.join(path.name for path in paths.values())}); make some first")
-    return found
+        raise InputError(f"{folder}: invalid result ({error}); compute it again") from None
+    if not results:
+        names = ", ".join(path.name for path in paths.values())
+        raise InputError(f"{folder}: no results ({names}); compute some first")
+    return results
 
 
 def page_text(results: dict[str, Result]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [
         HEAD,
         "## In short\n\n" + markdown(verdicts(results)),
         *(_section(find_artefact(name), result) for name, result in results.items()),
     ]
     if missing := [name for name in ARTEFACTS if name not in results]:
-        parts.append("## Not measured\n\n" + ", ".join(f"`epagcl paper {name}`" for name in missing) + "\n")
+        parts.append("## Not measured\n\n" + wrap(", ".join(f"`epagcl paper {name}`" for name in missing)) + "\n")
     return "\n".join(parts)
 
 
-def _section(made: Artefact, result: Result) -> str:
-    source, summary = ARTEFACTS[made.name][1:]
-    lines = [f"## {made.title}", "", f"{source}: {summary}.", ""]
-    for words in made.reading(result):
-        lines += [f"- {words}"]
-    for slug in made.figures(result):
-        stem = FIGURES / made.stem(slug)
-        lines += ["", f"[![{made.title}{f', {slug}' if slug else ''}]({stem.as_posix()}.png)]({stem.as_posix()}.svg)"]
-    for table in made.tables(result):
+def _section(artefact: Artefact, result: Result) -> str:
+    entry = ARTEFACTS[artefact.name]
+    lines = [f"## {artefact.title}", "", wrap(f"{entry.source}: {entry.summary}."), ""]
+    lines += [wrap(paragraph, bullet="- ") for paragraph in artefact.reading(result)]
+    for slug in artefact.figures(result):
+        path = (FIGURES / artefact.stem(slug)).as_posix()
+        lines += ["", f"[![{artefact.title}{f', {slug}' if slug else ''}]({path}.png)]({path}.svg)"]
+    for table in artefact.tables(result):
         lines += ["", markdown(table).rstrip("\n")]
-    hardware = " and ".join(hardware_of(result))
-    asked = [name.lower() for name in result["asked"]["datasets"]]
-    if missing := [name for name in made.datasets if name.lower() not in asked]:
-        lines += ["", f"By default also on: {', '.join(missing)}; not run here."]
-    lines += [
-        "",
-        f"`{result['command']}`; measured on {hardware}, put together {result['date'][:10]} at "
-        f"{(result['commit'] or '?')[:7]}.",
-        "",
-    ]
-    return "\n".join(lines)
+    requested = [name.lower() for name in result["asked"]["datasets"]]
+    if missing := [name for name in artefact.datasets if name.lower() not in requested]:
+        lines += ["", wrap(f"Measured by default, but not here: {', '.join(missing)}.")]
+    origin = (
+        f"Command: `{result['command']}`. Measured on {' and '.join(hardware_of(result))}, assembled on "
+        f"{result['date'][:10]} at commit {(result['commit'] or '?')[:7]}."
+    )
+    return "\n".join([*lines, "", wrap(origin), ""])
 
 
 def hardware_of(result: Result) -> list[str]:
-    """Where the runs of a result were made; of one without runs, where it was computed."""
+    """Return the devices that the runs of a result were computed on; without runs, the device of the result."""
     if "measured_on" in result:
-        return result["measured_on"]
-    found: set[str] = set()
+        return list(result["measured_on"])
+    devices = set(_devices([result.get(key) for key in ("cells", "rows", "graphs")]))
+    return sorted(devices) or [result["hardware"]["device"]]
 
-    def walk(part: Any) -> None:
-        if isinstance(part, list):
-            for one in part:
-                walk(one)
-        elif isinstance(part, dict):
-            where = part.get("hardware", part.get("device"))
-            if isinstance(where, str | list):
-                found.update([where] if isinstance(where, str) else where)
-            for name, one in part.items():
-                if name != "settings":
-                    walk(one)
 
-    walk([result.get(key) for key in ("cells", "rows", "graphs")])
-    return sorted(found) or [result["hardware"]["device"]]
+def _devices(part: Any) -> Iterator[str]:
+    """Yield every device named in a part of a result, except those in settings."""
+    if isinstance(part, list):
+        for item in part:
+            yield from _devices(item)
+    elif isinstance(part, dict):
+        device = part.get("hardware", part.get("device"))
+        if isinstance(device, str):
+            yield device
+        elif isinstance(device, list):
+            yield from device
+        for name, item in part.items():
+            if name != "settings":
+                yield from _devices(item)
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """``results.md`` and its figures."""
-    found = read_results(results)
+    """Write ``results.md`` and its figures, remove figures of earlier results, and return the path of the page."""
+    by_name = read_results(results)
     path = docs / "results.md"
     docs.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
-        temporary.write_text(page_text(found), encoding="utf-8")
-    wanted = set()
-    for name, result in found.items():
-        wanted |= {os.fspath(file) for file in find_artefact(name).draw(result, docs / FIGURES)}
-    for old in (docs / FIGURES).glob("*.*"):
-        if os.fspath(old) not in wanted:
-            old.unlink()
+        temporary.write_text(page_text(by_name), encoding="utf-8")
+    drawn = set()
+    for name, result in by_name.items():
+        drawn |= {os.fspath(file) for file in find_artefact(name).draw(result, docs / FIGURES)}
+    for file in (docs / FIGURES).glob("*.*"):
+        if os.fspath(file) not in drawn:
+            file.unlink()
     return path

@@ -1,139 +1,44 @@
-"""Appendix E: is EPAGCL better than the other methods? Paired runs, exact tests, and what repeating does to them."""
+"""Appendix E: is EPAGCL better than the other methods? Exact tests on paired runs, beside the paper's procedure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from epagcl.paper import reported
+from epagcl.methods import method
+from epagcl.paper import accuracy, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.statistics import bootstrap_interval
-from epagcl.paper.tables import BEST, Cell, Table
+from epagcl.paper.paired import ALPHA, ENOUGH, RESAMPLES, Comparison, compare, correct, verdict
+from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated, signed_rank
+from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 OURS = "EPAGCL"
-ALPHA = 0.05
-ENOUGH = 20  # pairs; with n of them no one-sided p is below 2⁻ⁿ, and a correction for 28 tests multiplies it by 28
-RUNS, REPEATS = 5, 5  # the paper's: each of 5 results is counted 5 times
-RESAMPLES = 10_000
-DECIMALS = 9  # of a difference in points: equal ones are to be ties, whatever float64 makes of them
 ONE_SIDED = {"better": "EPAGCL better", "worse": "EPAGCL worse"}
-TESTS = (*ONE_SIDED, "two_sided")
-
-
-def holm(p: list[float]) -> list[float]:
-    r"""Holm's step-down correction: :math:`\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1)\, p_{(j)})`, p sorted.
-
-    All m comparisons together then have at most one chance in 1/α of a false discovery where p̃ < α, whatever depends
-    on what.
-    """
-    corrected, largest = [0.0] * len(p), 0.0
-    for place, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-        largest = max(largest, min(1.0, (len(p) - place) * p[index]))
-        corrected[index] = largest
-    return corrected
-
-
-def rank_biserial(differences: ArrayLike) -> float:
-    r"""Matched-pairs rank-biserial correlation :math:`r = (W^+ - W^-)/(W^+ + W^-)`: 1 if every difference is positive.
-
-    W± sums the ranks of \|d\| where d > 0 or d < 0, ties at their mean rank. Zeros are left out; of zeros alone r = 0.
-    """
-    ranks, positive = _signed_ranks(differences)
-    total = ranks.sum()
-    return float((2 * ranks[positive].sum() - total) / total) if total else 0.0
-
-
-def signed_rank(differences: ArrayLike) -> dict[str, float]:
-    r"""Wilcoxon's signed-rank test, :math:`p = P(W^+ \ge w)` over all :math:`2^n` equally likely signs of the ranks.
-
-    Zeros are left out (``zero_method="wilcox"``). Always exact: the distribution of W⁺ is counted for the ranks as they
-    are, where scipy's exact method takes them for 1..n, and its other one a normal distribution, once two differences
-    tie, which accuracies on the same test nodes often do. Without ties it is ``scipy.stats.wilcoxon``'s.
-
-    Returns:
-        p of "better" (H₁: positive), "worse" (negative), "two_sided".
-    """
-    ranks, positive = _signed_ranks(differences)
-    doubled = np.rint(2 * ranks).astype(int)  # mean ranks are whole or half numbers
-    ways = np.zeros(doubled.sum() + 1)
-    ways[0] = 1
-    for rank in doubled:  # Π_i (1 + x^{2 r_i}): the coefficient of x^{2w} counts the signs that give w
-        ways[rank:] = ways[rank:] + ways[: len(ways) - rank]
-    share = ways / ways.sum()
-    w = doubled[positive].sum()
-    better, worse = min(1.0, float(share[w:].sum())), min(1.0, float(share[: w + 1].sum()))
-    return {"better": better, "worse": worse, "two_sided": min(1.0, 2 * min(better, worse))}
-
-
-def _signed_ranks(differences: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.stats import rankdata
-
-    d = np.round(np.asarray(differences, dtype=float), DECIMALS)
-    d = d[d != 0]
-    return rankdata(np.abs(d)), d > 0
-
-
-def repeated(differences: ArrayLike) -> float | None:
-    """The paper's procedure: p of H₁ "better" from the first five differences, each counted five times, n = 25.
-
-    Tied as they are, they go through the exact distribution of untied ranks; that gives the paper's figures. None for
-    fewer than five, or if all are 0.
-    """
-    from scipy.stats import wilcoxon
-
-    d = np.round(np.asarray(differences, dtype=float)[:RUNS], DECIMALS)
-    if len(d) < RUNS or not d.any():
-        return None
-    return float(wilcoxon(np.repeat(d, REPEATS), alternative="greater", method="exact", zero_method="wilcox").pvalue)
-
-
-def counted_once(p: float) -> float | None:
-    """The p that five untied differences have when each is counted once, from the p that :func:`repeated` gives them.
-
-    Found among the 2⁵ patterns of signs; None if no pattern gives a p with these three digits.
-    """
-    return _counted_once().get(f"{p:.2e}")
-
-
-@cache
-def _counted_once() -> dict[str, float]:
-    patterns = [np.arange(1, RUNS + 1) * signs for signs in product((1, -1), repeat=RUNS)]
-    return {f"{repeated(d):.2e}": signed_rank(d)["better"] for d in patterns}
 
 
 def measure(request: Request) -> Result:
-    """Accuracies of EPAGCL and of each method on the same splits, and every statistic of their differences."""
-    from epagcl.methods import method
-    from epagcl.paper import accuracy
-
+    """Score EPAGCL and each method on the same splits, and test the differences."""
     names = tuple(dict.fromkeys(name.lower() for name in (*request.methods, OURS.lower())))
     titles = [method(name.removesuffix("*")).title + "*" * name.endswith("*") for name in names]
     measured = accuracy.measure(replace(request, methods=names))
     cells = {(cell["graph"]["name"], cell["row"]): cell for cell in measured["cells"]}
     graphs = list(dict.fromkeys(graph for graph, _ in cells))
-    comparisons = []
+    comparisons: list[Comparison] = []
     for protocol in request.protocols:
-        family = [
-            _comparison(
-                graph, protocol, title, _runs(cells[graph, OURS], protocol), _runs(cells[graph, title], protocol)
-            )
+        pairs = [
+            compare(graph, protocol, title, _runs(cells[graph, OURS], protocol), _runs(cells[graph, title], protocol))
             for graph in graphs
             for title in titles
             if title != OURS and (graph, title) in cells and (graph, OURS) in cells
         ]
-        family = [one for one in family if one["seeds"]]
-        tested = [one for one in family if one["p"] is not None]
-        for test in TESTS:
-            for one, p in zip(tested, holm([one["p"][test] for one in tested]), strict=True):
-                one["holm"][test] = p
+        family = [comparison for comparison in pairs if comparison["seeds"]]
+        correct(family)
         comparisons += family
     return {
         "comparisons": comparisons,
@@ -149,267 +54,248 @@ def _runs(cell: dict[str, Any], protocol: str) -> dict[int, float]:
     return {} if scores is None else dict(zip(scores["seeds"], scores["accuracy"]["runs"], strict=True))
 
 
-def _comparison(
-    graph: str, protocol: str, title: str, ours: dict[int, float], theirs: dict[int, float]
-) -> dict[str, Any]:
-    """Paired by seed, for seed k of both was scored on split k."""
-    seeds = sorted(set(ours) & set(theirs))
-    found = {"graph": graph, "protocol": protocol, "method": title, "seeds": seeds}
-    if not seeds:
-        return found
-    d = np.round([100 * (ours[seed] - theirs[seed]) for seed in seeds], DECIMALS)
-    return found | {
-        "ours": [ours[seed] for seed in seeds],
-        "theirs": [theirs[seed] for seed in seeds],
-        "mean_difference": float(d.mean()),
-        "interval": bootstrap_interval(d.tolist(), RESAMPLES),
-        "rank_biserial": rank_biserial(d),
-        "wins": int((d > 0).sum()),
-        "ties": int((d == 0).sum()),
-        "losses": int((d < 0).sum()),
-        "p": signed_rank(d) if len(d) >= ENOUGH else None,
-        "holm": {},
-        "repeated": repeated(d),
-    }
-
-
-def verdict(comparison: dict[str, Any]) -> str:
-    """better, worse, undecided (two-sided, corrected), or untested."""
-    if comparison["p"] is None:
-        return "untested"
-    if comparison["holm"]["two_sided"] >= ALPHA:
-        return "undecided"
-    return "better" if comparison["rank_biserial"] > 0 else "worse"
-
-
-def _reported(graph: str, title: str) -> float | None:
-    figures = reported()["wilcoxon"]
-    return dict(zip(figures["columns"], figures.get(title, []), strict=False)).get(graph)
-
-
 def tables(result: Result) -> list[Table]:
-    """For each protocol one with a row for each graph and method, and a folded one of the one-sided tests."""
-    made = []
+    """Return for each protocol a table of all comparisons, and a folded one of the one-sided tests."""
+    all_tables = []
     for number, protocol in enumerate(result["protocols"]):
-        family = [one for one in result["comparisons"] if one["protocol"] == protocol]
-        tested = [one for one in family if one["p"] is not None]
+        family = [comparison for comparison in result["comparisons"] if comparison["protocol"] == protocol]
+        tested = [comparison for comparison in family if comparison["p"] is not None]
         slug = "" if number == 0 else protocol
-        made.append(_table(result, protocol, slug, family, len(tested)))
+        all_tables.append(_protocol_table(result, protocol, slug, family, len(tested)))
         if tested:
-            made.append(_one_sided_table(protocol, f"{slug}-one-sided".removeprefix("-"), tested))
-    return made
+            all_tables.append(_one_sided_table(protocol, f"{slug}-one-sided".removeprefix("-"), tested))
+    return all_tables
 
 
-def _table(result: Result, protocol: str, slug: str, family: list[dict[str, Any]], tested: int) -> Table:
+def _protocol_table(result: Result, protocol: str, slug: str, family: list[Comparison], tested: int) -> Table:
     columns = ["graph", "EPAGCL against", "n", "mean difference", "95% interval", "wins/ties/losses", "rank-biserial r"]
     columns += ["p (Holm), two-sided", "as the paper does: 5 runs × 5", "reported (its 5 runs once each)"]
-    rows: list[list[Cell | str]] = [_row(one) for one in family]
+    rows = [_table_row(comparison) for comparison in family]
     for graph, reason in result["absent"].items():
         rows += [
             [graph, title, "0", reason, *[""] * (len(columns) - 5), _reported_text(graph, title)]
             for title in result["methods"]
         ]
-    few = f" Few runs: under {ENOUGH}, of which a bootstrap interval is too narrow, and none is tested."
+    few = (
+        f" Few runs: pairs with under {ENOUGH} runs are not tested, and their bootstrap interval is too narrow."
+        if tested < len(family)
+        else ""
+    )
     note = (
-        f"Protocol {protocol}: model k of both methods is scored on split k, random 10/10/80; differences of test "
-        "accuracy in points. Wilcoxon signed-rank, exact also with ties, zeros left out; in brackets corrected by Holm "
-        f"over the {tested} comparisons of this table that are tested, bold below {ALPHA:g}. Interval: bootstrap of "
-        f"the mean, {RESAMPLES:,} resamples.{few if tested < len(family) else ''} Measured on "
-        f"{', '.join(result['measured_on'])}; reported: the paper, Appendix E (one-sided, EPAGCL better, as is the "
-        "column before), and beside it the p that its five runs have when each is counted once (where its sign pattern "
-        "can be found)."
+        f"Protocol {protocol}, random 10/10/80 splits: model k of both methods is scored on split k. Differences of "
+        "test accuracy are in points. The test is Wilcoxon's signed-rank test, exact in the presence of ties, without "
+        f"zeros; in brackets p after Holm's correction for the {tested} tests of this table, bold below {ALPHA:g}. The "
+        f"interval is a bootstrap interval of the mean with {RESAMPLES:,} resamples.{few} Measured on "
+        f"{', '.join(result['measured_on'])}. The last column is from the paper, Appendix E, with the p of its five "
+        "runs counted once in brackets, if their signs can be recovered. The last two columns are one-sided (EPAGCL "
+        "better)."
     )
     return Table(slug, f"EPAGCL against each method, protocol {protocol}", columns, rows, note)
 
 
-def _row(one: dict[str, Any]) -> list[Cell | str]:
-    low, high = one["interval"]
-    few = verdict(one) == "untested"
+def _table_row(comparison: Comparison) -> list[TableCell | str]:
+    low, high = comparison["interval"]
+    few = verdict(comparison) == "untested"
     return [
-        one["graph"],
-        one["method"],
-        str(len(one["seeds"])),
-        f"{one['mean_difference']:+.2f}",
+        comparison["graph"],
+        comparison["method"],
+        str(len(comparison["seeds"])),
+        f"{comparison['mean_difference']:+.2f}",
         f"{low:+.2f} to {high:+.2f}{' (few runs)' if few else ''}",
-        f"{one['wins']}/{one['ties']}/{one['losses']}",
-        f"{one['rank_biserial']:+.2f}",
-        "few runs" if few else _tested(one, "two_sided"),
-        "–" if one["repeated"] is None else _p(one["repeated"]),
-        _reported_text(one["graph"], one["method"]),
+        _wins_ties_losses(comparison),
+        f"{comparison['rank_biserial']:+.2f}",
+        "few runs" if few else _tested_cell(comparison, "two_sided"),
+        "–" if comparison["repeated"] is None else _p_text(comparison["repeated"]),
+        _reported_text(comparison["graph"], comparison["method"]),
     ]
 
 
-def _tested(one: dict[str, Any], test: str) -> Cell:
-    return Cell(f"{_p(one['p'][test])} ({_p(one['holm'][test])})", BEST if one["holm"][test] < ALPHA else "")
+def _wins_ties_losses(comparison: Comparison) -> str:
+    return f"{comparison['wins']}/{comparison['ties']}/{comparison['losses']}"
 
 
-def _one_sided_table(protocol: str, slug: str, tested: list[dict[str, Any]]) -> Table:
+def _tested_cell(comparison: Comparison, test: str) -> TableCell:
+    p, corrected = comparison["p"][test], comparison["holm"][test]
+    return TableCell(f"{_p_text(p)} ({_p_text(corrected)})", BEST if corrected < ALPHA else "")
+
+
+def _one_sided_table(protocol: str, slug: str, tested: list[Comparison]) -> Table:
     columns = ["graph", "EPAGCL against", "n", *(f"p (Holm), {words}" for words in ONE_SIDED.values())]
-    rows = [
-        [one["graph"], one["method"], str(len(one["seeds"])), *(_tested(one, test) for test in ONE_SIDED)]
-        for one in tested
+    rows: list[list[TableCell | str]] = [
+        [
+            comparison["graph"],
+            comparison["method"],
+            str(len(comparison["seeds"])),
+            *(_tested_cell(comparison, test) for test in ONE_SIDED),
+        ]
+        for comparison in tested
     ]
     note = (
-        f"The same tests with one-sided alternatives; in brackets corrected by Holm over the {len(tested)} comparisons "
-        f"of each column, bold below {ALPHA:g}. The verdicts are those of the two-sided test."
+        "The same tests with one-sided alternatives; in brackets p after Holm's correction for the "
+        f"{len(tested)} tests of each column, bold below {ALPHA:g}. The verdicts are those of the two-sided test."
     )
     return Table(slug, f"One-sided tests, protocol {protocol}", columns, rows, note, folded=True)
 
 
 def _reported_text(graph: str, title: str) -> str:
-    p = _reported(graph, title)
+    table = reported()["wilcoxon"]
+    p = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
     if p is None:
         return "–"
     once = counted_once(p)
-    return _p(p) + ("" if once is None else f" ({_p(once)})")
+    return _p_text(p) + ("" if once is None else f" ({_p_text(once)})")
 
 
-def _p(p: float) -> str:
+def _p_text(p: float) -> str:
     return f"{p:.3f}" if p >= 0.01 else f"{p:.2e}"
 
 
 def figures(result: Result) -> "dict[str, Figure]":
-    """Forest plot: mean difference with its interval, one panel for each graph."""
+    """Return a forest plot: the mean differences with their intervals, one panel for each graph."""
     comparisons = result["comparisons"]
-    graphs = list(dict.fromkeys(one["graph"] for one in comparisons)) or [""]
-    methods = [title for title in result["methods"] if any(one["method"] == title for one in comparisons)]
+    graphs = list(dict.fromkeys(comparison["graph"] for comparison in comparisons)) or [""]
+    compared = {comparison["method"] for comparison in comparisons}
+    methods = [title for title in result["methods"] if title in compared]
     protocols = result["protocols"]
     height = 1.5 + (0.28 + 0.2 * len(protocols)) * max(len(methods), 1)
     width = max(2.0 + 2.7 * len(graphs), 6.5)
     figure, panels = new_figure(1, len(graphs), width, height, sharey=True)
     for axes, graph in zip(panels, graphs, strict=True):
-        axes.axvline(0, color=GREY, linewidth=1)
-        for one in comparisons:
-            if one["graph"] == graph:
-                place = protocols.index(one["protocol"])
-                offset = 0.26 * (place - (len(protocols) - 1) / 2)
-                _point(axes, one, methods.index(one["method"]) + offset, COLOURS[place])
-        counts = {len(one["seeds"]) for one in comparisons if one["graph"] == graph}
-        runs = f" (n = {'–'.join(map(str, sorted({min(counts), max(counts)})))} runs)" if counts else ""
-        axes.set_title(f"{graph}{runs}", fontsize=10)
-        axes.set_xlabel("difference in points, bootstrap 95%", fontsize=9)
-        axes.tick_params(labelsize=9)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", alpha=0.3)
+        _draw_panel(axes, graph, [one for one in comparisons if one["graph"] == graph], methods, protocols)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].set_ylim(max(len(methods), 1) - 0.5, -0.5)
     figure.suptitle("EPAGCL minus each method (right of 0: EPAGCL is better)", fontsize=11)
-    _legend(figure, panels[0], protocols)
+    _draw_legend(figure, panels[0], protocols)
     return {"": figure}
 
 
-def _point(axes: "Axes", one: dict[str, Any], y: float, colour: str) -> None:
-    kind = verdict(one)
-    axes.plot(one["interval"], [y, y], color=colour, linewidth=1.5, linestyle=":" if kind == "untested" else "-")
-    axes.plot(one["mean_difference"], y, color=colour, **_marker(kind))
+def _draw_panel(
+    axes: "Axes", graph: str, comparisons: list[Comparison], methods: Sequence[str], protocols: Sequence[str]
+) -> None:
+    axes.axvline(0, color=GREY, linewidth=1)
+    for comparison in comparisons:
+        place = protocols.index(comparison["protocol"])
+        offset = 0.26 * (place - (len(protocols) - 1) / 2)
+        _draw_interval(axes, comparison, methods.index(comparison["method"]) + offset, COLOURS[place])
+    counts = {len(comparison["seeds"]) for comparison in comparisons}
+    runs = f" (n = {'–'.join(map(str, sorted({min(counts), max(counts)})))} runs)" if counts else ""
+    axes.set_title(f"{graph}{runs}", fontsize=10)
+    axes.set_xlabel("difference in points, bootstrap 95%", fontsize=9)
+    axes.tick_params(labelsize=9)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", alpha=0.3)
 
 
-def _marker(kind: str) -> dict[str, Any]:
-    """Full: significant; hollow: not; a cross: not tested."""
-    if kind == "untested":
+def _draw_interval(axes: "Axes", comparison: Comparison, y: float, colour: str) -> None:
+    word = verdict(comparison)
+    style = ":" if word == "untested" else "-"
+    axes.plot(comparison["interval"], [y, y], color=colour, linewidth=1.5, linestyle=style)
+    axes.plot(comparison["mean_difference"], y, color=colour, **_marker(word))
+
+
+def _marker(word: str) -> dict[str, Any]:
+    """Return the marker of a verdict: filled if significant, hollow if not, a cross if not tested."""
+    if word == "untested":
         return {"marker": "x", "linestyle": "", "markersize": 6, "markeredgewidth": 1.8}
-    hollow = {"markerfacecolor": "white"} if kind == "undecided" else {}
+    hollow = {"markerfacecolor": "white"} if word == "undecided" else {}
     return {"marker": "o", "linestyle": "", "markersize": 6, **hollow}
 
 
-def _legend(figure: "Figure", axes: "Axes", protocols: list[str]) -> None:
+def _draw_legend(figure: "Figure", axes: "Axes", protocols: Sequence[str]) -> None:
     for place, protocol in enumerate(protocols):
         axes.plot([], [], color=COLOURS[place], linewidth=3, label=f"protocol {protocol}")
-    for kind, words in (
+    for word, label in (
         ("better", f"significant (two-sided, Holm, {ALPHA:g})"),
         ("undecided", "not significant"),
         ("untested", f"under {ENOUGH} runs: not tested, interval too narrow"),
     ):
-        axes.plot([], [], color=GREY, label=words, **_marker(kind))
+        axes.plot([], [], color=GREY, label=label, **_marker(word))
     figure.legend(loc="outside lower center", ncols=len(protocols) + 3, fontsize=8, frameon=False, columnspacing=1.2)
 
 
 def reading(result: Result) -> list[str]:
-    """Which methods EPAGCL is better or worse than, what is not tested, and what the paper's repetition does."""
+    """Return paragraphs on the verdicts, on untested pairs, and on the paper's repetition of results."""
     paragraphs = []
     for protocol in result["protocols"]:
-        family = [one for one in result["comparisons"] if one["protocol"] == protocol]
-        words = [_on_tests(family), _on_untested([one for one in family if verdict(one) == "untested"])]
-        paragraphs.append(f"Protocol {protocol}: " + " ".join(filter(None, words)))
+        family = [comparison for comparison in result["comparisons"] if comparison["protocol"] == protocol]
+        untested = [comparison for comparison in family if verdict(comparison) == "untested"]
+        sentences = [_verdict_sentences(family), _untested_sentences(untested)]
+        paragraphs.append(f"Protocol {protocol}: " + " ".join(filter(None, sentences)))
     if result["absent"]:
         missing = "; ".join(f"{graph}: {reason}" for graph, reason in result["absent"].items())
         paragraphs.append(f"Not measured here ({missing}).")
-    return [*paragraphs, _on_settings(), _on_repetition(), _on_independence()]
+    return [*paragraphs, SETTINGS_SENTENCES, _repetition_sentences(), INDEPENDENCE_SENTENCES]
 
 
-def _on_tests(family: list[dict[str, Any]]) -> str:
-    found = {kind: [one for one in family if verdict(one) == kind] for kind in ("better", "worse", "undecided")}
-    tested = sum(map(len, found.values()))
+def _verdict_sentences(family: list[Comparison]) -> str:
+    groups = {word: [one for one in family if verdict(one) == word] for word in ("better", "worse", "undecided")}
+    tested = sum(map(len, groups.values()))
     if not tested:
-        most = max((len(one["seeds"]) for one in family), default=0)
-        return f"no test is made: there are at most {most} paired runs, and {ENOUGH} are wanted."
-    claim = "found" if len(found["better"]) == tested else "not found"
-    named = (f"{kind.capitalize()}: {_by_graph(ones) or 'none'}." for kind, ones in found.items())
+        most = max((len(comparison["seeds"]) for comparison in family), default=0)
+        return f"no test is possible, because there are at most {most} paired runs and {ENOUGH} are needed."
+    claim = "is confirmed" if len(groups["better"]) == tested else "is not confirmed"
+    listed = (f"{word.capitalize()}: {_by_graph(group) or 'none'}." for word, group in groups.items())
     return (
-        f"of {tested} pairs of graph and method with {ENOUGH} paired runs or more EPAGCL is significantly better in "
-        f"{len(found['better'])}, significantly worse in {len(found['worse'])}, undecided in "
-        f"{len(found['undecided'])} (two-sided, Holm's correction, α = {ALPHA:g}); the paper's significant "
-        f"improvement over all is {claim}. " + " ".join(named)
+        f"{tested} pairs of graph and method have {ENOUGH} paired runs or more. EPAGCL is significantly better in "
+        f"{len(groups['better'])}, significantly worse in {len(groups['worse'])}, and {len(groups['undecided'])} are "
+        f"undecided (two-sided, Holm's correction, α = {ALPHA:g}). The paper's significant improvement over all "
+        f"methods {claim}. " + " ".join(listed)
     )
 
 
-def _on_untested(ones: list[dict[str, Any]]) -> str:
-    """Where the runs of pairs with too few of them point, in counts."""
-    if not ones:
+def _untested_sentences(untested: list[Comparison]) -> str:
+    """Count wins and losses of the pairs with too few runs for a test."""
+    if not untested:
         return ""
-    counts = sorted({len(one["seeds"]) for one in ones})
+    counts = sorted({len(comparison["seeds"]) for comparison in untested})
     runs = f"{counts[0]} runs" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs"
-    for_us = [one for one in ones if one["wins"] == len(one["seeds"])]
-    against = [one for one in ones if one["losses"] == len(one["seeds"])]
-    mixed = [one for one in ones if one not in for_us and one not in against]
+    ahead = [comparison for comparison in untested if comparison["wins"] == len(comparison["seeds"])]
+    behind = [comparison for comparison in untested if comparison["losses"] == len(comparison["seeds"])]
+    mixed = [comparison for comparison in untested if comparison not in ahead and comparison not in behind]
     return (
-        f"Not tested, as there are fewer than {ENOUGH} paired runs: {len(ones)} pair{'s' * (len(ones) > 1)} with "
-        f"{runs} ({', '.join(dict.fromkeys(one['graph'] for one in ones))}). There EPAGCL is ahead in every run "
-        f"against {_by_graph(for_us) or 'none'}; behind in every run against {_by_graph(against) or 'none'}; mixed, "
-        f"wins/ties/losses: {_by_graph(mixed, counts=True) or 'none'}."
+        f"Not tested, with fewer than {ENOUGH} paired runs: {len(untested)} pair{'s' * (len(untested) > 1)} with "
+        f"{runs} ({', '.join(dict.fromkeys(comparison['graph'] for comparison in untested))}). In these, EPAGCL is "
+        f"ahead in every run against {_by_graph(ahead) or 'none'}, and behind in every run against "
+        f"{_by_graph(behind) or 'none'}. Mixed (wins/ties/losses): {_by_graph(mixed, counts=True) or 'none'}."
     )
 
 
-def _by_graph(ones: list[dict[str, Any]], counts: bool = False) -> str:
+def _by_graph(comparisons: list[Comparison], counts: bool = False) -> str:
     graphs: dict[str, list[str]] = {}
-    for one in ones:
-        more = f" {one['wins']}/{one['ties']}/{one['losses']}" if counts else ""
-        graphs.setdefault(one["graph"], []).append(one["method"].replace("*", r"\*") + more)
+    for comparison in comparisons:
+        suffix = f" {_wins_ties_losses(comparison)}" if counts else ""
+        graphs.setdefault(comparison["graph"], []).append(escape_stars(comparison["method"]) + suffix)
     return "; ".join(f"{', '.join(titles)} on {graph}" for graph, titles in graphs.items())
 
 
-def _on_settings() -> str:
-    return (
-        "EPAGCL is run with the settings that its paper publishes, the baselines with those of their own papers or, "
-        "for some, with ours (provenance: the accuracy table's): methods are compared as published, not each at its "
-        "best."
-    )
+SETTINGS_SENTENCES = (
+    "EPAGCL is trained with the settings of its paper. The baselines have the settings of their own papers or, for "
+    "some, ours (see the provenance of the accuracy table). Methods are compared as published, not each at its best."
+)
+INDEPENDENCE_SENTENCES = (
+    "Runs differ in the seed and the split of one graph, and their training nodes overlap. The p-values therefore "
+    "generalise over seeds and splits of these graphs with these settings, not over other graphs."
+)
 
 
-def _on_repetition() -> str:
-    """What counting each of five results five times does, computed."""
-    figures = reported()["wilcoxon"]
-    every = [p for title, row in figures.items() if title != "columns" for p in row]
-    ones = np.ones(RUNS)
-    most, least = repeated(ones), signed_rank(ones)
-    once = [q for q in map(counted_once, every) if q is not None]
+def _repetition_sentences() -> str:
+    """Show the effect of counting each of five results five times."""
+    table = reported()["wilcoxon"]
+    p_values = [p for title, row in table.items() if title != "columns" for p in row]
+    all_positive = np.ones(RUNS)
+    smallest, least = repeated(all_positive), signed_rank(all_positive)
+    once = [q for q in map(counted_once, p_values) if q is not None]
     return (
         f"The paper counts each of {RUNS} results {REPEATS} times and tests n = {RUNS * REPEATS}. If all {RUNS} "
-        f"differences are positive that gives {most:.2e} = 2^-{RUNS * REPEATS}, the figure that "
-        f"{sum(f'{p:.2e}' == f'{most:.2e}' for p in every)} of its {len(every)} cells show; {RUNS} runs counted once "
-        f"can never be below 2^-{RUNS} = {least['better']:.3f} one-sided or {least['two_sided']:.4f} two-sided, and "
-        f"corrected for {len(every)} comparisons not below {min(1, len(every) * least['better']):.2f}. "
-        f"{len(once)} of its cells can be traced back to the signs of five differences: counted once, "
-        f"{sum(q < ALPHA for q in once)} of these have p < {ALPHA:g}, all at the smallest p there is, and the others "
-        f"lie between {min((q for q in once if q >= ALPHA), default=1.0):.3f} and {max(once):.3f}. "
-        "Repeating a result adds no observation; the column 'as the paper does' repeats ours in the same way."
-    )
-
-
-def _on_independence() -> str:
-    return (
-        "Runs differ in seed and split of one graph, whose training nodes overlap: the p-values speak of seeds and "
-        "splits of these graphs, with the settings of the recipes, not of other graphs."
+        f"differences are positive, this gives p = {smallest:.2e} = 2^-{RUNS * REPEATS}, which "
+        f"{sum(f'{p:.2e}' == f'{smallest:.2e}' for p in p_values)} of its {len(p_values)} cells show. Counted once, "
+        f"{RUNS} runs cannot give p below 2^-{RUNS} = {least['better']:.3f} (one-sided) or {least['two_sided']:.4f} "
+        f"(two-sided). After correction for {len(p_values)} comparisons, the limit is "
+        f"{min(1, len(p_values) * least['better']):.2f}. The signs of the five differences can be recovered for "
+        f"{len(once)} of its cells. Counted once, {sum(q < ALPHA for q in once)} of these have p < {ALPHA:g}, all at "
+        f"the smallest possible p; the others lie between {min((q for q in once if q >= ALPHA), default=1.0):.3f} and "
+        f"{max(once):.3f}. Repeating a result adds no observation. The column 'as the paper does' repeats our results "
+        "in the same way."
     )
 
 

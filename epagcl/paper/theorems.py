@@ -1,13 +1,15 @@
-"""What Section 3 says of changes of EPR, counted: Theorem 3.3, Theorem 3.5, and the EPR of augmented views."""
+"""Measurements of Section 3: contradictions of Theorem 3.3, errors of Theorem 3.5, and the EPR of augmented views."""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from epagcl.epr.alpha import alpha_add, alpha_drop
 from epagcl.epr.change import epr_change, epr_change_predicted, theorem_3_3_conditions
 from epagcl.epr.rate import error_passing_rate
-from epagcl.study.store import Record
 from epagcl.views.probabilities import (
     EdgeProbabilities,
     EdgeWeights,
@@ -17,16 +19,19 @@ from epagcl.views.probabilities import (
 )
 from epagcl.views.sampling import ViewSampler
 
+if TYPE_CHECKING:
+    from epagcl.study.store import Record
+
 RATES = (0.3, 0.1)  # changed edges, as a share of |E|
-P_ADD = 0.1  # of |E|, in EPAGCL's second view
+P_ADD = 0.1  # edges added in EPAGCL's second view, as a share of |E|
 ADD_CUTOFF = 0.9  # p_τ of Eq. 7
-SAMPLE = 20_000  # pairs of a kind
-POINTS = 100  # of a kind, in a figure
-ROUNDING = 1e-15  # a change this small is 0
+SAMPLE = 20_000  # maximum number of pairs of each kind within a class, and the same between classes
+POINTS = 100  # points of each kind in a figure
+ROUNDING = 1e-15  # changes up to this size count as 0
 
 
-#: Random graphs within Theorem 3.3's conditions: smallest and largest degree. Each is made of every size, number of
-#: classes and share of edges held within a class, several times.
+#: Families of random graphs within the conditions of Theorem 3.3, with their smallest and largest degree. Each family
+#: has several graphs of every size, number of classes and share of half-edges that stay within a class.
 FAMILIES = {
     "regular, d = 3": (3, 3),
     "regular, d = 4": (4, 4),
@@ -39,22 +44,24 @@ SIZES, CLASSES, STAYS, REPEATS = (30, 100, 300), (2, 4, 8), (0.0, 0.8), 5
 PAIRS_OF_RANDOM_GRAPH = 1000
 
 
-# (a) Theorem 3.3: additions within a class lower EPR, those between classes raise it; drops the other way round.
+# (a) Theorem 3.3: additions within a class lower EPR, additions between classes raise it, and drops do the opposite.
 
 
-def random_graph(degree: np.ndarray, y: np.ndarray, stay: float, rng: np.random.Generator) -> Tensor:
-    """A random graph of given degrees, ``[2, E]``: half-edges are paired at random until none is left.
+def random_graph(
+    degree: npt.NDArray[np.int64], y: npt.NDArray[np.int64], stay: float, rng: np.random.Generator
+) -> Tensor:
+    """Return a random graph with the given degrees, ``[2, E]``, by pairing half-edges at random.
 
-    A share ``stay`` of the half-edges looks for a partner in its own class at first. Pairs that would be loops or
-    double edges are taken apart and tried again; where that leads nowhere, all begins anew.
+    In the first round, a share ``stay`` of the half-edges looks for a partner in its own class. Pairs that would be
+    self-loops or duplicate edges are split and tried again. After 100 rounds the whole graph is drawn again.
     """
     n = degree.size
     while True:
         stubs, keys = np.repeat(np.arange(n), degree), np.empty(0, dtype=np.int64)
-        for turn in range(100):
+        for attempt in range(100):
             if stubs.size == 0:
                 return torch.from_numpy(np.stack([keys // n, keys % n]))
-            home = rng.random(stubs.size) < stay * (turn == 0)
+            home = rng.random(stubs.size) < stay * (attempt == 0)
             rank = np.where(home, y[stubs], y.max() + 1) + rng.random(stubs.size)
             i, j = np.sort(stubs[np.argsort(rank)].reshape(-1, 2), axis=1).T
             key = i * n + j
@@ -66,16 +73,19 @@ def random_graph(degree: np.ndarray, y: np.ndarray, stay: float, rng: np.random.
 
 
 def absent_pairs(pairs: Tensor, num_nodes: int, draws: int, rng: np.random.Generator) -> Tensor:
-    """Distinct absent pairs i < j in random order: what is left of ``draws`` drawn alike from all pairs."""
+    """Draw ``draws`` pairs uniformly and return the distinct absent ones, i < j, in random order."""
     i, j = np.sort(rng.integers(num_nodes, size=(2, draws)), axis=0)
     key = np.unique(i[i != j] * num_nodes + j[i != j])
     key = rng.permutation(key[~np.isin(key, (pairs[0] * num_nodes + pairs[1]).numpy())])
     return torch.from_numpy(np.stack([key // num_nodes, key % num_nodes]))
 
 
-def contradictions(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool, self_loops: bool) -> Record:
-    """Of changes within a class and between classes: how many there are, how many go against Theorem 3.3, and the sums
-    of |r_{G'} − r_G| over those and these.
+def contradictions(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool, self_loops: bool) -> "Record":
+    """Count the changes within a class and between classes that contradict Theorem 3.3.
+
+    Returns:
+        For "within" and "between": the number of changes, the number of contradictions, and the sum of |r_{G'} − r_G|
+        over the changes and over the contradictions.
     """
     change = epr_change(pairs, y, changed, self_loops=self_loops) * (-1 if dropped else 1)
     differs = y[changed[0]] != y[changed[1]]
@@ -92,33 +102,34 @@ def contradictions(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool, 
     }
 
 
-def both_degrees(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool = False) -> Record:
-    """:func:`contradictions` with d and with d + 1 under the root."""
+def both_degrees(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool = False) -> "Record":
+    """Return :func:`contradictions` with d and with d + 1 under the root."""
     return {form: contradictions(pairs, y, changed, dropped=dropped, self_loops=form == "d1") for form in ("d", "d1")}
 
 
-def random_graphs() -> Record:
-    """Theorem 3.3 where its conditions are met, by family and by how classes lie."""
+def random_graphs() -> "Record":
+    """Count contradictions of Theorem 3.3 on random graphs within its conditions, by family and homophily."""
     rng, rows = np.random.default_rng(0), []
     for family, (low, high) in FAMILIES.items():
         for stay in STAYS:
-            found = []
+            counts = []
             for n, classes in [(n, c) for n in SIZES for c in CLASSES for _ in range(REPEATS)]:
                 degree, y = rng.integers(low, high + 1, n), rng.integers(classes, size=n)
                 if degree.sum() % 2:
-                    degree[np.argmin(degree)] += 1  # half-edges come in pairs
+                    degree[np.argmin(degree)] += 1  # the number of half-edges must be even
                 pairs = random_graph(degree, y, stay, rng)
                 assert theorem_3_3_conditions(pairs, n).holds
                 changed = absent_pairs(pairs, n, 2 * PAIRS_OF_RANDOM_GRAPH, rng)[:, :PAIRS_OF_RANDOM_GRAPH]
-                found.append(both_degrees(pairs, torch.from_numpy(y), changed))
-            rows.append({"family": family, "stay": stay, "graphs": len(found), "added": _total(found)})
+                counts.append(both_degrees(pairs, torch.from_numpy(y), changed))
+            rows.append({"family": family, "stay": stay, "graphs": len(counts), "added": _total(counts)})
     return {"rows": rows}
 
 
-def _total(found: list[Record]) -> Record:
+def _total(counts: list["Record"]) -> "Record":
+    """Return the sums of several results of :func:`both_degrees`."""
     return {
         form: {
-            where: [sum(column) for column in zip(*(f[form][where] for f in found), strict=True)]
+            where: [sum(column) for column in zip(*(count[form][where] for count in counts), strict=True)]
             for where in ("within", "between")
         }
         for form in ("d", "d1")
@@ -126,7 +137,7 @@ def _total(found: list[Record]) -> Record:
 
 
 def changed_pairs(pairs: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Of each kind the pairs to change: at most ``SAMPLE`` within a class and as many between classes."""
+    """Return the pairs to change by kind: at most ``SAMPLE`` within a class and ``SAMPLE`` between classes."""
     rng = np.random.default_rng(0)
     candidates = edge_weights(pairs, y.numel()).candidates
     kinds = {
@@ -135,39 +146,40 @@ def changed_pairs(pairs: Tensor, y: Tensor) -> dict[str, Tensor]:
         "dropped": pairs[:, rng.permutation(pairs.shape[1])],
     }
     sampled = {}
-    for kind, every in kinds.items():
-        differs = y[every[0]] != y[every[1]]
+    for kind, available in kinds.items():
+        differs = y[available[0]] != y[available[1]]
         place = torch.cat([group.nonzero()[:SAMPLE, 0] for group in (differs, ~differs)]).sort().values
-        sampled[kind] = every[:, place]
+        sampled[kind] = available[:, place]
     return sampled
 
 
-def theorem_3_3(pairs: Tensor, y: Tensor) -> Record:
-    """Whether a graph meets the conditions, and how often changes of its pairs go against the theorem all the same."""
-    met = vars(theorem_3_3_conditions(pairs, y.numel()))
-    kinds = changed_pairs(pairs, y)
-    return {"conditions": met} | {
-        kind: both_degrees(pairs, y, kinds[kind], dropped=kind == "dropped") for kind in kinds
+def theorem_3_3(pairs: Tensor, y: Tensor) -> "Record":
+    """Return the conditions of Theorem 3.3 on a graph, and the contradictions by kind of change."""
+    conditions = vars(theorem_3_3_conditions(pairs, y.numel()))
+    return {"conditions": conditions} | {
+        kind: both_degrees(pairs, y, changed, dropped=kind == "dropped")
+        for kind, changed in changed_pairs(pairs, y).items()
     }
 
 
 # (b) Theorem 3.5 as an approximation.
 
 
-def theorem_3_5(pairs: Tensor, y: Tensor) -> Record:
-    """Exact change of EPR against the predicted, by kind: sign, correlation, |predicted|/|exact|, points to draw."""
+def theorem_3_5(pairs: Tensor, y: Tensor) -> "Record":
+    """Compare exact and predicted changes of EPR, by kind of change."""
     return {kind: _agreement(pairs, y, changed) for kind, changed in changed_pairs(pairs, y).items()}
 
 
-def _agreement(pairs: Tensor, y: Tensor, changed: Tensor) -> Record:
+def _agreement(pairs: Tensor, y: Tensor, changed: Tensor) -> "Record":
+    """Return the agreement in sign, the correlation, the median of |predicted|/|exact|, and points for a figure."""
     exact, predicted = (f(pairs, y, changed).numpy() for f in (epr_change, epr_change_predicted))
     moved = np.abs(exact) > ROUNDING
-    steady = min(exact.std(), predicted.std()) <= ROUNDING  # correlates with nothing
+    constant = min(exact.std(), predicted.std()) <= ROUNDING  # the correlation is undefined
     order = np.random.default_rng(0).permutation(exact.size)[:POINTS]
     return {
         "pairs": exact.size,
         "sign": float((np.sign(exact) == np.sign(predicted)).mean()),
-        "pearson": None if steady else float(np.corrcoef(exact, predicted)[0, 1]),
+        "pearson": None if constant else float(np.corrcoef(exact, predicted)[0, 1]),
         "ratio": float(np.median(np.abs(predicted[moved] / exact[moved]))),
         "points": [
             [float(f"{value:.3g}") for value in point] for point in zip(exact[order], predicted[order], strict=True)
@@ -179,30 +191,31 @@ def _agreement(pairs: Tensor, y: Tensor, changed: Tensor) -> Record:
 
 
 def at_count(share: Tensor, count: float, cutoff: float = 1.0) -> Tensor:
-    """min(c·share, cutoff) with the c that makes them sum to ``count``: Eq. 7 at equal expected numbers.
+    """Return min(c·share, cutoff) with the factor c for which the sum is ``count``.
 
-    Eq. 7 has c = p_drop, and then its cut-off takes from the mean, on some graphs a third.
+    Eq. 7 has c = p_drop. Its cut-off then lowers the expected number of changes, on some graphs by a third.
     """
-    clipped = torch.zeros_like(share, dtype=torch.bool)
+    c, clipped = 0.0, torch.zeros_like(share, dtype=torch.bool)
     while (rest := float(share[~clipped].sum())) > 0:
         c = (count - cutoff * int(clipped.sum())) / rest
         over = share * c > cutoff
         if torch.equal(over, clipped):
             break
-        clipped = over  # c only grows, and so does what is cut: this ends
+        clipped = over  # c and the clipped set only grow, so that the loop ends
     return (share * c).clamp(max=cutoff)
 
 
 def augmentations(guided: EdgeWeights, anywhere: EdgeWeights, y: Tensor, rate: float) -> dict[str, EdgeProbabilities]:
-    """Each augmentation with ``rate``·|E| changes expected; the second view drops as many and adds ``P_ADD``·|E|.
+    """Return the probabilities of each augmentation, with ``rate``·|E| expected changes.
 
-    The oracle knows the classes: it drops an edge between classes 0.85/0.15 times as readily as one within a class.
+    The second view drops ``rate``·|E| edges and adds ``P_ADD``·|E|. The oracle knows the classes and drops an edge
+    between classes 0.85/0.15 times as often as one within a class.
 
     Args:
-        guided: Algorithm 1's weights.
-        anywhere: those with candidates from the whole graph.
+        guided: the weights of Algorithm 1.
+        anywhere: the weights with candidates drawn from the whole graph.
         y: class of each node.
-        rate: changed edges, as a share of |E|.
+        rate: expected number of changed edges, as a share of |E|.
     """
     pairs, w_drop, candidates, w_add = guided.pairs, guided.w_drop, guided.candidates, guided.w_add
     none, num_edges = pairs[:, :0], pairs.shape[1]
@@ -226,19 +239,20 @@ def augmentations(guided: EdgeWeights, anywhere: EdgeWeights, y: Tensor, rate: f
     }
 
 
-def view_rates(pairs: Tensor, y: Tensor) -> Record:
-    """EPR of the graph, and by rate and augmentation the mean and deviation of EPR(view) − EPR(graph).
+def view_rates(pairs: Tensor, y: Tensor) -> "Record":
+    """Return EPR of the graph, and for each rate and augmentation the mean and std of EPR(view) − EPR(graph).
 
-    ``wrong``: the share of changed edges that lie between classes; ``alpha``: their mean weight 2/√(d_i d_j) (added:
-    d + 1). Both are expectations. ``changed``: how many edges there are, as a share of |E|.
+    The record of an augmentation also has three expectations: ``changed``, the number of changed edges as a share of
+    |E|; ``wrong``, the share of changed edges between classes; and ``alpha``, the mean weight 2/√(d_i d_j) of changed
+    edges (d + 1 for added ones).
     """
     views = 10 if pairs.shape[1] < 10**6 else 3
     base = {per: error_passing_rate(pairs, y, per=per) for per in ("edge", "node")}
     degree = torch.bincount(pairs.flatten(), minlength=y.numel())
     weights = edge_weights(pairs, y.numel()), edge_weights(pairs, y.numel(), add="uniform")
-    record: Record = {"epr": base, "views": views, "rates": {}}
+    rates: dict[str, Any] = {}
     for rate in RATES:
-        record["rates"][str(rate)] = {}
+        rates[str(rate)] = {}
         for name, p in augmentations(*weights, y, rate).items():
             sampler = ViewSampler(p, y.numel(), seed=0, view=0)
             drawn = [sampler.pairs(epoch) for epoch in range(views)]
@@ -246,12 +260,13 @@ def view_rates(pairs: Tensor, y: Tensor) -> Record:
                 per: torch.tensor([error_passing_rate(view, y, per=per) - base[per] for view in drawn]).double()
                 for per in base
             }
-            every, weight = torch.cat([p.pairs, p.candidates], dim=1), torch.cat([p.drop, p.add]).double()
+            changed, probability = torch.cat([p.pairs, p.candidates], dim=1), torch.cat([p.drop, p.add]).double()
             alpha = torch.cat([alpha_drop(degree, p.pairs), alpha_add(degree, p.candidates)])
-            record["rates"][str(rate)][name] = {
+            differs = (y[changed[0]] != y[changed[1]]).double()
+            rates[str(rate)][name] = {
                 **{per: [float(values.mean()), float(values.std())] for per, values in change.items()},
-                "changed": float(weight.sum()) / pairs.shape[1],
-                "wrong": float(weight @ (y[every[0]] != y[every[1]]).double() / weight.sum()),
-                "alpha": float(weight @ alpha / weight.sum()),
+                "changed": float(probability.sum()) / pairs.shape[1],
+                "wrong": float(probability @ differs / probability.sum()),
+                "alpha": float(probability @ alpha / probability.sum()),
             }
-    return record
+    return {"epr": base, "views": views, "rates": rates}

@@ -1,8 +1,7 @@
-"""Small requests, and results that are made up."""
+"""Small requests, and invented results."""
 
 import pytest
 
-from epagcl import evaluation
 from epagcl.evaluation.protocol import Rule
 from epagcl.evaluation.scores import spread
 from epagcl.paper.artefact import Request
@@ -13,7 +12,7 @@ SMALL = {"hidden": 8, "dim": 8, "projection": 8, "epochs": 2, "device": "cpu"}
 
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory):
-    """A request whose store lives as long as a file of tests."""
+    """A request whose store is shared by the tests of a module."""
     return Request(
         datasets=("demo",),
         methods=("epagcl",),
@@ -26,22 +25,22 @@ def request_(tmp_path_factory):
 
 @pytest.fixture
 def request_of(tmp_path, monkeypatch):
-    """A request on the packaged graph, with a short form of the paper's protocol."""
-    monkeypatch.setattr(evaluation, "PAPER", Rule((0.0,), 20, 1, False, True))
+    """A request for the packaged graph, with few steps in the paper's protocol."""
+    monkeypatch.setattr("epagcl.evaluation.protocol.PAPER", Rule((0.0,), 20, 1, False, True))
 
     def make(**options):
-        asked = {"datasets": ("demo",), "methods": ("epagcl",), "runs": 2, "protocols": ("strict", "paper")}
-        return Request(**{**asked, "store": Store(tmp_path / "store"), "settings": dict(SMALL), **options})
+        defaults = {"datasets": ("demo",), "methods": ("epagcl",), "runs": 2, "protocols": ("strict", "paper")}
+        return Request(**{**defaults, "store": Store(tmp_path / "store"), "settings": dict(SMALL), **options})
 
     return make
 
 
 def cell(row, graph, runs, protocol="strict", **more):
-    """A row on a graph as the comparison gives it, with accuracies of the seeds 0, 1, ... in percent."""
+    """Return the result of a row on a graph, given the accuracies of the seeds 0, 1, ... in percent."""
     shares = [run / 100 for run in runs]
     seeds = list(range(len(runs)))
-    found = {"accuracy": spread(shares), "macro_f1": spread(shares)}
-    scores = {"protocol": protocol, "split": "random 10/10/80", "seeds": seeds, **found}
+    spreads = {"accuracy": spread(shares), "macro_f1": spread(shares)}
+    scores = {"protocol": protocol, "split": "random 10/10/80", "seeds": seeds, **spreads}
     return {
         "row": row,
         "graph": {"name": graph, "nodes": 100, "edges": 200},
@@ -60,7 +59,7 @@ def cell(row, graph, runs, protocol="strict", **more):
 
 
 def result(cells, absent=None, datasets=("Cora",), protocols=("strict",), **more):
-    """What an artefact that is made of such cells measures."""
+    """Return the result of an artefact that consists of such cells."""
     asked = {"datasets": list(datasets), "protocols": list(protocols)}
-    made = {"command": "epagcl paper x", "date": "2026-01-01T", "commit": "c", "hardware": {"device": "cpu"}}
-    return {**made, "asked": asked, "cells": cells, "absent": absent or {}, **more}
+    origin = {"command": "epagcl paper x", "date": "2026-01-01T", "commit": "c", "hardware": {"device": "cpu"}}
+    return {**origin, "asked": asked, "cells": cells, "absent": absent or {}, **more}

@@ -7,7 +7,7 @@ from epagcl.paper.add_vs_drop import ARTEFACT, curves, gaps, variants
 from tests.paper.conftest import SMALL, cell, result
 
 
-def test_both_kinds_small_and_whole(request_of, tmp_path, monkeypatch):
+def test_small_measurement_has_every_kind(request_of, tmp_path, monkeypatch):
     monkeypatch.setattr(add_vs_drop, "RATES", (0.2, 0.6))
     made = ARTEFACT.make(request_of(protocols=("strict",)), "epagcl paper add-vs-drop")
     kinds = [f"{kind} {rate}" for rate in (0.2, 0.6) for kind in ("add", "pool", "drop")]
@@ -27,14 +27,11 @@ def test_as_many_edges_are_added_as_dropped(rate):
         row = rows[f"{kind} {rate:g}"]
         views = (row.kind or EPAGCL)(**{**SMALL, **row.settings}).prepare(graph).views
         for view in range(2):
-            sizes = [
-                len(views.pairs(epoch, view)) if kind == "add" else views.samplers[view].pairs(epoch).shape[1]
-                for epoch in range(20)
-            ]
+            sizes = [views.samplers[view].pairs(epoch).shape[1] for epoch in range(20)]
             assert sum(sizes) / 20 == pytest.approx(edges * (1 + sign * rate), rel=0.02)
 
 
-def made_up():
+def invented():
     cells = [
         cell("add 0.1", "Cora", [70, 72]),
         cell("pool 0.1", "Cora", [60, 62]),
@@ -45,26 +42,26 @@ def made_up():
     return result(cells, rates=[0.1, 0.5], absent={"WikiCS": "data are absent"}, datasets=("WikiCS", "Cora"))
 
 
-def test_differences_are_of_the_same_seeds():
-    assert curves(made_up(), "strict", "Cora")["add"] == {0.1: {0: 70, 1: 72}, 0.5: {0: 75, 1: 77}}
-    assert gaps(made_up(), "strict", "Cora") == {0.1: (9.5, 9.0, 10.0), 0.5: (0.0, -1.0, 1.0)}
-    assert gaps(made_up(), "strict", "Cora", "pool") == {0.1: (19.5, 19.0, 20.0)}
+def test_differences_are_paired_by_seed():
+    assert curves(invented(), "strict", "Cora")["add"] == {0.1: {0: 70, 1: 72}, 0.5: {0: 75, 1: 77}}
+    assert gaps(invented(), "strict", "Cora") == {0.1: (9.5, 9.0, 10.0), 0.5: (0.0, -1.0, 1.0)}
+    assert gaps(invented(), "strict", "Cora", "pool") == {0.1: (19.5, 19.0, 20.0)}
 
 
-def test_tables_and_words_follow_the_figures():
-    table = ARTEFACT.tables(made_up())[0]
+def test_table_and_reading():
+    table = ARTEFACT.tables(invented())[0]
     lines = {row[1]: row[2:] for row in table.rows}
     assert table.rows[0][:2] == ["WikiCS", "data are absent"]
     assert lines["only add, fixed pool"] == ["61.0 ± 1.4", "–"]
     assert lines["only drop − only add"] == ["+9.5 (+9.0 to +10.0)", "+0.0 (-1.0 to +1.0)"]
     assert lines["only drop − only add, fixed pool"] == ["+19.5 (+19.0 to +20.0)", "–"]
     assert "only drop 2/3" in table.note
-    (words,) = ARTEFACT.reading(made_up())
-    assert "pairs drawn anew, dropping is better at 1 rate (0.1), worse at none, of 2" in words
-    assert "a fixed pool, dropping is better at 1 rate (0.1), worse at none, of 1" in words
-    assert "by +4.8 points" in words
-    assert "83.7 for only drop at 0.5" in words
+    (paragraph,) = ARTEFACT.reading(invented())
+    assert "adding new random pairs, dropping is better at 1 rate (0.1) and worse at none, out of 2" in paragraph
+    assert "from a fixed pool, dropping is better at 1 rate (0.1) and worse at none, out of 1" in paragraph
+    assert "mean difference over rates is +4.8 points" in paragraph
+    assert "83.7 (only drop, rate 0.5)" in paragraph
 
 
-def test_rates_that_lack_a_kind_are_drawn(tmp_path):
-    assert len(ARTEFACT.draw(made_up(), tmp_path)) == 4
+def test_incomplete_rates_are_drawn(tmp_path):
+    assert len(ARTEFACT.draw(invented(), tmp_path)) == 4

@@ -2,13 +2,13 @@ from epagcl.paper.heterophily import ARTEFACT
 from tests.paper.conftest import cell, result
 
 
-def test_small_and_whole(request_of, tmp_path):
+def test_small_measurement_has_all_files(request_of, tmp_path):
     made = ARTEFACT.make(request_of(methods=("gca", "epagcl")), "epagcl paper heterophily")
     assert {path.name for path in ARTEFACT.write(made, tmp_path / "out")} >= {"heterophily.csv", "heterophily.png"}
-    assert len(ARTEFACT.reading(made)) == 4  # of the paper's protocol; demo has no published splits
+    assert len(ARTEFACT.reading(made)) == 4  # under the paper's protocol; demo has no published splits
 
 
-def test_the_words_compare_with_gca_and_with_the_raw_features():
+def test_reading_compares_with_gca_and_with_the_raw_features():
     cells = [
         cell(title, "Texas", runs, "paper") for title, runs in (("GCA", [60]), ("EPAGCL", [64]), ("raw features", [70]))
     ]

@@ -6,7 +6,7 @@ import pytest
 from epagcl.core.errors import InputError
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import digest
-from epagcl.paper.page import FIGURES, page_text, read_results, write_page
+from epagcl.paper.page import FIGURES, hardware_of, page_text, read_results, write_page
 from epagcl.paper.tables import latex
 
 ROOT = Path(__file__).parent.parent.parent
@@ -18,7 +18,7 @@ def results():
     return read_results(RESULTS)
 
 
-def test_the_page_is_what_the_results_give(results):
+def test_page_matches_the_results(results):
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page_text(results)
 
 
@@ -43,28 +43,28 @@ def test_every_figure_is_drawn_from_its_result(results, name):
         assert mark.encode() in png
 
 
-def test_no_figure_is_left_over(results):
+def test_no_outdated_figure_remains(results):
     wanted = {find_artefact(name).stem(slug) for name in results for slug in find_artefact(name).figures(results[name])}
     assert {path.stem for path in (ROOT / "docs" / FIGURES).iterdir()} == wanted
 
 
 @pytest.mark.parametrize("name", list(ARTEFACTS))
-def test_results_say_when_how_and_on_what_they_were_made(results, name):
-    made = results[name]
-    assert made["artefact"] == name
-    assert made["command"].startswith(f"epagcl paper {name}")
-    assert {"date", "hardware", "versions", "commit", "asked"} <= set(made)
-    assert made["asked"]["seeds"] == list(range(made["asked"]["runs"]))
+def test_results_have_their_provenance(results, name):
+    result = results[name]
+    assert result["artefact"] == name
+    assert result["command"].startswith(f"epagcl paper {name}")
+    assert {"date", "hardware", "versions", "commit", "asked"} <= set(result)
+    assert result["asked"]["seeds"] == list(range(result["asked"]["runs"]))
 
 
 @pytest.mark.parametrize("name", list(ARTEFACTS))
-def test_latex_of_every_result_compiles_as_far_as_characters_go(results, name):
+def test_latex_of_every_result_is_ascii(results, name):
     for table in find_artefact(name).tables(results[name]):
         text = latex(table)
         assert text.isascii(), {character for character in text if not character.isascii()}
 
 
-def test_a_page_of_few_results_names_the_others(tmp_path, results):
+def test_page_of_few_results_names_the_missing_ones(tmp_path, results):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "epr.json").write_text(json.dumps(results["epr"]))
     (tmp_path / "out" / FIGURES).mkdir(parents=True)
@@ -76,33 +76,45 @@ def test_a_page_of_few_results_names_the_others(tmp_path, results):
         write_page(tmp_path, tmp_path)
     for text in ("{", "", "{}"):
         (tmp_path / "epr.json").write_text(text)
-        with pytest.raises(InputError, match="a result that is not whole"):
+        with pytest.raises(InputError, match="invalid result"):
             write_page(tmp_path, tmp_path)
 
 
-def test_the_words_of_the_paper_page_hold(results):
-    """docs/paper.md and README say these without figures."""
-    from epagcl.paper import ablation, accuracy, add_vs_drop, leakage
+def test_statements_of_the_documentation_hold(results):
+    """docs/paper.md and README make these statements without numbers."""
+    from epagcl.paper import ablation, add_vs_drop, cell_scores, leakage
 
     for graph in ("Cora", "CiteSeer"):
-        anew, pool = (add_vs_drop.gaps(results["add-vs-drop"], "strict", graph, kind) for kind in ("add", "pool"))
-        assert len(anew) >= 2
-        assert all(gap > 0 for gap, _, _ in anew.values())  # dropping is better
-        assert all(low > 0 for _, low, _ in pool.values())  # most of all against a fixed pool, on average
+        new_pairs, pool = (add_vs_drop.gaps(results["add-vs-drop"], "strict", graph, kind) for kind in ("add", "pool"))
+        assert len(new_pairs) >= 2
+        assert all(gap > 0 for gap, _, _ in new_pairs.values())  # dropping is better than adding
+        assert all(low > 0 for _, low, _ in pool.values())  # and significantly better than adding from a fixed pool
         over_drop = ablation.gains(results["ablation"], "strict", graph, base=ablation.DROP_ONLY)[ablation.OURS]
-        assert over_drop.low < 0  # adding to what is dropped does not help
+        assert over_drop.low < 0  # adding edges on top of dropping does not help
         over_text = ablation.gains(results["ablation"], "strict", graph, base=ablation.TEXT)[ablation.OURS]
-        assert over_text.low > 0  # accuracy is better by the formula's direction
+        assert over_text.low > 0  # the direction of the formula has the higher accuracy
         for base, most in ((ablation.OURS, 1.0), (ablation.DROP_ONLY, 0.0)):
             assert ablation.gains(results["ablation"], "strict", graph, base=base)[ablation.ORACLE].gain < most
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
-        found = leakage.by_rule(row)
-        missing = row["reported"][0] - found["paper"]["mean"]
-        assert (found["authors"]["mean"] - found["paper"]["mean"]) / missing == pytest.approx(0.5, abs=0.1)
+        accuracies = leakage.by_rule(row)
+        missing = row["reported"][0] - accuracies["paper"]["mean"]
+        assert (accuracies["authors"]["mean"] - accuracies["paper"]["mean"]) / missing == pytest.approx(0.5, abs=0.1)
     others = ("raw features", "untrained encoder", "GCN", "GAT")
-    titles = [title for title in accuracy.titles_of(results["accuracy"]) if title not in others]
+    titles = [title for title in cell_scores.titles_of(results["accuracy"]) if title not in others]
     graphs = ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Coauthor-Physics")
-    ranks = accuracy.mean_ranks({g: accuracy.scores(results["accuracy"], "strict", g) for g in graphs}, titles)
+    ranks = cell_scores.mean_ranks({g: cell_scores.scores(results["accuracy"], "strict", g) for g in graphs}, titles)
     assert sorted(ranks, key=ranks.get).index("EPAGCL") >= len(ranks) - 3
-    words = find_artefact("significance").reading(results["significance"])[0]
-    assert "significantly better in 0" in words
+    assert "significantly better in 0" in find_artefact("significance").reading(results["significance"])[0]
+
+
+def test_prose_lines_have_at_most_120_characters(results):
+    prose = [line for line in page_text(results).splitlines() if not line.startswith(("|", "[!["))]
+    assert max(map(len, prose)) <= 120
+
+
+def test_hardware_is_that_of_the_runs():
+    assert hardware_of({"measured_on": ["A"], "cells": [{"hardware": ["B"]}]}) == ["A"]
+    cells = [{"hardware": ["B", "A"], "settings": {"device": "auto"}}, {"hardware": ["A"]}]
+    assert hardware_of({"cells": cells, "hardware": {"device": "C"}}) == ["A", "B"]
+    assert hardware_of({"rows": [{"runs": [{"device": "D"}]}], "hardware": {"device": "C"}}) == ["D"]
+    assert hardware_of({"hardware": {"device": "C"}}) == ["C"]

@@ -17,7 +17,7 @@ NODES = 150
 
 @pytest.fixture(autouse=True, scope="module")
 def few_nodes():
-    """t-SNE of a whole graph takes seconds; and tests run side by side, where threads would fight over the cores."""
+    """t-SNE of a whole graph takes seconds. One thread, because tests may run in parallel."""
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
         patch.setattr(tsne, "LARGE", 1000)
         patch.setattr(tsne, "SAMPLE", NODES)
@@ -29,7 +29,7 @@ def result(request_):
     return tsne.ARTEFACT.make(request_, "epagcl paper tsne")
 
 
-def found(title, silhouette, agreement, map_agreement):
+def a_map(title, silhouette, agreement, map_agreement):
     numbers = {"silhouette": silhouette, "agreement": agreement, "map_agreement": map_agreement}
     return {"title": title, "source": "paper", "device": "cpu", "points": "0 0 100 -250", "seconds": 1.0, **numbers}
 
@@ -50,7 +50,7 @@ def test_maps_of_features_and_embedding(result):
     assert graph["labels"] == " ".join(str(data.y[node].item()) for node in nodes)
     for one in graph["maps"]:
         assert tsne.points_of(one["points"]).shape == (NODES, 2)
-    # The numbers are those of the whole width, by hand.
+    # The agreement is that of the full space, computed by hand.
     x = data.x.to_dense()[nodes].numpy()
     assert graph["maps"][0]["agreement"] == pytest.approx(by_hand(x, data.y[nodes].numpy()), abs=0.01)
 
@@ -62,7 +62,7 @@ def by_hand(x, y, k=10):
     return (y[np.argsort(-near, 1, kind="stable")[:, :k]] == y[:, None]).mean()
 
 
-def test_numbers_of_classes_that_lie_apart_and_of_classes_that_do_not(monkeypatch):
+def test_measures_of_separate_classes_and_of_noise(monkeypatch):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 30)
     apart = (np.eye(3)[y] + 0.01 * rng.standard_normal((90, 3))).astype(np.float32)
@@ -74,16 +74,16 @@ def test_numbers_of_classes_that_lie_apart_and_of_classes_that_do_not(monkeypatc
     assert abs(noise["silhouette"]) < 0.1
     assert abs(noise["agreement"] - 29 / 89) < 0.08
     points = tsne.points_of(numbers["points"])
-    monkeypatch.setattr(tsne, "SCALE", 1000)  # whole numbers lose no more than half of a hundredth
+    monkeypatch.setattr(tsne, "SCALE", 1000)  # rounding loses at most half of a hundredth
     assert np.abs(tsne.points_of(tsne.describe(apart, y, wide=False)["points"]) - points).max() <= 0.0055
 
 
-def test_agreement_leaves_the_node_itself_out():
+def test_agreement_excludes_the_node_itself():
     x = np.array([[0.0], [1.0], [10.0], [11.0], [12.0]])
     assert tsne.agreement(x, np.array([0, 0, 1, 1, 1]), "euclidean") == pytest.approx((2 * 1 + 3 * 2) / 20)
 
 
-def test_features_are_reduced_first_and_embeddings_are_not(monkeypatch):
+def test_features_are_reduced_before_tsne_and_embeddings_are_not(monkeypatch):
     import sklearn.manifold
 
     seen = []
@@ -134,7 +134,7 @@ def test_a_second_call_computes_nothing(request_, result, monkeypatch):
     assert [one["title"] for one in tsne.measure(read)["graphs"][0]["maps"]] == ["raw features"]
 
 
-def test_the_files_of_a_result(result, tmp_path):
+def test_files_of_a_result(result, tmp_path):
     result = json.loads(json.dumps(result))
     files = tsne.ARTEFACT.write(result, tmp_path)
     assert {file.name for file in files} == {f"tsne.{s}" for s in ("json", "md", "tex", "csv", "svg", "png")}
@@ -143,8 +143,8 @@ def test_the_files_of_a_result(result, tmp_path):
     assert len(tsne.reading(result)) == 1
 
 
-def test_the_table():
-    [table] = tsne.tables(made(found("raw features", 0.01, 0.5, 0.4), found("EPAGCL", 0.2, 0.8, 0.79)))
+def test_table():
+    [table] = tsne.tables(made(a_map("raw features", 0.01, 0.5, 0.4), a_map("EPAGCL", 0.2, 0.8, 0.79)))
     assert [[str(cell) for cell in row] for row in table.rows] == [
         ["Cora", "raw features", "0.010", "50.0%", "40.0%"],
         ["Cora", "EPAGCL", "0.200", "80.0%", "79.0%"],
@@ -153,27 +153,27 @@ def test_the_table():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "words"),
+    ("numbers", "start"),
     [
-        ((0.3, 0.8, 0.79), "**EPAGCL\\* on Cora tells classes apart better than the raw features by every number**"),
-        ((0.0, 0.5, 0.4), "**EPAGCL\\* on Cora tells classes apart no better than the raw features by any number**"),
+        ((0.3, 0.8, 0.79), "**EPAGCL\\* on Cora separates the classes better than the raw features by every measure**"),
+        ((0.0, 0.5, 0.4), "**EPAGCL\\* on Cora separates the classes no better than the raw features by any measure**"),
         (
             (-0.02, 0.8, 0.4),
-            "**EPAGCL\\* on Cora and the raw features: the numbers disagree**: silhouette 0.01 → −0.02",
+            "**EPAGCL\\* on Cora and the raw features: the measures disagree**: silhouette 0.01 → −0.02",
         ),
     ],
 )
-def test_reading(numbers, words):
-    [said] = tsne.reading(made(found("raw features", 0.01, 0.5, 0.4), found("EPAGCL*", *numbers)))
-    assert said.startswith(words)
-    assert ("so classes still overlap" in said) == (numbers[0] < 0.25)
+def test_reading(numbers, start):
+    [paragraph] = tsne.reading(made(a_map("raw features", 0.01, 0.5, 0.4), a_map("EPAGCL*", *numbers)))
+    assert paragraph.startswith(start)
+    assert ("so classes still overlap" in paragraph) == (numbers[0] < 0.25)
 
 
-def test_nothing_measured_and_many_classes():
+def test_empty_result_and_many_classes():
     empty = {"graphs": [], "absent": {"Cora": "data are absent"}}
     assert tsne.figures(empty) == {}
     assert tsne.reading(empty) == ["Not measured: Cora (data are absent here)."]
     assert tsne.reading({"graphs": [], "absent": {}}) == ["Nothing is measured yet."]
     assert len({*tsne._colours(np.arange(40))}) == 40
     assert len({*tsne._colours(np.arange(10))}) == 10
-    assert tsne.figures(made(found("raw features", 0.1, 0.5, 0.4), labels="0 39"))[""].axes
+    assert tsne.figures(made(a_map("raw features", 0.1, 0.5, 0.4), labels="0 39"))[""].axes

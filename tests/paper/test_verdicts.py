@@ -2,7 +2,7 @@ import pytest
 
 from epagcl.paper import ARTEFACTS
 from epagcl.paper.ablation import variants
-from epagcl.paper.verdicts import CLAIMS, _share, verdicts
+from epagcl.paper.verdicts import CLAIMS, _share_verdict, verdicts
 from tests.paper.conftest import cell, result
 
 
@@ -11,7 +11,7 @@ def judged(**results):
 
 
 def test_every_claim_belongs_to_an_artefact():
-    assert {needs for _, _, needs, _ in CLAIMS} <= set(ARTEFACTS)
+    assert {claim.artefact for claim in CLAIMS} <= set(ARTEFACTS)
     assert verdicts({}).rows == []
 
 
@@ -19,15 +19,15 @@ def test_every_claim_belongs_to_an_artefact():
     ("count", "total", "word"),
     [(3, 3, "holds"), (2, 3, "in part"), (1, 2, "in part"), (1, 3, "no"), (0, 0, "not measured")],
 )
-def test_a_claim_holds_in_all_cases_in_half_of_them_or_in_fewer(count, total, word):
-    assert _share(count, total, "graphs") == (word, f"{count} of {total} graphs")
+def test_claims_hold_in_all_cases_in_half_of_them_or_in_fewer(count, total, word):
+    assert _share_verdict(count, total, "graphs") == (word, f"{count} of {total} graphs")
 
 
 def test_accuracy():
     cells = [cell("GRACE", "Cora", [80, 82], "paper"), cell("EPAGCL", "Cora", [84, 86], "paper")]
-    found = judged(accuracy=result(cells, protocols=("paper",)))
-    assert found["EPAGCL has the best mean rank"] == ["holds", "place 1 of 2 by mean rank, paper protocol"]
-    word, evidence = found["EPAGCL reaches the reported accuracy"]
+    judgements = judged(accuracy=result(cells, protocols=("paper",)))
+    assert judgements["EPAGCL has the best mean rank"] == ["holds", "number 1 of 2 by mean rank, paper protocol"]
+    word, evidence = judgements["EPAGCL reaches the reported accuracy"]
     assert word == "no"
     assert evidence.startswith("-1.1 points")  # 86.07 is reported
 
@@ -35,13 +35,15 @@ def test_accuracy():
 def test_ablation_and_rates():
     titles = [row.title for row in variants()]
     worse = [cell(title, "Cora", [80 - place]) for place, title in enumerate(titles)]
-    found = judged(ablation=result(worse))
-    assert found["EPAGCL is the best of six augmentations"] == ["no", "0 of 1 graphs"]
-    assert found["Drop Only is better than Add Only"] == ["holds", "1 of 1 graphs"]
+    judgements = judged(ablation=result(worse))
+    assert judgements["EPAGCL is the best of six augmentations"] == ["no", "0 of 1 graphs"]
+    assert judgements["Drop Only is better than Add Only"] == ["holds", "1 of 1 graphs"]
     rates = [cell("add 0.1", "Cora", [70, 71]), cell("drop 0.1", "Cora", [72, 70.5])]
     ((word, evidence),) = judged(**{"add-vs-drop": result(rates, rates=[0.1])}).values()
     assert word == "holds"
-    assert evidence == "1 of 1 pairs of graph and rate, 2 runs or more each, in 0 the 95% interval excludes 0 (Cora)"
+    assert evidence == (
+        "1 of 1 pairs of graph and rate with at least 2 runs each; the 95% interval excludes 0 in 0 (Cora)"
+    )
 
 
 def test_epr_and_heterophily():
@@ -52,7 +54,7 @@ def test_epr_and_heterophily():
     assert (word, evidence) == ("no", "0 of 1 graphs, paper's protocol")
 
 
-def test_what_a_result_does_not_have_is_not_measured():
+def test_claims_without_data_are_not_measured():
     empty = result([])
-    found = judged(accuracy=empty, ablation=empty, heterophily=empty, burden={"cells": [], "graphs": {}})
-    assert {word for word, _ in found.values()} == {"not measured"}
+    judgements = judged(accuracy=empty, ablation=empty, heterophily=empty, burden={"cells": [], "graphs": {}})
+    assert {word for word, _ in judgements.values()} == {"not measured"}

@@ -1,0 +1,96 @@
+"""Accuracies of a result that consists of cells: by graph and row, beside the reported ones, and as ranks."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from epagcl.evaluation.scores import Spread
+from epagcl.paper import published, reported
+from epagcl.paper.artefact import Result
+from epagcl.study.cells import ORDER, RAW, UNTRAINED, rows
+
+SUPERVISED = ("GCN", "GAT")
+
+
+def graphs_of(result: Result) -> list[str]:
+    """Return the measured and the absent graphs, in the order of the request."""
+    names = {*(cell["graph"]["name"] for cell in result["cells"]), *result["absent"]}
+    order = {name.lower(): place for place, name in enumerate(result["asked"]["datasets"])}
+    return sorted(names, key=lambda name: order.get(name.lower(), len(order)))
+
+
+def measured_graphs(result: Result) -> list[str]:
+    """Return the graphs that are not absent, in the order of the request."""
+    return [graph for graph in graphs_of(result) if graph not in result["absent"]]
+
+
+def titles_of(result: Result) -> list[str]:
+    """Return the titles of the rows in the order of the table, with requested methods that have no finished run."""
+    titles = {cell["row"] for cell in result["cells"]}
+    if titles and "methods" in result["asked"]:
+        titles |= {row.title for row in rows(result["asked"]["methods"] or ORDER)}
+    ordered = [row.title for row in rows() if row.title in titles]
+    return [*ordered, *sorted(titles - set(ordered))]
+
+
+def self_supervised_titles(result: Result) -> list[str]:
+    """Return the titles of the self-supervised methods, which the paper ranks."""
+    return [title for title in titles_of(result) if title not in (RAW, UNTRAINED, *SUPERVISED)]
+
+
+def accuracies(result: Result, protocol: str, graph: str) -> dict[str, Spread]:
+    """Return mean, standard deviation and runs of each row on a graph, between 0 and 1."""
+    cells: list[dict[str, Any]] = [cell for cell in result["cells"] if cell["graph"]["name"] == graph]
+    return {cell["row"]: cell["protocols"][protocol]["accuracy"] for cell in cells if protocol in cell["protocols"]}
+
+
+def scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
+    """Return the mean accuracy of each row on a graph, in percent."""
+    return {title: 100 * accuracy["mean"] for title, accuracy in accuracies(result, protocol, graph).items()}
+
+
+def usual_runs(result: Result, protocol: str, graph: str) -> int:
+    """Return the number of runs that most rows have on a graph."""
+    counts = [len(accuracy["runs"]) for accuracy in accuracies(result, protocol, graph).values()]
+    return max(counts, key=counts.count, default=0)
+
+
+def reported_scores(graph: str) -> dict[str, float]:
+    """Return the mean accuracy that the paper reports for each row on a graph, in percent."""
+    by_title = {row.title: published(graph, row.title).get("paper") for row in rows()}
+    return {title: accuracy[0] for title, accuracy in by_title.items() if accuracy}
+
+
+def reported_text(graph: str, title: str, protocol: str) -> str:
+    """Return the accuracy that the paper reports, or "OOM", or nothing; under the public protocol, that of others."""
+    if protocol == "public":
+        accuracy = published(graph, title).get("public")
+        return f"{accuracy[0]:.1f}" if accuracy else ""
+    for table in (reported()["accuracy"], reported()["heterophily"]):
+        cell = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
+        if cell is not None:
+            return cell if isinstance(cell, str) else f"{cell[0] if isinstance(cell, list) else cell:.1f}"
+    return ""
+
+
+def reported_gaps(result: Result, protocol: str) -> dict[str, float]:
+    """Return measured minus reported accuracy of each row in points, as a mean over graphs."""
+    gaps: dict[str, list[float]] = {}
+    for cell in result["cells"]:
+        reported_score = reported_scores(cell["graph"]["name"]).get(cell["row"])
+        if reported_score is not None and protocol in cell["protocols"]:
+            measured = 100 * cell["protocols"][protocol]["accuracy"]["mean"]
+            gaps.setdefault(cell["row"], []).append(measured - reported_score)
+    return {title: fmean(values) for title, values in gaps.items()}
+
+
+def mean_ranks(by_graph: dict[str, dict[str, float]], titles: Sequence[str]) -> dict[str, float]:
+    """Return the mean over graphs of each row's rank among the rows with a score there; ties share their mean rank."""
+    ranks: dict[str, list[float]] = {}
+    for graph_scores in by_graph.values():
+        present = {title: graph_scores[title] for title in titles if title in graph_scores}
+        for title, score in present.items():
+            above = sum(other > score for other in present.values())
+            ties = sum(other == score for other in present.values())
+            ranks.setdefault(title, []).append(above + (ties + 1) / 2)
+    return {title: fmean(values) for title, values in ranks.items()}

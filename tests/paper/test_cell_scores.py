@@ -1,0 +1,79 @@
+import pytest
+
+from epagcl.paper import reported
+from epagcl.paper.cell_scores import (
+    accuracies,
+    graphs_of,
+    mean_ranks,
+    measured_graphs,
+    reported_gaps,
+    reported_scores,
+    reported_text,
+    scores,
+    self_supervised_titles,
+    titles_of,
+    usual_runs,
+)
+from tests.paper.conftest import cell, result
+
+
+@pytest.fixture
+def invented():
+    cells = [
+        cell("GRACE", "Cora", [85, 87]),
+        cell("raw features", "Cora", [60, 62]),
+        cell("GCN", "Cora", [80, 82]),
+        cell("my method", "CiteSeer", [70]),
+        cell("GCA*", "Cora", [83]),
+    ]
+    return result(cells, absent={"WikiCS": "data are absent"}, datasets=("wikics", "citeseer", "cora"))
+
+
+def test_graphs_are_in_the_order_of_the_request(invented):
+    assert graphs_of(invented) == ["WikiCS", "CiteSeer", "Cora"]
+    assert measured_graphs(invented) == ["CiteSeer", "Cora"]
+
+
+def test_titles_are_in_the_order_of_the_table(invented):
+    assert titles_of(invented) == ["raw features", "GCN", "GRACE", "GCA*", "my method"]
+    assert self_supervised_titles(invented) == ["GRACE", "GCA*", "my method"]
+    invented["asked"]["methods"] = ["dgi"]
+    assert "DGI" in titles_of(invented)
+
+
+def test_accuracies_by_row(invented):
+    assert scores(invented, "strict", "Cora") == pytest.approx({"GRACE": 86, "raw features": 61, "GCN": 81, "GCA*": 83})
+    assert accuracies(invented, "strict", "Cora")["GRACE"]["runs"] == [0.85, 0.87]
+    assert scores(invented, "paper", "Cora") == {}
+    assert usual_runs(invented, "strict", "Cora") == 2
+    assert usual_runs(invented, "paper", "Cora") == 0
+
+
+def test_reported_accuracies():
+    assert reported_scores("Cora")["EPAGCL"] == 86.07
+    assert reported_text("Cora", "EPAGCL", "strict") == "86.1"
+    assert reported_text("ogbn-arxiv", "GREET", "paper") == "OOM"
+    assert reported_text("Texas", "EPAGCL", "paper") == "64.1"
+    assert reported_text("Cora", "GRACE", "public") == "81.9"
+    assert reported_text("Cora", "my method", "public") == reported_text("Cora", "my method", "paper") == ""
+
+
+def test_gaps_are_means_over_graphs():
+    cells = [cell("EPAGCL", "Cora", [84, 86]), cell("EPAGCL", "CiteSeer", [72]), cell("my method", "Cora", [1])]
+    gaps = reported_gaps(result(cells), "strict")
+    assert gaps == pytest.approx({"EPAGCL": ((85 - 86.07) + (72 - 71.94)) / 2})
+    assert reported_gaps(result(cells), "paper") == {}
+
+
+def test_ranks_are_means_over_graphs_and_ties_share_a_rank():
+    graphs = {"a": {"x": 3.0, "y": 2.0, "z": 1.0}, "b": {"x": 1.0, "y": 1.0, "w": 9.0}}
+    assert mean_ranks(graphs, ["x", "y", "z"]) == {"x": (1 + 1.5) / 2, "y": (2 + 1.5) / 2, "z": 3.0}
+
+
+def test_ranks_of_the_paper_are_reproduced():
+    table = reported()["accuracy"]
+    graphs = {graph: reported_scores(graph) for graph in table["columns"]}
+    ranks = mean_ranks(graphs, [title for title in table if title not in ("columns", "GCN", "GAT")])
+    printed = {"DGI": 7.8, "GRACE": 3.6, "GCA*": 4.6, "GCA": 4.7, "BGRL": 6.1, "EPAGCL*": 3.0, "EPAGCL": 2.0}
+    for title, rank in printed.items():
+        assert ranks[title] == pytest.approx(rank, abs=0.25), title  # the paper does not say how it ranks OOM
