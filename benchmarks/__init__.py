@@ -1,1 +1,1 @@
-"""Benchmarks: ``python -m benchmarks`` measures, writes ``results/benchmarks`` and prints the published tables."""
+"""Benchmarks. ``python -m benchmarks`` measures, writes ``results/benchmarks`` and prints the published tables."""

@@ -1,12 +1,12 @@
-"""``python -m benchmarks``: measure, write ``results``, print the tables.
+"""``python -m benchmarks``: measure, write ``results`` and print the tables.
 
-python -m benchmarks                             what fits this machine: gpu if there is one, else cpu
-python -m benchmarks cpu                         epoch times, memory, pre-processing
-python -m benchmarks gpu                         the same on a GPU, and the loss alone, its errors and its scaling
-python -m benchmarks tune                        choose the tiles of the loss's kernels on this GPU
-python -m benchmarks methods                     an epoch of every method, time and memory
-python -m benchmarks health                      label-free measures beside the accuracy they should tell of
-python -m benchmarks readme                      put the tables of results/ into README.md and docs, draw figures
+python -m benchmarks             run the benchmark of this machine: gpu if it has one, else cpu
+python -m benchmarks cpu         measure epoch times, memory and pre-processing on the CPU
+python -m benchmarks gpu         measure the same on a GPU, and the time, errors and scaling of the loss
+python -m benchmarks tune        choose the tile shapes of the loss kernels on this GPU
+python -m benchmarks methods     measure time and memory of one epoch of every method
+python -m benchmarks health      compare label-free measures with accuracies
+python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
 import argparse
@@ -21,22 +21,22 @@ from epagcl.core.files import write_json
 
 
 def main() -> None:
-    """Parse the command line and run."""
+    """Parse the command line and run the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command")
-    cpu_parser = commands.add_parser("cpu", help="epoch times against plain implementations, memory, pre-processing")
-    cpu_parser.add_argument("--epochs", type=int, default=10, help="timed epochs of each implementation")
-    gpu_parser = commands.add_parser("gpu", help="epoch times, memory, the loss alone, its errors and scaling")
-    gpu_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
-    commands.add_parser("tune", help="choose the tiles of the loss's kernels on this GPU")
-    methods_parser = commands.add_parser("methods", help="an epoch of every method on a GPU, time and memory")
-    methods_parser.add_argument("--largest", type=int, default=10**9, help="leave out graphs with more nodes")
-    health_parser = commands.add_parser("health", help="label-free measures of trained, untrained and spoilt models")
-    health_parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    health_parser.add_argument("--seconds", type=float, default=1e9, help="give up what is not finished by then")
-    commands.add_parser("readme", help="put the tables of results/ into README.md and docs, draw the figures")
+    cpu_parser = commands.add_parser("cpu", help="measure epoch times, memory and pre-processing on the CPU")
+    cpu_parser.add_argument("--epochs", type=int, default=10, help="number of timed epochs per implementation")
+    gpu_parser = commands.add_parser("gpu", help="measure epoch times, memory, and the loss alone on a GPU")
+    gpu_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
+    commands.add_parser("tune", help="choose the tile shapes of the loss kernels on this GPU")
+    methods_parser = commands.add_parser("methods", help="measure one epoch of every method on a GPU, time and memory")
+    methods_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
+    health_parser = commands.add_parser("health", help="compare label-free measures with accuracies")
+    health_parser.add_argument("--jobs", type=int, default=1, help="number of parallel processes")
+    health_parser.add_argument("--seconds", type=float, default=1e9, help="time limit of the whole benchmark")
+    commands.add_parser("readme", help="insert the tables into README.md and docs")
     for command in (cpu_parser, gpu_parser, methods_parser, health_parser):
-        command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of results")
+        command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
     try:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure what was asked for."""
+    """Run the benchmark that the arguments name."""
     if arguments.command == "readme":
         tables.update_pages()
     elif arguments.command == "methods":
@@ -82,5 +82,5 @@ def _write(result: dict, path: Path) -> None:
     write_json(result, path)
 
 
-if __name__ == "__main__":  # processes of a pool import this module
+if __name__ == "__main__":  # the processes of a pool import this module
     main()

@@ -1,4 +1,4 @@
-"""CPU: an epoch against plain dense implementations, the memory of training, Algorithm 1 on a large graph."""
+"""CPU benchmarks: epoch times against plain dense implementations, memory of training, time of Algorithm 1."""
 
 import gc
 import statistics
@@ -23,13 +23,13 @@ from epagcl.views.probabilities import edge_weights
 
 
 def cpu(epochs: int = 10) -> dict:
-    """Everything below; graphs that are not at hand are replaced by generated ones of their size, and named so."""
+    """Run all CPU benchmarks. Graphs that are not available are replaced by generated graphs of the same size."""
     cora, citeseer, pubmed = (
         graph("Cora", 2708, 4.0, 1433),
         graph("CiteSeer", 3327, 2.8, 3703),
         graph("PubMed", 19717, 4.5, 500),
     )
-    # Memory first: what the plain implementations leave to the allocator would hide what training needs.
+    # Memory first: blocks that the plain implementations leave to the allocator would hide what training needs.
     memory = training_memory(pubmed)
     return {
         **provenance("cpu"),
@@ -43,7 +43,7 @@ def cpu(epochs: int = 10) -> dict:
 
 
 def graph(name: str, nodes: int, degree: float, features: int) -> Data:
-    """A real graph, or a generated one of the same size."""
+    """Return a real graph, or a generated one of the same size if it is not available."""
     try:
         return epagcl.load(name)
     except InputError:
@@ -53,7 +53,7 @@ def graph(name: str, nodes: int, degree: float, features: int) -> Data:
 
 
 def epoch_times(data: Data, epochs: int) -> dict:
-    """Median time of an epoch, of ours and of each plain implementation, one after the other in one process."""
+    """Return the median time of an epoch of EPAGCL and of each plain implementation, run one after the other."""
     builders = {"epagcl": partial(_ours, data)} | {name: partial(_plain, data, name) for name in LOSSES}
     seconds = {}
     for name, build in builders.items():
@@ -64,25 +64,26 @@ def epoch_times(data: Data, epochs: int) -> dict:
 
 
 def physics_times(data: Data, epochs: int = 2) -> dict:
-    """An epoch on a graph with wide, sparse features, negatives inside batches: all pairs do not fit the plain ones.
+    """Return epoch times on a graph with wide, sparse features, with negatives inside batches.
 
-    Ours alone is timed on all pairs too; ``one_dense_block_gib`` says what a single block of a plain one would need.
+    With all pairs, the plain implementations do not fit in memory: ``one_dense_block_gib`` is the size of one block.
+    EPAGCL is also timed with all pairs.
     """
     batch_size = 256
     name = f"batches of {batch_size}"
     steps = {"epagcl": _ours(data, batch_size=batch_size), f"plain, {name}": _plain(data, name)}
     times: dict[str, list[float]] = {key: [] for key in steps}
-    # In turns, and the least of few: another process's load would fall on one side alone.
+    # Alternate and take the minimum, so that the load of other processes does not fall on one side only.
     for _ in range(1 + epochs):
         for key, step in steps.items():
             times[key].append(_seconds(step))
-    del step, steps  # with them the dense features
+    del step, steps  # frees the dense features
     return {
         "graph": data.name,
         "batch_size": batch_size,
         "epochs": epochs,
         "seconds": {key: min(values[1:]) for key, values in times.items()},
-        "all_pairs_seconds": _seconds(_ours(data)),  # half a minute or more: one, without warm-up, is enough
+        "all_pairs_seconds": _seconds(_ours(data)),  # half a minute or more: one epoch without warm-up is enough
         "one_dense_block_gib": _dense_block_gib(data.num_nodes),
     }
 
@@ -98,14 +99,14 @@ def _dense_block_gib(nodes: int) -> float:
 
 
 def _ours(data: Data, **settings: int) -> Callable[[], None]:
-    """Epochs as training runs them."""
+    """Return a function that runs one epoch as training does."""
     method = epagcl.EPAGCL(epochs=0, device="cpu", **settings).fit(data)
     optimiser = _adam(method.network_)
-    epochs, numbers = EpochRunner(method, method.network_, Graph.from_data(check(data)), optimiser), count()
+    runner, epochs = EpochRunner(method, method.network_, Graph.from_data(check(data)), optimiser), count()
 
     def step() -> None:
-        number = next(numbers)
-        epochs.run(number, number + 1)
+        epoch = next(epochs)
+        runner.run(epoch, epoch + 1)
 
     return step
 
@@ -128,7 +129,7 @@ def _adam(network: nn.Module) -> torch.optim.Optimizer:
 
 
 def training_memory(data: Data) -> dict:
-    """Memory that two epochs add to a process that holds the graph."""
+    """Return the memory that two epochs add to a process that holds the graph."""
     gc.collect()
     with PeakMemory(torch.device("cpu")) as memory:
         model = epagcl.EPAGCL(epochs=2, device="cpu").fit(data)
@@ -142,7 +143,7 @@ def training_memory(data: Data) -> dict:
 
 
 def algorithm_1() -> dict:
-    """Time of Algorithm 1 on ogbn-arxiv's edges (or a generated graph of its size)."""
+    """Return the time of Algorithm 1 on the edges of ogbn-arxiv, or on a generated graph of its size."""
     try:
         data = epagcl.load("ogbn-arxiv", features=False) if _has_arxiv() else None
     except InputError:

@@ -1,10 +1,10 @@
-"""Figures of the documentation, made from the files under ``results``."""
+"""Figures of the documentation, drawn from the files under ``results``."""
 
 from pathlib import Path
 
 
 def scaling_figure(result: dict, folder: Path) -> None:
-    """Time and memory of the exact loss against the number of nodes, as ``scaling.svg`` and ``scaling.png``."""
+    """Draw time and memory of the exact loss against the number of nodes, as ``scaling.svg`` and ``scaling.png``."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""GPU: an epoch on graphs of every size, the loss alone against the rate of a matrix product, and how both scale."""
+"""GPU benchmarks: epochs on graphs of every size, and the rate, scaling and errors of the loss."""
 
 import gc
 import statistics
@@ -29,7 +29,7 @@ from epagcl.views.probabilities import edge_weights
 
 DEVICE = torch.device("cuda")
 
-#: name → nodes, average degree, features of what is generated where the graph is absent; targets in ms and GiB.
+#: name → nodes, average degree and features of the generated substitute; targets in ms and GiB.
 GRAPHS = {
     "Cora": (2_708, 3.9, 1_433, 0.8, 0.3),
     "CiteSeer": (3_327, 2.7, 3_703, 1.0, 0.3),
@@ -44,7 +44,7 @@ SCALING = [2_500 * 2**k for k in range(9)]
 
 
 def gpu(largest: int = 10**9) -> dict:
-    """Everything below, for graphs of up to ``largest`` nodes."""
+    """Run all GPU benchmarks on graphs of up to ``largest`` nodes."""
     if not torch.cuda.is_available():
         raise InputError("benchmarks gpu: no CUDA device here; on a CPU run `python -m benchmarks cpu`")
     rates = product_rates()
@@ -52,8 +52,8 @@ def gpu(largest: int = 10**9) -> dict:
         **provenance("cuda"),
         "command": "python -m benchmarks gpu" + (f" --largest {largest}" if largest < 10**9 else ""),
         "seed": 0,
-        "protocol": "EPAGCL with its default settings; medians over blocks of epochs after warm-up; memory: most that "
-        "tensors held on the device, graph and optimiser included",
+        "protocol": "EPAGCL with its default settings; medians over blocks of epochs after warm-up; peak memory of "
+        "tensors on the device, including graph and optimiser",
         "rates": rates,
         "epoch": [],
     }
@@ -62,47 +62,47 @@ def gpu(largest: int = 10**9) -> dict:
             data = check(graph(name, nodes, degree, features))
             row = epoch(Graph.from_data(data, DEVICE), data.name)
             row |= {"target_ms": milliseconds, "target_gib": gib, "plain": plain(data)}
-            result["epoch"].append(_shown(row))
+            result["epoch"].append(_logged(row))
     for name, size, settings, milliseconds, gib in (
         ("ogbn-arxiv", ARXIV, {}, 400, 6),
         ("ogbn-arxiv, batches of 256", ARXIV, {"batch_size": 256}, 30, 6),
         ("generated", MILLION, {}, 14_000, 40),
     ):
         if size[0] <= largest:
-            inputs, words = large(name.split(",")[0], *size)
-            words += ", batches of 256" if settings else ""
-            row = epoch(inputs, words, **settings)
-            result["epoch"].append(_shown(row | {"target_ms": milliseconds, "target_gib": gib, "plain": None}))
+            inputs, title = large(name.split(",")[0], *size)
+            title += ", batches of 256" if settings else ""
+            row = epoch(inputs, title, **settings)
+            result["epoch"].append(_logged(row | {"target_ms": milliseconds, "target_gib": gib, "plain": None}))
             del inputs
     result["capture"] = capture()
     result["loss"] = [loss_alone(n, rates) for n in (19_717, 34_493, 169_343) if n <= largest]
-    result["scaling"] = [_shown(scaling(n)) for n in SCALING if n <= largest]
+    result["scaling"] = [_logged(scaling(n)) for n in SCALING if n <= largest]
     result["precision"] = [errors(n, rows) for n in (3_000, 200_000) if n <= largest for rows in ROWS]
     result["algorithm_1"] = algorithm_1()
     result["evaluation"] = evaluation()
     return result
 
 
-def _shown(row: dict) -> dict:
+def _logged(row: dict) -> dict:
     print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
     return row
 
 
-def clear() -> None:
-    """Memory of what is gone, and the record of the most that was held."""
+def reset_memory() -> None:
+    """Release unused memory of the device and reset the record of its peak."""
     gc.collect()
-    torch._C._cuda_clearCublasWorkspaces()  # of streams that are no longer used
+    torch._C._cuda_clearCublasWorkspaces()  # they belong to streams that are no longer used
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 
 
-def peak() -> float:
-    """Most GiB that tensors have held since :func:`clear`."""
+def peak_gib() -> float:
+    """Return the peak memory of tensors since :func:`reset_memory`, in GiB."""
     return torch.cuda.max_memory_allocated() / 2**30
 
 
 def median_seconds(step: Callable[[], object], repeats: int = 7, warm_up: int = 1) -> float:
-    """Median of a few runs, each waited for."""
+    """Return the median time of a few runs, synchronising with the device after each."""
     times = []
     for _ in range(warm_up + repeats):
         torch.cuda.synchronize()
@@ -114,7 +114,7 @@ def median_seconds(step: Callable[[], object], repeats: int = 7, warm_up: int = 
 
 
 def product_rates(size: int = 8192) -> dict:
-    """Tflop/s of torch's own square matrix product in each precision, on random numbers, and of a copy in TB/s."""
+    """Return the rate of torch's matrix product in each precision in Tflop/s, and the rate of a copy in TB/s."""
     rates = {}
     dtypes = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
     for name, dtype in dtypes.items():
@@ -130,15 +130,15 @@ def product_rates(size: int = 8192) -> dict:
 
 
 def epoch(inputs: Graph, name: str, **settings: object) -> dict:
-    """EPAGCL's epoch on a graph."""
-    clear()
+    """Return time and memory of an epoch of EPAGCL on a graph."""
+    reset_memory()
     method = epagcl.EPAGCL(device="cuda", **settings)
     torch.manual_seed(0)
     return timed_epochs(method, method.build(inputs.num_features).to(DEVICE), inputs, name)
 
 
 def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -> dict:
-    """Time of an epoch, from views to optimiser, as training runs it, and the most memory it takes."""
+    """Return the time of an epoch as training runs it, from views to optimiser, and its peak memory."""
     start = time.perf_counter()
     epochs = EpochRunner(method, network, inputs, adam(method, network, DEVICE))
     first = epochs.run(0, 1)
@@ -151,7 +151,7 @@ def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -
         done += count
 
     if not epochs.reason:
-        block(4)  # the capture is among these
+        block(4)  # captures the epoch
     once = median_seconds(lambda: block(1), 1, 0)
     count = max(1, min(200, int(0.2 / once)))
     seconds = median_seconds(lambda: block(count), 1 if once > 2 else 5, 0) / count
@@ -161,7 +161,7 @@ def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -
         "pairs": inputs.pairs.shape[1],
         "features": inputs.num_features,
         "ms": 1000 * seconds,
-        "gib": peak(),
+        "gib": peak_gib(),
         "captured": epochs.captured is not None,
         "first_epoch_seconds": first_seconds,
         "first_loss": first[0][0],
@@ -169,10 +169,10 @@ def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -
 
 
 def plain(data: Data) -> dict | None:
-    """The fastest of the plain dense implementations that fits the GPU."""
+    """Return time and memory of the fastest plain dense implementation that fits the GPU, or None."""
     best = None
     for name in LOSSES:
-        clear()
+        reset_memory()
         with suppress(torch.OutOfMemoryError), DEVICE:
             torch.manual_seed(0)
             model = PlainEPAGCL(data.to(DEVICE), name)
@@ -183,7 +183,7 @@ def plain(data: Data) -> dict | None:
                 model().backward()
                 optimiser.step()
 
-            row = {"name": name, "ms": 1000 * median_seconds(step, 5, 2), "gib": peak()}
+            row = {"name": name, "ms": 1000 * median_seconds(step, 5, 2), "gib": peak_gib()}
             if best is None or row["ms"] < best["ms"]:
                 best = row
         model = optimiser = step = None
@@ -192,7 +192,10 @@ def plain(data: Data) -> dict | None:
 
 
 def large(name: str, nodes: int, pairs: int) -> tuple[Graph, str]:
-    """A graph with 128 generated features: arxiv's own edges where they are at hand, else random pairs."""
+    """Return a graph with 128 generated features, and its title.
+
+    The edges of ogbn-arxiv are real if they are available. All other edges are random pairs.
+    """
     x = torch.randn(nodes, 128, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     with suppress(InputError):
         if name == "ogbn-arxiv":
@@ -203,12 +206,12 @@ def large(name: str, nodes: int, pairs: int) -> tuple[Graph, str]:
     i, j = ((uniform64(counter, 0, 99, k) * nodes).long() for k in range(2))
     keys = torch.unique((torch.minimum(i, j) * nodes + torch.maximum(i, j))[i != j])
     keys = keys[torch.argsort(uniform64(keys, 0, 98))[:pairs]].sort().values
-    words = f"generated, {nodes:,} nodes" if name == "generated" else f"generated, size of {name}"
-    return Graph(x=x, pairs=torch.stack([keys // nodes, keys % nodes]), num_nodes=nodes), words
+    title = f"generated, {nodes:,} nodes" if name == "generated" else f"generated, size of {name}"
+    return Graph(x=x, pairs=torch.stack([keys // nodes, keys % nodes]), num_nodes=nodes), title
 
 
 def capture() -> dict:
-    """Cora with and without the CUDA graph: time, and whether 20 losses are the same to the bit."""
+    """Return the epoch time of Cora with and without the CUDA graph, and whether 20 losses are bit-identical."""
     data = check(graph("Cora", *GRAPHS["Cora"][:3]))
     inputs = Graph.from_data(data, DEVICE)
     losses, seconds = {}, {}
@@ -235,8 +238,8 @@ def _forward_and_backward(x: Tensor, precision: str) -> Callable[[], None]:
 
 
 def loss_alone(n: int, rates: dict, width: int = 256) -> dict:
-    """Forward and backward, counted as 3 products of 2M²d flops, and its share of the rate of a product."""
-    clear()
+    """Return time and rate of forward and backward, counted as 3 products of 2M²d flops, in each precision."""
+    reset_memory()
     x = torch.randn(2 * n, width, device=DEVICE, requires_grad=True)
     flops = 3 * 2 * (2 * n) ** 2 * width
     row: dict = {"nodes": n, "width": width}
@@ -250,27 +253,27 @@ def loss_alone(n: int, rates: dict, width: int = 256) -> dict:
     tiles = o.tiles("sums", lambda tiles: row_sums(o, tiles))
     for name, symmetric in (("symmetric", True), ("all_tiles", False)):
         row[f"forward_{name}_ms"] = 1000 * median_seconds(lambda s=symmetric: row_sums(o, tiles, s), 3)
-    return _shown(row)
+    return _logged(row)
 
 
 def scaling(n: int, width: int = 256) -> dict:
-    """Time and memory of the loss, forward and backward, in fp16."""
-    clear()
+    """Return time and memory of the loss in fp16, forward and backward."""
+    reset_memory()
     x = torch.randn(2 * n, width, device=DEVICE, requires_grad=True)
     return {
         "nodes": n,
         "ms": 1000 * median_seconds(_forward_and_backward(x, "fp16"), 1 if n > 10**5 else 5),
-        "gib": peak(),
+        "gib": peak_gib(),
     }
 
 
-#: kind of rows → spread around their centres, number of centres (0: none)
+#: kind of rows → standard deviation around the centres, number of centres (0: none)
 ROWS = {"random": (1.0, 0), "clustered": (0.2, 5), "nearly identical": (1e-3, 1)}
 
 
 def errors(n: int, rows: str, width: int = 256) -> dict:
-    """Errors of loss and gradient against float64: each precision, and torch's dense formula in float32 and TF32."""
-    clear()
+    """Return errors of loss and gradient against float64, in each precision and of torch's dense formula."""
+    reset_memory()
     generator = torch.Generator(DEVICE).manual_seed(1)
     spread, centres = ROWS[rows]
     x = spread * torch.randn(2 * n, width, device=DEVICE, generator=generator)
@@ -286,28 +289,28 @@ def errors(n: int, rows: str, width: int = 256) -> dict:
             return value.item(), torch.autograd.grad(value, y)[0]
 
         exact, gradient = measured(lambda y, t=temperature: tiled_loss(y, t), torch.float64)
-        found = {}
+        results = {}
         for precision in PRECISIONS:
             if n < 10**5 or precision in ("fp16", "fp32"):
-                found[precision] = measured(
+                results[precision] = measured(
                     lambda y, p=precision, t=temperature: info_nce_stacked(y, t, impl="triton", precision=p)
                 )
         if n < 10**5:
             for name, how in (("torch fp32", "highest"), ("torch tf32", "high")):
                 torch.set_float32_matmul_precision(how)
-                found[name] = measured(lambda y, t=temperature: _torch_dense(y, t))
+                results[name] = measured(lambda y, t=temperature: _torch_dense(y, t))
             torch.set_float32_matmul_precision("highest")
         else:
-            found["torch fp32, tiles"] = measured(lambda y, t=temperature: tiled_loss(y, t))
+            results["torch fp32, tiles"] = measured(lambda y, t=temperature: tiled_loss(y, t))
         row["temperatures"][str(temperature)] = {
             name: {"loss": abs(value - exact), "gradient": float((g - gradient).norm() / gradient.norm())}
-            for name, (value, g) in found.items()
+            for name, (value, g) in results.items()
         }
-    return _shown(row)
+    return _logged(row)
 
 
 def _torch_dense(x: Tensor, temperature: float) -> Tensor:
-    """The formula in one line of torch: cross entropy of similarities, the diagonal left out."""
+    """Return the loss by its formula: the cross entropy of similarities without the diagonal."""
     z = F.normalize(x, dim=1)
     s = z @ z.T / temperature
     s.fill_diagonal_(-torch.inf)
@@ -316,7 +319,7 @@ def _torch_dense(x: Tensor, temperature: float) -> Tensor:
 
 
 def algorithm_1() -> dict:
-    """Algorithm 1, Eq. 7 and the pattern of the views on the device, from arxiv's edges."""
+    """Return the time of Algorithm 1, and of the whole preparation of views, on the edges of ogbn-arxiv."""
     inputs, name = large("ogbn-arxiv", *ARXIV)
     method = epagcl.EPAGCL(device="cuda")
     return {
@@ -327,7 +330,7 @@ def algorithm_1() -> dict:
 
 
 def evaluation(splits: int = 20) -> dict:
-    """Strict linear evaluation, all splits and penalties together, of Physics-size embeddings."""
+    """Return the time of strict linear evaluation at the size of Coauthor-Physics, with all splits together."""
     nodes = GRAPHS["Coauthor-Physics"][0]
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(0, 5, (nodes,), generator=generator)

@@ -1,4 +1,4 @@
-"""What the label-free measures say of embeddings whose accuracy is known: trained, untrained and spoilt ones."""
+"""Label-free measures of trained, untrained and spoilt models, compared with their accuracies."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ import torch
 
 GRAPHS = ("cora", "citeseer", "amazon-photo", "pubmed", "texas", "chameleon", "actor")
 SEEDS = 3
-#: Ways to spoil EPAGCL's training: too short, too fast, views that keep nothing, a loss that asks nothing.
+#: Ways to spoil the training of EPAGCL: too short, too fast, nearly empty views, a nearly constant loss.
 SPOILT = {
     "2 epochs": {"epochs": 2},
     "lr 0.1": {"lr": 0.1},
@@ -21,19 +21,19 @@ SPOILT = {
 
 
 def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
-    """Every self-supervised method by its recipe, the untrained encoder, and EPAGCL spoilt.
+    """Measure every self-supervised method with its recipe, the untrained encoder, and spoilt models of EPAGCL.
 
     Args:
-        jobs: processes side by side.
-        seconds: give up what is not finished by then; the result says what is missing.
+        jobs: number of parallel processes.
+        seconds: time limit. Unfinished models are listed under ``missing``.
     """
     from epagcl.methods import method, names
     from epagcl.runs.provenance import provenance
 
-    learns = [name for name in names() if not method(name).supervised]
+    self_supervised = [name for name in names() if not method(name).supervised]
     tasks = [(graph, "untrained", "epagcl", {"epochs": 0}) for graph in GRAPHS]
-    tasks += [(graph, words, "epagcl", changes) for graph in GRAPHS for words, changes in SPOILT.items()]
-    tasks += [(graph, method(name).title, name, {}) for graph in GRAPHS for name in learns]
+    tasks += [(graph, title, "epagcl", changes) for graph in GRAPHS for title, changes in SPOILT.items()]
+    tasks += [(graph, method(name).title, name, {}) for graph in GRAPHS for name in self_supervised]
     slow = {"greet": 3, "mvgrl": 2, "bgrl": 2, "gmi": 1}
     tasks.sort(key=lambda task: (task[0] == "pubmed", slow.get(task[2], 0)))
     rows, end = [], time.monotonic() + seconds
@@ -46,37 +46,36 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
                 print(f"{rows[-1]['graph']}, {rows[-1]['row']}: {rows[-1]}", flush=True)
             except multiprocessing.TimeoutError:
                 missing.append([task[0], task[1]])
-            except Exception as error:  # a training that failed is a row too
+            except Exception as error:  # a failed training is a row too
                 rows.append({"graph": task[0], "row": task[1], "failed": f"{type(error).__name__}: {error}"})
         pool.terminate()
     return {**provenance(), "seeds": SEEDS, "protocol": "strict", "rows": rows, "missing": missing}
 
 
-def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """Accuracy and measures of the models of some seeds, seed k scored on split k."""
+def _observe(graph_name: str, row: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return accuracy and measures of the models of all seeds. The model of seed k is scored on split k."""
     from epagcl.data import load
     from epagcl.evaluation.health import neighbour_agreement
     from epagcl.evaluation.linear import linear_evaluation
     from epagcl.methods import method
     from epagcl.methods.recipes import recipe
-    from epagcl.training.history import HEALTH
-    from epagcl.training.history import health as measure
+    from epagcl.training.history import MEASURES, measure
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    data = load(graph)
-    settings = recipe(graph, name) | changes
+    data = load(graph_name)
+    settings = recipe(graph_name, name) | changes
     settings.pop("source", None)
     embeddings, measures = [], []
     for seed in range(SEEDS):
         model = method(name)(**{**settings, "seed": seed}).fit(data)
         embeddings.append(model.embed(data))
-        checked = model._graph(data, next(model.network_.parameters()).device)
-        measures.append(measure(model, model.network_, checked))
+        graph = model._graph(data, next(model.network_.parameters()).device)
+        measures.append(measure(model, model.network_, graph))
     accuracy = linear_evaluation(embeddings, data.y, "strict")
     raw = linear_evaluation(data.x, data.y, "strict", runs=SEEDS)
     agreement = neighbour_agreement(embeddings)
     return {
-        "graph": graph,
+        "graph": graph_name,
         "row": row,
         "method": name,
         "changes": changes,
@@ -84,18 +83,18 @@ def _observe(graph: str, row: str, name: str, changes: dict[str, Any]) -> dict[s
         "nodes": data.num_nodes,
         "accuracy": accuracy.runs,
         "raw": raw.runs,
-        **{key: [one[key] for one in measures] for key in HEALTH},
+        **{key: [values[key] for values in measures] for key in MEASURES},
         "agreement": fmean(agreement[a][b] for a in range(SEEDS) for b in range(a)),
     }
 
 
 def summary(result: dict[str, Any]) -> dict[str, list[str]]:
-    """The worst verdict of each row, by what was done to the model and what that cost in accuracy."""
+    """Group the worst verdict of each row by how the model was trained and how much accuracy it lost."""
     from epagcl.evaluation.health import judge, judge_agreement
 
     rows = [row for row in result["rows"] if "failed" not in row]
     recipe = {row["graph"]: fmean(row["accuracy"]) for row in rows if row["method"] == "epagcl" and not row["changes"]}
-    found: dict[str, list[str]] = {}
+    verdicts_by_kind: dict[str, list[str]] = {}
     for row in rows:
         means = {name: fmean(row[name]) for name in ("effective_rank", "alignment", "uniformity", "distance")}
         agreement = [[1.0, row["agreement"]], [row["agreement"], 1.0]]
@@ -108,5 +107,5 @@ def summary(result: dict[str, Any]) -> dict[str, list[str]]:
         elif row["changes"]:
             lost = recipe[row["graph"]] - fmean(row["accuracy"]) >= 0.05
             kind = "EPAGCL, training spoilt, 5 points or more lost" if lost else "EPAGCL, training spoilt, less lost"
-        found.setdefault(kind, []).append(worst)
-    return found
+        verdicts_by_kind.setdefault(kind, []).append(worst)
+    return verdicts_by_kind

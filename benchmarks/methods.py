@@ -1,11 +1,11 @@
-"""GPU: an epoch of every method with its recipe's settings, time and memory, beside EPAGCL's on the same graph."""
+"""GPU benchmarks: time and memory of one epoch of every method with its recipe, relative to EPAGCL."""
 
 import torch
 from torch_geometric.data import Data
 
 import epagcl
 from benchmarks.cpu import graph
-from benchmarks.gpu import ARXIV, DEVICE, GRAPHS, clear, large, timed_epochs
+from benchmarks.gpu import ARXIV, DEVICE, GRAPHS, large, reset_memory, timed_epochs
 from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.checking import both_directions
@@ -18,15 +18,15 @@ NAMES = ("Cora", "Amazon-Photo", "PubMed", "Coauthor-Physics")
 
 
 def methods(largest: int = 10**9) -> dict:
-    """Every method on every graph of up to ``largest`` nodes; the most memory includes what is prepared once."""
+    """Measure every method on every graph of up to ``largest`` nodes. Peak memory includes the preparation."""
     if not torch.cuda.is_available():
-        raise InputError("benchmarks methods: no CUDA device here")
+        raise InputError("benchmarks methods: no CUDA device here; run it on a machine with an NVIDIA GPU")
     result = {
         **provenance("cuda"),
         "command": "python -m benchmarks methods" + (f" --largest {largest}" if largest < 10**9 else ""),
         "seed": 0,
-        "protocol": "settings of the recipes; medians over blocks of epochs; memory: most that tensors held "
-        "on the device from the start, graph, preparation and optimiser included",
+        "protocol": "settings of the recipes; medians over blocks of epochs; peak memory of tensors on the device, "
+        "including graph, preparation and optimiser",
         "rows": [],
     }
     for name in NAMES:
@@ -47,27 +47,27 @@ def methods(largest: int = 10**9) -> dict:
 
 
 def _rows(data: Data, name: str) -> list[dict]:
-    found = []
+    measured = []
     for row in rows():
-        if row.method is None or row.settings:  # references; starred rows cost what their method does
+        if row.method is None or row.settings:  # skip references, and starred rows, which cost as much as their method
             continue
         try:
-            found.append(_row(data, name, row.method))
+            measured.append(_row(data, name, row.method))
         except torch.OutOfMemoryError:
-            found.append({"graph": name, "method": row.title, "ms": None, "gib": None})
-        print(found[-1], flush=True)
-    ours = next(row["ms"] for row in found if row["method"] == epagcl.EPAGCL.title)
-    return [row | {"times_epagcl": row["ms"] and row["ms"] / ours} for row in found]
+            measured.append({"graph": name, "method": row.title, "ms": None, "gib": None})
+        print(measured[-1], flush=True)
+    ours = next(row["ms"] for row in measured if row["method"] == epagcl.EPAGCL.title)
+    return [row | {"times_epagcl": row["ms"] and row["ms"] / ours} for row in measured]
 
 
 def _row(data: Data, name: str, key: str) -> dict:
-    clear()
+    reset_memory()
     settings = {k: v for k, v in recipe(name, key).items() if k != "source"}
     model = method(key)(**settings, device="cuda")
     epochs = model.epochs
-    model.set_params(epochs=0).fit(data)  # the network, its classes, its features
+    model.set_params(epochs=0).fit(data)  # builds the network for these features and classes
     model.set_params(epochs=epochs)
     inputs = model._graph(check(data), DEVICE)
     row = timed_epochs(model, model.network_, inputs, name)
-    kept = ("graph", "nodes", "pairs", "features", "ms", "gib", "captured", "first_epoch_seconds")
-    return {"method": model.title, **{k: row[k] for k in kept}}
+    keys = ("graph", "nodes", "pairs", "features", "ms", "gib", "captured", "first_epoch_seconds")
+    return {"method": model.title, **{k: row[k] for k in keys}}

@@ -1,7 +1,7 @@
-"""The plain implementations that speed is measured against: dense X, PyG's GCNConv, similarities kept by autograd.
+"""Plain implementations as a baseline of speed: dense X, PyG's GCNConv, all similarities stored for autograd.
 
-They train the same model on the same kind of views as EPAGCL, and differ in how the dense loss is cut: this is what one
-writes first, following the formulas.
+They train the same model on the same kind of views as EPAGCL and follow the formulas directly. They differ in how the
+dense loss is divided into blocks.
 """
 
 import torch
@@ -15,12 +15,12 @@ from epagcl.views.probabilities import edge_weights
 
 
 def stacked(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
-    """NT-Xent on one 2N × 2N block."""
+    """Return NT-Xent, computed on one 2N × 2N block."""
     return dense_loss(torch.cat([z1, z2]), temperature)
 
 
 def four_blocks(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
-    """Four N × N blocks, as GRACE's code has them."""
+    """Return the loss, computed on four N × N blocks as in the code of GRACE."""
     z1, z2 = F.normalize(z1), F.normalize(z2)
 
     def half(a: Tensor, b: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def four_blocks(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
 
 
 def row_blocks(z1: Tensor, z2: Tensor, temperature: float, rows: int = 256) -> Tensor:
-    """Blocks of 256 rows, all kept, rows normalised anew for each: as the paper's code has them."""
+    """Return the loss, computed on blocks of 256 rows, with rows normalised for each block as in the paper's code."""
 
     def similarity(a: Tensor, b: Tensor) -> Tensor:
         return torch.exp(F.normalize(a) @ F.normalize(b).T / temperature)
@@ -49,7 +49,7 @@ def row_blocks(z1: Tensor, z2: Tensor, temperature: float, rows: int = 256) -> T
 
 
 def in_batches(z1: Tensor, z2: Tensor, temperature: float, order: Tensor | None = None, size: int = 256) -> Tensor:
-    """Negatives only inside random batches of 256 nodes, one after the other, as the paper's code has them."""
+    """Return the loss with negatives inside random batches of 256 nodes, computed in a loop as in the paper's code."""
     order = torch.randperm(len(z1)) if order is None else order
     total = z1.new_zeros(())
     for nodes in order.split(size):
@@ -58,7 +58,7 @@ def in_batches(z1: Tensor, z2: Tensor, temperature: float, order: Tensor | None 
 
 
 LOSSES = {"one 2N×2N block": stacked, "four N×N blocks": four_blocks, "blocks of 256 rows": row_blocks}
-#: Another objective, so never beside the others; for graphs whose similarities do not fit in memory.
+#: A different objective, for graphs whose similarities do not fit in memory. Never compare it with the others.
 BATCHED = {"batches of 256": in_batches}
 
 
@@ -75,7 +75,7 @@ class PlainEPAGCL(nn.Module):
         self.p = edge_weights(data.edge_index, data.num_nodes).probabilities(0.25, 0.05)
 
     def view(self, add: bool) -> tuple[Tensor, Tensor]:
-        """Features with hidden columns, and the edges that are kept or added."""
+        """Return features with masked columns, and the edges that are kept or added."""
         pairs = self.p.pairs[:, torch.rand(self.p.drop.shape) >= self.p.drop]
         if add:
             pairs = torch.cat([pairs, self.p.candidates[:, torch.rand(self.p.add.shape) < self.p.add]], dim=1)
@@ -84,11 +84,11 @@ class PlainEPAGCL(nn.Module):
         return x, torch.cat([pairs, pairs.flip(0)], dim=1)
 
     def project(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Encoder and head."""
+        """Apply the encoder and the projection head."""
         h = self.activation(self.conv1(x, edge_index))
         h = self.activation(self.conv2(h, edge_index))
         return self.fc2(F.relu(self.fc1(h)))
 
     def forward(self) -> Tensor:
-        """The loss of one epoch."""
+        """Return the loss of one epoch."""
         return self.loss(self.project(*self.view(add=False)), self.project(*self.view(add=True)), self.temperature)

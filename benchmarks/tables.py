@@ -1,34 +1,34 @@
-"""The README's tables, made from the files under ``results``."""
+"""The tables of README and docs, generated from the files under ``results``."""
 
 import json
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
+from epagcl.core.formatting import percent
 from epagcl.paper import accuracy
 from epagcl.paper.tables import markdown
 from epagcl.study.cells import Row
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-
-
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report")))
 
 
 def update_pages() -> None:
-    """Put the tables between their marks in README and docs, and draw the figures."""
+    """Insert the tables between their marks in README and docs, and draw the figures."""
     for path in PAGES:
         path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
     scaling_figure(_result("benchmarks/gpu.json"), ROOT / "docs" / "figures")
 
 
 def with_tables(text: str) -> str:
-    """``text`` with what stands between ``<!-- name -->`` and ``<!-- /name -->`` replaced by the table of that name."""
+    """Return ``text`` with the table of each name between ``<!-- name -->`` and ``<!-- /name -->``."""
     gpu, cpu = (_result(f"benchmarks/{name}.json") for name in ("gpu", "cpu"))
-    made = {
+    tables = {
         "accuracy": accuracy_table(),
         "comparison": comparison_table(),
         "evidence": evidence_table(),
@@ -39,7 +39,7 @@ def with_tables(text: str) -> str:
         "cpu": cpu_table(cpu),
         "health": health_table(_result("benchmarks/health.json")),
     }
-    for name, table in made.items():
+    for name, table in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         if begin not in text:
             continue
@@ -49,22 +49,21 @@ def with_tables(text: str) -> str:
 
 
 def health_table(result: dict) -> str:
-    """How many models got which verdict, by what was done to them."""
+    """Return the number of models with each verdict, by how they were trained."""
     grades = ("good", "fair", "poor")
     lines = ["| models | " + " | ".join(grades) + " |", "|---|" + "--:|" * len(grades)]
     for kind, worst in summary(result).items():
         lines.append(f"| {kind} | " + " | ".join(str(worst.count(grade)) for grade in grades) + " |")
     graphs = sorted({row["graph"] for row in result["rows"]})
-    lines += [
-        "",
-        f"Worst verdict of the four measures, means of {result['seeds']} seeds; {', '.join(graphs)}. "
-        f"{result['hardware']['device']}, {result['date'][:10]}.",
-    ]
-    return "\n".join(lines) + "\n"
+    note = (
+        f"The verdict of a model is the worst verdict of its four measures, each a mean over {result['seeds']} seeds. "
+        f"Graphs: {', '.join(graphs)}. Measured on {result['hardware']['device']}, {result['date'][:10]}."
+    )
+    return _with_note(lines, note)
 
 
 def comparison_table() -> str:
-    """A table for each graph: every row by every protocol beside what was published, and how it was made."""
+    """Return a table for each graph: all methods under all protocols, beside published results."""
     parts = []
     for name, results in _comparison().items():
         protocols = [p for p in ("strict", "paper", "public") if p in results[0]["protocols"]]
@@ -72,42 +71,38 @@ def comparison_table() -> str:
         lines = [f"| {name} | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         lines += ["| " + " | ".join(comparison_cells(name, result, protocols)) + " |" for result in results]
         dates, commits, hardware = (
-            sorted({one for result in results for one in result[key]}) for key in ("dates", "commits", "hardware")
+            sorted({value for result in results for value in result[key]}) for key in ("dates", "commits", "hardware")
         )
-        lines += [
-            "",
-            f"{' and '.join(hardware)}, {' and '.join(dates)}, commits {', '.join(commit[:7] for commit in commits)}; "
-            f"`epagcl compare {name.lower()} --seeds {max(len(result['seeds']) for result in results)} "
-            f"--protocols {','.join(protocols)}`.",
-        ]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+        seeds = max(len(result["seeds"]) for result in results)
+        command = f"`epagcl compare {name.lower()} --seeds {seeds} --protocols {','.join(protocols)}`"
+        origin = f"{' and '.join(hardware)}, {' and '.join(dates)}, {_commits(commits)}."
+        parts.append("\n".join([*lines, "", f"Measured on {origin}", f"Command: {command}.", ""]))
+    return "\n".join(parts)
 
 
 def evidence_table() -> str:
-    """What other choices would have given: ``results/evidence/<row>--<graph>--<choice>.json`` beside the comparison."""
-    compared = _comparison().items()
-    ours = {(Row(cell["row"]).key, name.lower()): cell for name, cells in compared for cell in cells}
+    """Return the results of other choices, ``results/evidence/<row>--<graph>--<choice>.json``, beside the recipe's."""
+    ours = {(Row(cell["row"]).key, name.lower()): cell for name, cells in _comparison().items() for cell in cells}
     lines = ["| row | graph | choice | strict | with the recipe |", "|---|---|---|---|---|"]
     for path in sorted((RESULTS / "evidence").glob("*.json")):
         row, graph, choice = path.stem.split("--")
         other, cell = json.loads(path.read_text(encoding="utf-8")), ours[row, graph]
-        cells = [_percent(result["protocols"]["strict"]["accuracy"]) for result in (other, cell)]
+        cells = [percent(result["protocols"]["strict"]["accuracy"]) for result in (other, cell)]
         lines.append(f"| {cell['row']} | {cell['graph']['name']} | {choice.replace('-', ' ')} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def accuracy_table() -> str:
-    """The strict table of the paper's graphs that are at hand, and in brackets what the paper reports."""
+    """Return the strict table of the paper's available graphs, with the paper's figures in brackets."""
     result = _result("paper/accuracy.json")
     full = accuracy.tables(result)[0]
-    kept = [place for place, head in enumerate(full.columns) if head not in (*result["absent"], "reported rank")]
-    columns = [full.columns[place] for place in kept]
-    return markdown(replace(full, columns=columns, rows=[[row[place] for place in kept] for row in full.rows]))
+    chosen = [k for k, head in enumerate(full.columns) if head not in (*result["absent"], "reported rank")]
+    columns = [full.columns[k] for k in chosen]
+    return markdown(replace(full, columns=columns, rows=[[row[k] for k in chosen] for row in full.rows]))
 
 
 def _comparison() -> dict[str, list[dict]]:
-    """Graphs of the paper's tables, each with its rows in the comparison's order."""
+    """Return the graphs of the paper's tables, each with its rows in the order of the comparison."""
     result: dict[str, list[dict]] = {}
     for name in ("accuracy", "heterophily"):
         for cell in _result(f"paper/{name}.json")["cells"]:
@@ -116,9 +111,9 @@ def _comparison() -> dict[str, list[dict]]:
 
 
 def gpu_table(result: dict) -> str:
-    """Epoch times and memory on a GPU, and the rest in words."""
+    """Return epoch times and memory on a GPU, with further measurements in a note."""
     lines = [
-        "| graph | nodes | epoch | target | memory | target | fastest plain dense one |",
+        "| graph | nodes | epoch | target | memory | target | fastest plain dense implementation |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in result["epoch"]:
@@ -133,46 +128,44 @@ def gpu_table(result: dict) -> str:
             f"| {row['gib']:.2f} GiB | ≤ {row['target_gib']:g} GiB | {cell} |"
         )
     captured, prepare, evaluation = result["capture"], result["algorithm_1"], result["evaluation"]
-    symmetry = [
-        f"Row sums at {row['nodes']:,} nodes: {row['forward_symmetric_ms']:.0f} ms with symmetry, "
-        f"{row['forward_all_tiles_ms']:.0f} ms without. "
+    sentences = [
+        f"The row sums of the loss at {row['nodes']:,} nodes take {row['forward_symmetric_ms']:.0f} ms with symmetry "
+        f"and {row['forward_all_tiles_ms']:.0f} ms without."
         for row in result["loss"][-1:]
     ]
-    lines += [
-        "",
-        "".join(symmetry) + f"{captured['graph']} without the CUDA graph: "
-        f"{_time(captured['not_captured_ms'])} an epoch instead of {_time(captured['captured_ms'])}, "
-        f"{'the same' if captured['same_losses'] else 'other'} losses. "
-        f"Algorithm 1 on {prepare['graph']}: {1000 * prepare['weights_seconds']:.0f} ms. "
-        f"Strict evaluation of {evaluation['nodes']:,} embeddings, {evaluation['splits']} splits: "
+    sentences += [
+        f"An epoch on {captured['graph']} takes {_time(captured['captured_ms'])} with the CUDA graph and "
+        f"{_time(captured['not_captured_ms'])} without; "
+        f"the losses are {'bit-identical' if captured['same_losses'] else 'different'}.",
+        f"Algorithm 1 on {prepare['graph']} takes {1000 * prepare['weights_seconds']:.0f} ms.",
+        f"The strict evaluation of {evaluation['nodes']:,} embeddings on {evaluation['splits']} splits takes "
         f"{evaluation['seconds']:.1f} s.",
-        f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}.",
+        f"Measured on {result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}.",
     ]
-    return "\n".join(lines) + "\n"
+    return _with_note(lines, " ".join(sentences))
 
 
 def methods_table(result: dict) -> str:
-    """Time and memory of an epoch of every method, and its ratio to EPAGCL's."""
+    """Return time and memory of an epoch of every method, and the ratio of its time to that of EPAGCL."""
     graphs = list(dict.fromkeys(row["graph"] for row in result["rows"]))
     lines = ["| method | " + " | ".join(graphs) + " |", "|---|" + "---|" * len(graphs)]
     cells: dict[str, dict[str, str]] = {}
     for row in result["rows"]:
-        words = "out of memory"
+        cell = "out of memory"
         if row["ms"] is not None:
-            words = f"{_time(row['ms'])} ({row['times_epagcl']:.1f}×), {row['gib']:.1f} GiB"
-        cells.setdefault(row["method"], {})[row["graph"]] = words
-    lines += [f"| {name} | " + " | ".join(found.get(g, "–") for g in graphs) + " |" for name, found in cells.items()]
-    commits = sorted({row.get("commit", result["commit"])[:7] for row in result["rows"]})
-    lines += [
-        "",
-        f"{result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}, "
-        f"commits {' and '.join(commits)}.",
-    ]
-    return "\n".join(lines) + "\n"
+            cell = f"{_time(row['ms'])} ({row['times_epagcl']:.1f}×), {row['gib']:.1f} GiB"
+        cells.setdefault(row["method"], {})[row["graph"]] = cell
+    lines += [f"| {name} | " + " | ".join(row.get(g, "–") for g in graphs) + " |" for name, row in cells.items()]
+    commits = sorted({row.get("commit", result["commit"]) for row in result["rows"]})
+    note = (
+        f"Measured on {result['hardware']['device']}, torch {result['versions']['torch']}, {result['date'][:10]}, "
+        f"{_commits(commits)}."
+    )
+    return _with_note(lines, note)
 
 
 def loss_table(result: dict) -> str:
-    """The loss alone, forward and backward, counted as 3 products of 2M²d flops."""
+    """Return time and rate of the loss, forward and backward, counted as 3 products of 2M²d flops."""
     lines = ["| nodes | precision | time | rate | share of a matrix product's rate |", "|---|---|---|---|---|"]
     for row in result["loss"]:
         for precision in ("fp16", "bf16", "tf32", "fp32"):
@@ -186,18 +179,19 @@ def loss_table(result: dict) -> str:
 
 
 def precision_table(result: dict) -> str:
-    """Errors against float64: of the loss, absolute; of the gradient, relative."""
+    """Return the errors against float64: of the loss, absolute; of the gradient, relative."""
     names = ["torch fp32", "fp32", "torch tf32", "tf32", "fp16", "bf16"]
     lines = ["| nodes | rows | τ | " + " | ".join(names) + " |", "|---|---|---|" + "---|" * len(names)]
     for row in result["precision"]:
-        for temperature, found in row["temperatures"].items():
-            found = {name.removesuffix(", tiles"): errors for name, errors in found.items()}
+        for temperature, measured in row["temperatures"].items():
+            errors = {name.removesuffix(", tiles"): error for name, error in measured.items()}
             cells = [
-                f"{found[name]['loss']:.0e}, {found[name]['gradient']:.0e}" if name in found else "–" for name in names
+                f"{errors[name]['loss']:.0e}, {errors[name]['gradient']:.0e}" if name in errors else "–"
+                for name in names
             ]
             lines.append(f"| {row['nodes']:,} | {row['rows']} | {temperature} | {' | '.join(cells)} |")
-    lines += ["", f"{result['hardware']['device']}, {result['date'][:10]}, commit {result['commit'][:7]}."]
-    return "\n".join(lines) + "\n"
+    note = f"Measured on {result['hardware']['device']}, {result['date'][:10]}, {_commits([result['commit']])}."
+    return _with_note(lines, note)
 
 
 def _time(milliseconds: float) -> str:
@@ -207,7 +201,7 @@ def _time(milliseconds: float) -> str:
 
 
 def cpu_table(result: dict) -> str:
-    """Epoch times and ratios, memory and pre-processing on a CPU."""
+    """Return epoch times and their ratios on a CPU, with memory and pre-processing in a note."""
     plain = [name for name in result["epoch"][0]["seconds"] if name != "epagcl"]
     lines = [
         "| graph | epagcl | " + " | ".join(f"plain, {name}" for name in plain) + " |",
@@ -219,24 +213,28 @@ def cpu_table(result: dict) -> str:
         lines.append(f"| {row['graph']} | {1000 * seconds['epagcl']:.0f} ms | {' | '.join(cells)} |")
     physics, memory, prepare, hardware = (result[key] for key in ("physics", "memory", "algorithm_1", "hardware"))
     ours, plain_seconds = physics["seconds"].values()
-    per_epoch = f"{memory['seconds_per_epoch']:.1f} s an epoch"
-    dense = f"one dense 2N×2N block alone would take {memory['one_dense_block_gib']:.1f} GiB"
     machine = f"{hardware['cpu']}, {hardware['threads']} threads, torch {result['versions']['torch']}"
-    lines += [
-        "",
-        f"{physics['graph']}, sparse features, negatives inside batches of {physics['batch_size']} nodes: "
-        f"{ours:.1f} s, plain {plain_seconds:.1f} s ({plain_seconds / ours:.1f}×). With all pairs ours takes "
-        f"{physics['all_pairs_seconds']:.0f} s, and a plain one would need {physics['one_dense_block_gib']:.0f} GiB "
-        "for one 2N×2N block.",
-        f"{memory['graph']}: training adds {memory['added_gib']:.2f} GiB, {per_epoch}; {dense}.",
-        f"Algorithm 1 on {prepare['graph']}: {prepare['seconds']:.2f} s. {machine}, {result['date'][:10]}.",
-    ]
-    return "\n".join(lines) + "\n"
+    note = (
+        f"{physics['graph']} has sparse features. With negatives inside batches of {physics['batch_size']} nodes, an "
+        f"epoch takes {ours:.1f} s, and {plain_seconds:.1f} s with the plain implementation "
+        f"({plain_seconds / ours:.1f}×). "
+        f"With all pairs it takes {physics['all_pairs_seconds']:.0f} s; a plain implementation would need "
+        f"{physics['one_dense_block_gib']:.0f} GiB for one 2N×2N block. Training on {memory['graph']} adds "
+        f"{memory['added_gib']:.2f} GiB and takes {memory['seconds_per_epoch']:.1f} s per epoch; one dense 2N×2N block "
+        f"would take {memory['one_dense_block_gib']:.1f} GiB. Algorithm 1 on {prepare['graph']} takes "
+        f"{prepare['seconds']:.2f} s. Measured on {machine}, {result['date'][:10]}."
+    )
+    return _with_note(lines, note)
 
 
 def _result(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
-def _percent(score: dict) -> str:
-    return f"{100 * score['mean']:.1f} ± {100 * score['std']:.1f}"
+def _commits(commits: list[str]) -> str:
+    return f"{'commit' if len(commits) == 1 else 'commits'} {' and '.join(commit[:7] for commit in commits)}"
+
+
+def _with_note(lines: list[str], note: str) -> str:
+    """Return a table with a note below it, in lines of at most 120 characters."""
+    return "\n".join([*lines, "", textwrap.fill(note, 120, break_long_words=False, break_on_hyphens=False), ""])

@@ -1,31 +1,35 @@
-"""Choose the tiles of the loss's kernels on this GPU, by timing, and write them where the package reads them."""
+"""Choose the tile shapes of the loss kernels on this GPU by timing, and write them where the package reads them."""
 
 import json
 import multiprocessing
+from itertools import product
 
 import torch
 
 from epagcl.core.files import write_json
-from epagcl.losses.infonce import tiles as tuning
+from epagcl.losses.infonce import tiles as tile_choice
 from epagcl.losses.infonce.triton_loss import Operands, gather, row_sums
 
 WIDTHS = (32, 64, 128, 256, 512)
 SIZES = {"small": 5_400, "medium": 40_000, "large": 160_000}
-PRECISIONS = ("fp16", "fp32", "tf32")  # bf16 takes fp16's
+PRECISIONS = ("fp16", "fp32", "tf32")  # bf16 uses the tiles of fp16
 
 
 def tune(workers: int = 12) -> dict[str, str]:
-    """Tiles of every kernel, precision, width and size class; compiled by several processes, timed by one."""
-    jobs = [(kernel, precision, width) for kernel in tuning.CANDIDATES for precision in PRECISIONS for width in WIDTHS]
+    """Return the fastest tiles of every kernel, precision, width and size class.
+
+    Several processes compile the kernels, one process times them.
+    """
+    jobs = list(product(tile_choice.CANDIDATES, PRECISIONS, WIDTHS))
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         pool.starmap(_compile, jobs, chunksize=1)
     chosen: dict[str, str] = {}
     for kernel, precision, width in jobs:
         for size_class, rows in SIZES.items():
             if precision == "tf32" and size_class == "large":
-                rows //= 2  # as its ranking is the same, and its time a minute
+                rows //= 2  # the ranking is the same, and the full size takes a minute
             launch = _launcher(kernel, precision, width, rows)
-            tiles = str(tuning.fastest(kernel, precision, launch))
+            tiles = str(tile_choice.fastest(kernel, precision, launch))
             for same in ("fp16", "bf16") if precision == "fp16" else (precision,):
                 chosen[f"{kernel} {same} {width} {size_class}"] = tiles
             print(kernel, precision, width, size_class, tiles, flush=True)
@@ -42,7 +46,7 @@ def _launcher(kernel: str, precision: str, width: int, rows: int):
 
 def _compile(kernel: str, precision: str, width: int) -> None:
     launch = _launcher(kernel, precision, width, 1024)
-    for tiles in tuning.CANDIDATES[kernel][precision]:
+    for tiles in tile_choice.CANDIDATES[kernel][precision]:
         try:
             launch(tiles)
         except Exception as error:
@@ -52,7 +56,7 @@ def _compile(kernel: str, precision: str, width: int) -> None:
 
 
 def write(chosen: dict[str, str]) -> None:
-    """Put this GPU's choices beside those of others."""
-    path = tuning.MEASURED
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    write_json(dict(sorted((known | {torch.cuda.get_device_name(): chosen}).items())), path)
+    """Add the tiles of this GPU to those of other GPUs."""
+    path = tile_choice.MEASURED
+    measured = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    write_json(dict(sorted((measured | {torch.cuda.get_device_name(): chosen}).items())), path)

@@ -1,4 +1,4 @@
-"""The site: ``python -m sphinx -W --keep-going -b html docs docs/_build``. No network, to build or to read."""
+"""Sphinx configuration: ``python -m sphinx -W --keep-going -b html docs docs/_build``. No step needs a network."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the builder beside this file, and the package beside its documentation
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # for the builder in this folder, and for the package
 
 from builder import reference  # noqa: E402
 
@@ -23,10 +23,10 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "builder.mathtext"]
 exclude_patterns = ["_build", "builder"]
-myst_heading_anchors = 4  # the anchors a code host gives to headings
+myst_heading_anchors = 4  # the same anchors as on GitHub
 myst_enable_extensions = ["attrs_inline"]
 html_math_renderer = "mathtext"
-smartquotes = False  # it would make a dash of --option
+smartquotes = False  # they would turn -- of --option into a dash
 
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
@@ -36,16 +36,19 @@ napoleon_use_ivar = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
 
-# Every name in a docstring leads to its place in the reference, or is one of another project's.
+# Every name in a docstring and every type in a signature links to the reference, or belongs to another project.
 nitpicky = True
-OTHERS = "torch|torch_geometric|numpy|np|scipy|pandas|pd|polars|networkx|sklearn|optuna|pathlib|collections|typing"
+OTHER_PROJECTS = "torch|torch_geometric|numpy|np|scipy|pandas|pd|polars|networkx|sklearn|optuna"
+STANDARD_LIBRARY = "pathlib|collections|typing|types|contextlib"
 nitpick_ignore_regex = [
-    ("py:.*", rf"({OTHERS}|types|contextlib)\b.*"),
+    ("py:.*", rf"({OTHER_PROJECTS}|{STANDARD_LIBRARY})\b.*"),
     (
         "py:.*",
         r"(dict\[str|Tensor|Data|Path|Any|Self|Sequence|Callable|Iterable|Iterator|AbstractContextManager|optional|nn\.Module|np\.ndarray)",
     ),
-    ("py:.*", r"epagcl\.(sparse|terminal|tuning)\.[\w.]+"),  # what the rooms stand on; nobody outside needs it
+    ("py:.*", r"epagcl\.core\.(sparse|kernels|hardware)\.[\w.]+"),  # internal types, not in the reference
+    ("py:.*", r"epagcl\.[\w.]+\._\w+"),  # private type variables
+    ("py:attr", r"\w+"),  # attributes are fields of their class and have no anchor
 ]
 
 html_theme = "furo"
@@ -59,12 +62,12 @@ html_theme_options = {"top_of_page_buttons": []}
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 
-def _made_here(_app: Sphinx, _name: str, source: list[str]) -> None:
+def _expand_marks(_app: Sphinx, _name: str, source: list[str]) -> None:
     source[0] = reference.expanded(source[0])
 
 
-def _settings_are_in_the_table(_app: Sphinx, what: str, _name: str, obj: Any, _options: Any, *_: Any) -> Any:
-    """A method's two dozen settings stand in a table below it, with their meanings; not in its signature too."""
+def _shorten_method_signature(_app: Sphinx, what: str, _name: str, obj: Any, _options: Any, *_: Any) -> Any:
+    """Replace the signature of a method, since a table below it lists its two dozen settings."""
     from epagcl.methods import Method
 
     if what == "class" and isinstance(obj, type) and issubclass(obj, Method):
@@ -72,8 +75,8 @@ def _settings_are_in_the_table(_app: Sphinx, what: str, _name: str, obj: Any, _o
     return None
 
 
-def _bars_are_bars(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """|E| is a size in these docstrings; reStructuredText would look for something of that name to put there."""
+def _escape_bars(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Escape bars: docstrings use them for sizes of sets, reStructuredText for substitutions."""
     in_math = False
     for number, line in enumerate(lines):
         in_math = line.lstrip().startswith(".. math::") or (in_math and (not line.strip() or line.startswith("    ")))
@@ -83,16 +86,16 @@ def _bars_are_bars(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: An
             lines[number] = "`".join(chunks)
 
 
-def _by_its_last_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Node) -> Any:
-    """Docstrings name what is near them; in the reference a public name stands under ``epagcl`` and not in its room."""
+def _resolve_public_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Node) -> Any:
+    """Link to a name under its public path in ``epagcl`` if a docstring names the module that defines it."""
     if node.get("refdomain") != "py":
         return None
     domain = env.get_domain("py")
-    last = node["reftarget"].removeprefix("epagcl.").split(".")
-    for words in (last, last[-1:]):
-        found = domain.find_obj(env, None, None, ".".join(words), None, 1)
-        if len({entry.node_id for _, entry in found}) == 1:
-            name, entry = found[0]
+    path = node["reftarget"].removeprefix("epagcl.").split(".")
+    for name_parts in (path, path[-2:], path[-1:]):
+        matches = domain.find_obj(env, None, None, ".".join(name_parts), None, 1)
+        if len({entry.node_id for _, entry in matches}) == 1:
+            name, entry = matches[0]
             return _link(app, node, content, entry, name)
     return None
 
@@ -104,8 +107,8 @@ def _link(app: Sphinx, node: pending_xref, content: nodes.Node, entry: Any, name
 
 
 def setup(app: Sphinx) -> None:
-    """What is done to pages and docstrings on the way."""
-    app.connect("source-read", _made_here)
-    app.connect("autodoc-process-signature", _settings_are_in_the_table)
-    app.connect("autodoc-process-docstring", _bars_are_bars)
-    app.connect("missing-reference", _by_its_last_name)
+    """Register the hooks that change pages, signatures, docstrings and references."""
+    app.connect("source-read", _expand_marks)
+    app.connect("autodoc-process-signature", _shorten_method_signature)
+    app.connect("autodoc-process-docstring", _escape_bars)
+    app.connect("missing-reference", _resolve_public_name)

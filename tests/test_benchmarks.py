@@ -1,9 +1,13 @@
+"""Benchmarks: the plain implementations compute the same loss, and the measurements are complete."""
+
+import importlib
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import tables
+from benchmarks import health, tables
 from benchmarks.cpu import epoch_times, physics_times, training_memory
 from benchmarks.plain import LOSSES, in_batches
 from epagcl.core.errors import InputError
@@ -19,7 +23,7 @@ def graph():
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_plain_losses_are_the_same_loss(name):
+def test_plain_losses_equal_info_nce(name):
     u, v = (torch.randn(300, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
     expected = info_nce(u, v, 0.3)
     loss = LOSSES[name](u, v, 0.3)
@@ -27,8 +31,8 @@ def test_plain_losses_are_the_same_loss(name):
     torch.testing.assert_close(torch.autograd.grad(loss, u), torch.autograd.grad(expected, u))
 
 
-@pytest.mark.parametrize("nodes", [512, 300, 100])  # whole batches, a smaller last one, one alone
-def test_plain_batched_loss_is_the_same_loss(nodes):
+@pytest.mark.parametrize("nodes", [512, 300, 100])  # full batches, a smaller last batch, a single batch
+def test_the_plain_batched_loss_equals_info_nce_batched(nodes):
     u, v = (torch.randn(nodes, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
     order = torch.randperm(nodes)
     expected = info_nce_batched(torch.cat([u, v]), 0.3, 256, order)
@@ -44,12 +48,28 @@ def test_epoch_times_cover_every_implementation(graph):
     assert training_memory(graph)["one_dense_block_gib"] == pytest.approx(4 * 600**2 / 2**30)
 
 
-def test_physics_times_compare_in_batches_and_time_all_pairs(graph):
+def test_physics_times_contain_batches_and_all_pairs(graph):
     result = physics_times(graph, epochs=1)
     assert set(result["seconds"]) == {"epagcl", "plain, batches of 256"}
     assert all(seconds > 0 for seconds in (*result["seconds"].values(), result["all_pairs_seconds"]))
     assert result["batch_size"] == 256
     json.dumps(result)
+
+
+def test_every_module_can_be_imported():
+    for path in Path(tables.__file__).parent.glob("*.py"):
+        importlib.import_module(f"benchmarks.{path.stem}")
+
+
+def test_the_health_benchmark_measures_every_seed(monkeypatch):
+    monkeypatch.setattr(health, "SEEDS", 2)
+    row = health._observe("demo", "short", "epagcl", {"epochs": 1, "hidden": 16, "dim": 8, "projection": 8})
+    assert (row["graph"], row["dim"]) == ("demo", 8)
+    for name in ("accuracy", "raw", "effective_rank", "alignment", "distance", "uniformity"):
+        assert len(row[name]) == 2, name
+    assert 0 < row["agreement"] < 1
+    (verdicts,) = health.summary({"rows": [row | {"changes": {}}]}).values()
+    assert verdicts[0] in ("good", "fair", "poor")
 
 
 def test_the_methods_benchmark_needs_a_gpu(monkeypatch):
@@ -60,14 +80,14 @@ def test_the_methods_benchmark_needs_a_gpu(monkeypatch):
         methods()
 
 
-def test_tables_of_methods_show_time_ratio_and_what_did_not_fit():
+def test_the_table_of_methods_shows_time_ratio_and_memory():
     rows = [
         {"method": "EPAGCL", "graph": "Cora", "ms": 0.5, "gib": 0.1, "times_epagcl": 1.0},
         {"method": "GMI", "graph": "Cora", "ms": 1.5, "gib": 0.25, "times_epagcl": 3.0},
         {"method": "GMI", "graph": "big", "ms": None, "gib": None, "times_epagcl": None},
     ]
-    made = {"hardware": {"device": "GPU"}, "versions": {"torch": "2"}, "date": "2026-01-01T", "commit": "abc"}
-    result = {"rows": rows, **made}
-    table = tables.methods_table(result)
+    provenance = {"hardware": {"device": "GPU"}, "versions": {"torch": "2"}, "date": "2026-01-01T", "commit": "abc"}
+    table = tables.methods_table({"rows": rows, **provenance})
     assert "| GMI | 1.50 ms (3.0×), 0.2 GiB | out of memory |" in table
     assert "| EPAGCL | 0.50 ms (1.0×), 0.1 GiB | – |" in table
+    assert table.endswith("\n\nMeasured on GPU, torch 2, 2026-01-01, commit abc.\n")

@@ -1,1 +1,1 @@
-"""What the documentation site is built with; nothing here is part of the package."""
+"""Tools that build the documentation site. They are not part of the package."""

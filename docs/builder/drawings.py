@@ -1,6 +1,6 @@
-"""The drawings of "How it works", from the package's own functions: ``python docs/builder/drawings.py`` writes them.
+"""The drawings of "How it works", computed by the package. ``python docs/builder/drawings.py`` writes them.
 
-Lines and words are of a grey that can be read on white and on black: a page cannot tell an image which of them it has.
+Lines and text have a grey that is readable on white and on black, because an image does not know the page's background.
 """
 
 import math
@@ -17,21 +17,21 @@ from epagcl.views.sampling import ViewSampler
 FOLDER = Path(__file__).parent.parent / "figures" / "explained"
 GREY, FAINT, BLUE, ORANGE, RED, GREEN = "#7b828a", "#9aa0a6", "#0072b2", "#c77700", "#d55e00", "#009e73"
 
-# A graph of two classes: two edges lead from one to the other.
+# A graph with two classes and two edges between them.
 PLACES = [(40, 55), (150, 48), (110, 122), (40, 185), (150, 200), (235, 165), (320, 205), (250, 80), (345, 75)]
 CLASSES = [0, 0, 0, 0, 0, 1, 1, 1, 1]
 EDGES = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4), (5, 6), (5, 7), (6, 8), (7, 8), (2, 7), (4, 5)]
 P_DROP, P_ADD, SEED, EPOCH = 0.3, 0.2, 0, 0
-LARGEST = 130.0  # √(d_i d_j) that is shown
+LARGEST = 130.0  # largest √(d_i d_j) on the axis
 
 
 def small_graph() -> tuple[torch.Tensor, torch.Tensor]:
-    """Edges in one direction, and classes."""
+    """Return the edges in one direction, and the classes."""
     return torch.tensor(EDGES).T, torch.tensor(CLASSES)
 
 
 def messages() -> str:
-    """The small graph with the weight Â of each edge, those between classes marked."""
+    """Draw the small graph with the weight Â of each edge. Edges between classes are dashed."""
     edges, y = small_graph()
     weight = alpha_drop(torch.bincount(edges.flatten()), edges) / 2
     wrong = y[edges[0]] != y[edges[1]]
@@ -45,7 +45,7 @@ def messages() -> str:
 
 
 def view(number: int | None = None) -> str:
-    """The small graph, or its first view with dropped edges, or its second with dropped and added ones."""
+    """Draw the small graph (None), its first view (0: edges dropped) or its second view (1: also edges added)."""
     fates = dict.fromkeys(EDGES, "kept") if number is None else view_of(number)
     title = "graph" if number is None else f"view {number + 1}"
     parts = [_text(190, 22, title, 24)]
@@ -53,12 +53,12 @@ def view(number: int | None = None) -> str:
         colour, width, dash = {"kept": (GREY, 2.2, ""), "dropped": (FAINT, 2.2, "2 7"), "added": (GREEN, 3.5, "")}[fate]
         parts.append(_edge(i, j, colour, width=width, dash=dash))
     parts += [_node(node) for node in range(len(PLACES))]
-    said = ", ".join(f"{i}–{j} {fate}" for (i, j), fate in fates.items() if fate != "kept")
-    return _svg(385, 225, f"{title}: {said}" if said else title, parts, shown=232)
+    changes = ", ".join(f"{i}–{j} {fate}" for (i, j), fate in fates.items() if fate != "kept")
+    return _svg(385, 225, f"{title}: {changes}" if changes else title, parts, shown=232)
 
 
 def view_of(number: int) -> dict[tuple[int, int], str]:
-    """The fate of each pair in a view: kept, dropped or added."""
+    """Return what a view does to each pair: kept, dropped or added."""
     edges, y = small_graph()
     probabilities = edge_weights(edges, len(y)).probabilities(P_DROP, P_ADD if number else 0.0)
     kept = set(map(tuple, ViewSampler(probabilities, len(y), seed=SEED, view=number).pairs(EPOCH).T.tolist()))
@@ -67,7 +67,7 @@ def view_of(number: int) -> dict[tuple[int, int], str]:
 
 
 def probability(kind: str) -> str:
-    """Probability of being dropped, or added, against the degrees of a pair's ends, on the graph ``demo``."""
+    """Draw the probability to drop or add a pair against the degrees of its ends, on the graph ``demo``."""
     data = epagcl.load("demo")
     p = epagcl.edge_probabilities(data.edge_index, data.num_nodes, p_drop=0.3, p_add=0.05)
     degree = torch.bincount(data.edge_index[0], minlength=data.num_nodes)
@@ -79,7 +79,7 @@ def probability(kind: str) -> str:
 
 
 def _panel(title: str, degree: torch.Tensor, pairs: torch.Tensor, p: torch.Tensor, colour: str, top: float) -> str:
-    """One dot for each product of degrees: its area is the number of pairs that have it."""
+    """Draw one dot for each product of degrees. Its area shows the number of pairs with this product."""
     product, where, count = (degree[pairs[0]] * degree[pairs[1]]).unique(return_inverse=True, return_counts=True)
     value = torch.zeros(len(product), dtype=torch.float64).index_add_(0, where, p.double()) / count
     left, right, bottom, height = 52, 380, 250, 215
@@ -116,7 +116,7 @@ def _panel(title: str, degree: torch.Tensor, pairs: torch.Tensor, p: torch.Tenso
 
 
 def _svg(width: int, height: int, title: str, parts: list[str], shown: int | None = None) -> str:
-    """``shown``: how wide it is on a page that has room."""
+    """Return an SVG image. ``shown`` is its width on a page that is wide enough."""
     wide = shown or width
     size = f'viewBox="0 0 {width} {height}" width="{wide}" height="{wide * height / width:.0f}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="sans-serif"><title>{title}</title>'
@@ -133,18 +133,18 @@ def _edge(i: int, j: int, colour: str, width: float, dash: str) -> str:
     return _line(*PLACES[i], *PLACES[j], dash, colour, width)
 
 
-def _weight(i: int, j: int, words: str, colour: str) -> str:
-    """Words beside the middle of an edge, to its right."""
+def _weight(i: int, j: int, label: str, colour: str) -> str:
+    """Draw a label to the right of the middle of an edge."""
     (x1, y1), (x2, y2) = PLACES[i], PLACES[j]
     dx, dy = x2 - x1, y2 - y1
     length = math.hypot(dx, dy)
     side = 1 if dy >= 0 else -1
     x, y = (x1 + x2) / 2 + side * 17 * dy / length, (y1 + y2) / 2 - side * 11 * dx / length
-    return _text(x, y + 4, words, 13, colour=colour)
+    return _text(x, y + 4, label, 13, colour=colour)
 
 
-def _text(x: float, y: float, words: str, size: int, anchor: str = "middle", colour: str = GREY) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
+def _text(x: float, y: float, text: str, size: int, anchor: str = "middle", colour: str = GREY) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">{text}</text>'
 
 
 def _node(node: int) -> str:

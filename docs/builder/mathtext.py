@@ -1,4 +1,4 @@
-"""Formulas as SVG in the page, set by matplotlib: no LaTeX, no script, no download, and the colour of the text."""
+"""Formulas as inline SVG, typeset by matplotlib. This needs no LaTeX, script or download, and uses the text colour."""
 
 import html
 import re
@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 FONT = FontProperties(math_fontfamily="stix")
 SIZE = 100  # units of the drawing per em
 
-# What mathtext lacks, by what it has. Styles of size are left out: they change a formula's looks alone.
-WORDS = {
+# Commands that mathtext lacks, with substitutes. Size commands are removed; they change only the appearance.
+SUBSTITUTES = {
     r"\tfrac": r"\frac",
     r"\textstyle": "",
     r"\lVert": r"\Vert",
@@ -28,21 +28,21 @@ WORDS = {
 
 
 def plain(formula: str) -> str:
-    """A formula of the docstrings as mathtext reads it."""
+    """Return a formula of the docstrings in the syntax of mathtext."""
     formula = " ".join(formula.split())
-    formula = re.sub(r"\\[A-Za-z]+", lambda word: WORDS.get(word[0], word[0]), formula)
-    formula = re.sub(r"(\\sum_(?:\{[^{}]*\}|\w))", r"\1\\,", formula)  # mathtext sets what follows too close
+    formula = re.sub(r"\\[A-Za-z]+", lambda match: SUBSTITUTES.get(match[0], match[0]), formula)
+    formula = re.sub(r"(\\sum_(?:\{[^{}]*\}|\w))", r"\1\\,", formula)  # mathtext sets the next symbol too close
     return formula.replace("'_", r"^\prime_")
 
 
 def lines(formula: str) -> list[str]:
-    """A displayed formula, cut at the gaps between its parts, so that it fits a narrow page; fractions in full size."""
+    """Split a displayed formula at its wide gaps, so that it fits a narrow page, with fractions in full size."""
     large = re.sub(r"\\frac\b", r"\\dfrac", " ".join(formula.split()))
     return [part for part in re.split(r"\\q?quad", large) if part.strip()]
 
 
 def svg(formula: str) -> str:
-    """A formula as an SVG element, as high as the text around it asks."""
+    """Return a formula as an SVG element that scales with the surrounding text."""
     text = f"${plain(formula)}$"
     width, height, depth, *_ = MathTextParser("path").parse(text, dpi=72, prop=_sized())
     path = TextPath((0, 0), text, size=SIZE, prop=FONT)
@@ -66,26 +66,26 @@ def _sized() -> FontProperties:
     return font
 
 
-def _drawn(node: nodes.Element, formula: str) -> str:
+def _formula_html(node: nodes.Element, formula: str) -> str:
     try:
         return svg(formula)
     except ValueError as error:
-        log.warning("a formula that cannot be set: %s (%s)", formula, str(error).splitlines()[-1], location=node)
+        log.warning("cannot typeset the formula: %s (%s)", formula, str(error).splitlines()[-1], location=node)
         return f"<code>{html.escape(formula)}</code>"
 
 
 def _inline(translator: nodes.NodeVisitor, node: nodes.math) -> None:
-    translator.body.append(_drawn(node, node.astext()))
+    translator.body.append(_formula_html(node, node.astext()))
     raise nodes.SkipNode
 
 
 def _block(translator: nodes.NodeVisitor, node: nodes.math_block) -> None:
-    drawn = "".join(f"<span>{_drawn(node, part)}</span> " for part in lines(node.astext()))
-    translator.body.append(f'<div class="formula-block">{drawn}</div>')
+    spans = "".join(f"<span>{_formula_html(node, part)}</span> " for part in lines(node.astext()))
+    translator.body.append(f'<div class="formula-block">{spans}</div>')
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the renderer; ``html_math_renderer = "mathtext"`` chooses it."""
+    """Register the renderer. ``html_math_renderer = "mathtext"`` selects it."""
     app.add_html_math_renderer("mathtext", inline_renderers=(_inline, None), block_renderers=(_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

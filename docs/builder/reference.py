@@ -1,7 +1,7 @@
-"""The generated parts of the reference, as Markdown: methods with their settings, commands with their options.
+"""The generated parts of the reference as Markdown: methods with their settings, commands with their options.
 
-A page holds ``<!-- made here: NAME -->``; when the site is built, what NAME gives is put in its place. So the
-reference is that of the code beside it, and nothing has to be committed.
+When the site is built, each mark ``<!-- generated: NAME -->`` of a page is replaced by the output of a function. So the
+reference always matches the code, and no generated text is committed.
 """
 
 import dataclasses
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent.parent
-MARK = re.compile(r"^<!-- made here: (\w+) -->$", re.MULTILINE)
-# Pages of the repository's root and what they are on the site.
-OUTSIDE = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changes.md"}
+MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+# Pages in the root of the repository, and their pages on the site.
+ROOT_PAGES = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changes.md"}
 
 CONTENTS = {
-    "Begin": ("getting-started", "own-graphs", "report", "faq"),
-    "Understand": ("how-it-works", "methods", "evaluation", "tuning", "speed", "scaling"),
+    "First steps": ("getting-started", "own-graphs", "report", "faq"),
+    "User guide": ("how-it-works", "methods", "evaluation", "tuning", "speed", "scaling"),
     "The paper": ("paper", "results"),
-    "Build on it": ("interoperability", "extending", "contributing", "changes"),
+    "Development": ("interoperability", "extending", "contributing", "changes"),
     "Reference": ("cli", "api/index"),
 }
 
 
 def contents() -> str:
-    """The tables of contents, one for each group of pages."""
+    """Return the tables of contents, one for each group of pages."""
     parts = []
     for caption, pages in CONTENTS.items():
         parts += ["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]
@@ -34,20 +34,20 @@ def contents() -> str:
 
 
 def api() -> str:
-    """The table of contents of the Python reference."""
-    pages = ("estimators", "data", "epr", "views", "losses", "evaluation", "tuning", "runs")
+    """Return the table of contents of the Python reference."""
+    pages = ("estimators", "data", "epr", "views", "losses", "training", "evaluation", "tuning", "runs")
     return "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"])
 
 
 def settings() -> str:
-    """The settings that every method has."""
+    """Return a table of the settings that all methods share."""
     from epagcl.methods import Method
 
     return _settings_table(dataclasses.fields(Method), "setting")
 
 
 def methods() -> str:
-    """Every method: its documentation, what it needs, its paper, and a table of the settings that are its own."""
+    """Return a section for every method: documentation, cost, paper, and a table of its own settings."""
     from epagcl import __all__ as public
     from epagcl.methods import Method, method, names
 
@@ -56,25 +56,25 @@ def methods() -> str:
     for name in sorted(names(), key=lambda name: (method(name).supervised, name != "epagcl", name)):
         cls = method(name)
         if not cls.__module__.startswith("epagcl."):
-            continue  # defined by whoever builds the site
+            continue  # not a method of the package
         home = "epagcl" if cls.__name__ in public else cls.__module__
         own = [f for f in cls.setting_fields() if f.name not in shared or f.default != shared[f.name]]
         parts += [
             f"## {cls.title}",
             "",
-            f"`--method {name}`; needs {_escaped(cls.cost_note)}. *{_escaped(cls.paper)}*",
+            f"`--method {name}`. Needs {_escaped(cls.cost_note)}. *{_escaped(cls.paper)}*",
             "",
             "```{eval-rst}",
             f".. autoclass:: {home}.{cls.__name__}",
             "```",
             "",
-            _settings_table(own, "setting, where it is not as above"),
+            _settings_table(own, "setting, if it differs from the shared ones"),
         ]
     return "\n".join(parts)
 
 
 def commands() -> str:
-    """Every command of ``epagcl``: what it does, examples, arguments and options."""
+    """Return a section for every command of ``epagcl``: help text, examples, arguments and options."""
     import typer.main
 
     from epagcl.cli.app import app
@@ -87,15 +87,15 @@ def commands() -> str:
         parts += [f"## epagcl {name}", ""]
         if hasattr(command, "commands"):
             parts += [_prose(command.help), ""]
-            for names, group in _alike(command.commands.items()):
+            for names, group in _grouped(command.commands.items()):
                 parts += _group(name, names, group)
         else:
             parts += _command(f"epagcl {name}", command)
     return "\n".join(parts)
 
 
-def _alike(commands: Iterable[tuple[str, Any]]) -> list[tuple[list[str], list[Any]]]:
-    """Runs of commands that take the same arguments, so that these are said once."""
+def _grouped(commands: Iterable[tuple[str, Any]]) -> list[tuple[list[str], list[Any]]]:
+    """Group consecutive commands with the same arguments, so that these are listed once."""
     groups: list[tuple[list[str], list[Any]]] = []
     for name, command in commands:
         if groups and _records(groups[-1][1][0]) == _records(command):
@@ -109,15 +109,15 @@ def _alike(commands: Iterable[tuple[str, Any]]) -> list[tuple[list[str], list[An
 def _group(parent: str, names: list[str], commands: list[Any]) -> list[str]:
     if len(names) == 1:
         return [f"### epagcl {parent} {names[0]}", "", *_command(f"epagcl {parent} {names[0]}", commands[0])]
-    lines = [f"### epagcl {parent} {', '.join(names)}", "", "| command | does |", "|---|---|"]
+    lines = [f"### epagcl {parent} {', '.join(names)}", "", "| command | description |", "|---|---|"]
     for name, command in zip(names, commands, strict=True):
         lines.append(f"| `epagcl {parent} {name}` | {_cell(_help(command)[0])} |")
     return [*lines, "", *_command(f"epagcl {parent}", commands[0], summary=False)]
 
 
 def _command(path: str, command: Any, *, summary: bool = True) -> list[str]:
-    words, examples = _help(command)
-    lines = [_prose(words), ""] if summary else []
+    text, examples = _help(command)
+    lines = [_prose(text), ""] if summary else []
     if examples:
         lines += ["```sh", *examples, "```", ""]
     if records := _records(command):
@@ -129,7 +129,7 @@ def _command(path: str, command: Any, *, summary: bool = True) -> list[str]:
 
 
 def _help(command: Any) -> tuple[str, list[str]]:
-    """A command's help without its examples, and the examples."""
+    """Return the help text of a command without its examples, and the examples."""
     lines = (command.help or "").split("\n")
     examples = [line.split("Example:", 1)[1].strip() for line in lines if line.strip().startswith("Example:")]
     return "\n".join(line for line in lines if not line.strip().startswith("Example:")).strip(), examples
@@ -145,13 +145,13 @@ def _settings_table(fields: Iterable[dataclasses.Field], title: str) -> str:
     lines = [f"| {title} | type | default | meaning |", "|---|---|---|---|"]
     for field in fields:
         choices = field.metadata["choices"]
-        kind = " ".join(f"`{choice}`" for choice in choices) if choices else field.type.__name__
-        lines.append(f"| `{field.name}` | {kind} | `{field.default}` | {_cell(field.metadata['meaning'])} |")
+        type_name = " ".join(f"`{choice}`" for choice in choices) if choices else field.type.__name__
+        lines.append(f"| `{field.name}` | {type_name} | `{field.default}` | {_cell(field.metadata['meaning'])} |")
     return "\n".join([*lines, ""])
 
 
 def _escaped(text: str) -> str:
-    """Plain words as Markdown that shows them as they are; `code` stays code."""
+    """Escape text for Markdown. Text in backticks stays code."""
     chunks = re.split(r"(`[^`]*`)", text)
     return "".join(
         piece if piece.startswith("`") else re.sub(r"([*_\[\]])", r"\\\1", html.escape(piece, quote=False))
@@ -171,10 +171,10 @@ def _code_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-MADE = {"api": api, "contents": contents, "settings": settings, "methods": methods, "commands": commands}
+GENERATORS = {"api": api, "contents": contents, "settings": settings, "methods": methods, "commands": commands}
 
 
 def expanded(text: str) -> str:
-    """A page with its generated parts, and with links to what lies outside the documentation turned to its page."""
-    text = MARK.sub(lambda mark: MADE[mark[1]](), text)
-    return re.sub(r"\]\((\.\./[A-Z]+\.md)", lambda link: f"]({OUTSIDE.get(link[1], link[1])}", text)
+    """Return a page with its generated parts, and with links to root pages changed to their pages on the site."""
+    text = MARK.sub(lambda mark: GENERATORS[mark[1]](), text)
+    return re.sub(r"\]\((\.\./[A-Z]+\.md)", lambda link: f"]({ROOT_PAGES.get(link[1], link[1])}", text)

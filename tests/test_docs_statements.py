@@ -1,0 +1,114 @@
+"""Drawings and statements in the documentation match the code and the measured results."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import epagcl
+from epagcl.paper.page import read_results
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+sys.path.insert(0, str(DOCS))
+from builder import drawings  # noqa: E402
+
+
+def text_of(page: Path) -> str:
+    """Return the text of a page as one line."""
+    return " ".join(page.read_text(encoding="utf-8").split())
+
+
+def test_drawings_match_the_code():
+    assert {path.stem for path in drawings.FOLDER.iterdir()} == set(drawings.DRAWINGS)
+    for name, draw in drawings.DRAWINGS.items():
+        assert (drawings.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == draw(), (
+            "the code has changed; run python docs/builder/drawings.py"
+        )
+
+
+def test_captions_match_the_drawings():
+    edges, y = drawings.small_graph()
+    degree = torch.bincount(edges.flatten()).double()
+    weight = (degree[edges[0]] * degree[edges[1]]).rsqrt()
+    wrong = y[edges[0]] != y[edges[1]]
+    per_edge = float(weight[wrong].sum() / weight.sum())
+    shares = []
+    for node in range(len(y)):
+        mine = (edges == node).any(0)
+        shares.append(float(weight[mine & wrong].sum() / weight[mine].sum()))
+    assert per_edge == pytest.approx(epagcl.error_passing_rate(edges, y, per="edge"))
+    text = text_of(DOCS / "how-it-works.md")
+    lower = -epagcl.epr_change(edges, y, [(4, 5), (2, 7)])
+    for statement in (
+        f"EPR per edge: {per_edge:.3f}, the marked weight",
+        f"EPR per node: {np.mean(shares):.3f}, the mean",
+        f"{int(wrong.sum())} of {len(wrong)}, {float(wrong.double().mean()):.3f}",
+        f"Dropping 4–5 lowers EPR per edge by {lower[0]:.3f}, dropping 2–7 by {lower[1]:.3f}",
+        f"`p_drop` {drawings.P_DROP} for both and `p_add` {drawings.P_ADD} for the second",
+    ):
+        assert statement in text, statement
+    first, second = (list(drawings.view_of(number).values()) for number in (0, 1))
+    assert (first.count("dropped"), first.count("added")) == (3, 0)
+    assert (second.count("dropped"), second.count("added")) == (3, 3)
+    added = [pair for pair, fate in drawings.view_of(1).items() if fate == "added"]
+    assert sum(drawings.CLASSES[i] != drawings.CLASSES[j] for i, j in added) == 2
+
+
+def test_figures_of_the_scaling_page_match_the_benchmarks():
+    gpu, cpu = (json.loads((ROOT / f"results/benchmarks/{name}.json").read_text()) for name in ("gpu", "cpu"))
+    text = text_of(DOCS / "scaling.md")
+    rows = {row["graph"]: row for row in gpu["epoch"]}
+    for name in ("PubMed", "Coauthor-Physics", "ogbn-arxiv", "generated"):
+        row = next(row for graph, row in rows.items() if graph.startswith((f"{name},", name)) and "WikiCS" not in graph)
+        cells = [f"{row['pairs']:,}", f"{row['gib']:.2f} GiB", f"{row['gib'] * 2**20 / row['nodes']:.0f} KiB"]
+        assert f"| {row['nodes']:,} ({name}) | {' | '.join(cells)} |" in text
+    assert f"{gpu['scaling'][-1]['gib'] * 2**20 / gpu['scaling'][-1]['nodes']:.0f} KiB per node at width 256" in text
+    arxiv = "ogbn-arxiv, generated features"
+    times = f"{rows['PubMed']['ms']:.0f} ms for PubMed, {rows[arxiv]['ms'] / 1000:.2f} s for ogbn-arxiv"
+    assert f"{times} and {rows['generated, 1,000,000 nodes']['ms'] / 1000:.1f} s for a million nodes" in text
+    batches = f"{rows[f'{arxiv}, batches of 256']['ms']:.0f} ms an epoch"
+    physics = f"Coauthor-Physics on the CPU {cpu['physics']['seconds']['epagcl']:.1f} s"
+    assert f"ogbn-arxiv takes {batches}, {physics}" in text
+    physics = f"Coauthor-Physics {cpu['physics']['all_pairs_seconds']:.0f} s"
+    assert f"PubMed takes {cpu['memory']['seconds_per_epoch']:.1f} s and {physics}" in text
+    assert all(4 < row["fp32"]["ms"] / row["fp16"]["ms"] < 5 for row in gpu["loss"] if "fp32" in row)
+    cora = rows["Cora"]["ms"] / 5, cpu["epoch"][0]["seconds"]["epagcl"] * 200  # 200 epochs: ms / 1000 · 200
+    faq = text_of(DOCS / "faq.md")
+    assert f"take {cora[0]:.1f} s on an H200 once the kernels are compiled, and {cora[1]:.0f} s on two CPU cores" in faq
+
+
+def test_statements_of_the_methods_page_match_the_results():
+    from epagcl.paper import ablation, accuracy, leakage
+
+    results = read_results(ROOT / "results" / "paper")
+    scores = {
+        graph: {
+            title: float(np.mean(runs)) for title, runs in accuracy.scores(results["accuracy"], "strict", graph).items()
+        }
+        for graph in ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Coauthor-Physics")
+    }
+    masks = {graph: means["EPAGCL"] - means["EPAGCL*"] for graph, means in scores.items()}
+    scale = 1 if scores["Cora"]["EPAGCL"] > 1 else 100
+    assert [round(scale * masks[graph]) for graph in masks] == [1, 0, 0, 2, 0]  # the gain of masking columns
+    untrained = {graph: scale * (means["untrained encoder"] - means["raw features"]) for graph, means in scores.items()}
+    assert round(untrained["Cora"]) == 13
+    assert untrained["CiteSeer"] < 0
+    assert untrained["PubMed"] < 0
+    others = ("raw features", "untrained encoder", "GCN", "GAT")
+    titles = [title for title in accuracy.titles_of(results["accuracy"]) if title not in others]
+    ranks = accuracy.mean_ranks(
+        {graph: accuracy.scores(results["accuracy"], "strict", graph) for graph in scores}, titles
+    )
+    assert min(ranks, key=ranks.get) == "MVGRL"
+    for graph in ("Amazon-Photo", "Coauthor-Physics"):
+        assert scale * (scores[graph]["MVGRL"] - scores[graph]["untrained encoder"]) < 1.25
+    for graph in ("Cora", "CiteSeer"):
+        gains = ablation.gains(results["ablation"], "strict", graph, base=ablation.TEXT)
+        assert gains[ablation.OURS].gain >= 0.95  # the direction of Eq. 7 over that of the text
+        (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
+        assert leakage.by_rule(row)["validation"]["mean"] > leakage.by_rule(row)["paper"]["mean"]
