@@ -1,19 +1,44 @@
-# make demo and make test set up everything they need, the virtual environment included.
+# `make demo` and `make test` set up everything they need, including the virtual environment.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Interpreters of `make pythons`, and the PyTorch version of `make lowest` (by default the lowest allowed one).
+PYTHONS ?= python3.11 python3.12 python3.13
+TORCH ?=
 
-.PHONY: demo test docs package lint format bench clean
+.PHONY: demo test quick lint types coverage lowest pythons docs package format bench hooks clean
 
 demo: $(READY)
 	$(BIN)/epagcl train demo --references --out runs/demo --overwrite
 	@echo "open runs/demo/report.html; then your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
 
-test: $(READY)
+# Linter, layers, types, all tests and doctests, and the coverage floor of pyproject.toml.
+test: lint types
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=
+
+# The tests without those marked slow: under two minutes on two cores.
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/lint-imports --no-logo
+
+types: $(READY)
+	$(BIN)/mypy
+
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+
+# The quick tests with the lowest versions that pyproject.toml allows, in an environment of their own.
+lowest: $(READY)
+	$(BIN)/python tests/environments.py lowest $(if $(TORCH),--torch $(TORCH))
+
+# The quick tests with each Python that is installed.
+pythons: $(READY)
+	$(BIN)/python tests/environments.py pythons $(PYTHONS)
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
@@ -23,10 +48,6 @@ docs: $(READY)
 package: $(READY)
 	$(BIN)/python tests/package.py
 
-lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -34,9 +55,12 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+hooks: $(READY)
+	$(BIN)/pre-commit install
+
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-		{ echo "epagcl needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3.11"; exit 1; }
+		{ echo "epagcl needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "epagcl needs Python's venv module: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -44,4 +68,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) runs dist docs/_build .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* runs dist docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .coverage
