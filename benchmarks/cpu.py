@@ -17,7 +17,7 @@ from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.paper.costs import PeakMemory
-from epagcl.runs.provenance import provenance
+from epagcl.runs.record import provenance
 from epagcl.training.epoch import EpochRunner
 from epagcl.views.probabilities import edge_weights
 

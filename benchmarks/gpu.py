@@ -22,7 +22,7 @@ from epagcl.losses.infonce.loss import PRECISIONS, info_nce_stacked
 from epagcl.losses.infonce.tiled import tiled_loss
 from epagcl.losses.infonce.triton_loss import Operands, row_sums
 from epagcl.methods import Method
-from epagcl.runs.provenance import provenance
+from epagcl.runs.record import provenance
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
 from epagcl.views.probabilities import edge_weights

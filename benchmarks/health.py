@@ -28,7 +28,7 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
         seconds: time limit. Unfinished models are listed under ``missing``.
     """
     from epagcl.methods import method, names
-    from epagcl.runs.provenance import provenance
+    from epagcl.runs.record import provenance
 
     self_supervised = [name for name in names() if not method(name).supervised]
     tasks = [(graph, "untrained", "epagcl", {"epochs": 0}) for graph in GRAPHS]

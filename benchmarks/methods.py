@@ -11,8 +11,8 @@ from epagcl.data import check
 from epagcl.data.checking import both_directions
 from epagcl.methods import method
 from epagcl.methods.recipes import recipe
-from epagcl.runs.provenance import provenance
-from epagcl.study.cells import rows
+from epagcl.runs.record import provenance
+from epagcl.study.design import rows
 
 NAMES = ("Cora", "Amazon-Photo", "PubMed", "Coauthor-Physics")
 

@@ -11,7 +11,7 @@ from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
 from epagcl.core.formatting import percent
 from epagcl.paper import accuracy
 from epagcl.paper.tables import markdown
-from epagcl.study.cells import Row
+from epagcl.study.design import Row
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

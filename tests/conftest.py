@@ -1,4 +1,4 @@
-"""Graphs, settings and devices that tests share."""
+"""Graphs, devices and switches that the tests share."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined: they then run in Python, on the CPU
+    os.environ["TRITON_INTERPRET"] = "1"  # must be set before the kernels are defined; runs them on the CPU
 
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
@@ -16,26 +16,26 @@ from torch_geometric.data import Data
 
 from epagcl.data import block_model
 
-torch.set_num_threads(1)  # tests run side by side; threads would fight over the cores
+torch.set_num_threads(1)  # tests run in parallel processes, which would compete for the cores
 
 
 @pytest.fixture(scope="session")
 def device() -> torch.device:
-    """Where Triton's kernels run: compiled on a GPU, else interpreted."""
+    """The device of the Triton kernels: a GPU, where they are compiled, or the CPU, where they are interpreted."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.fixture(scope="module")
 def poisoned_memory(device):
-    """What ``torch.empty`` gives is NaN, so that a kernel which reads what none has written is found."""
-    torch.use_deterministic_algorithms(device.type == "cpu")  # on a GPU cuBLAS would want settings of its own
+    """Fill ``torch.empty`` with NaN, to detect kernels that read memory before it is written."""
+    torch.use_deterministic_algorithms(device.type == "cpu")  # on a GPU cuBLAS would need further settings
     yield
     torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture
 def use_triton(monkeypatch):
-    """Switch every room to Triton's kernels, or to their twins in plain torch."""
+    """Switch all modules to the Triton kernels, or to their equivalents in plain PyTorch."""
 
     def switch(on: bool) -> None:
         monkeypatch.setattr("epagcl.core.hardware._forced", on)
@@ -45,20 +45,20 @@ def use_triton(monkeypatch):
 
 @pytest.fixture
 def untimed_tiles(monkeypatch, tmp_path):
-    """On a GPU whose tiles do not ship: the smallest, without timing the others or writing to the user's cache."""
-    from epagcl.losses.infonce import tiles as tuning
+    """Use the smallest tiles on GPUs without measured tiles: time no candidates, and leave the user's cache alone."""
+    from epagcl.losses.infonce import tiles
 
-    (tmp_path / "cache" / "torch").mkdir(parents=True)  # torch on CUDA warns if it cannot make its own below
+    (tmp_path / "cache" / "torch").mkdir(parents=True)  # torch on CUDA warns if it cannot create its own subfolder
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tuning, "fastest", lambda *_: tuning.Tiles(32, 32, 4, 1))
-    tuning._known.cache_clear()
+    monkeypatch.setattr(tiles, "fastest", lambda *_: tiles.Tiles(32, 32, 4, 1))
+    tiles._choices.cache_clear()
     yield
-    tuning._known.cache_clear()
+    tiles._choices.cache_clear()
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in an empty folder: exit code, stdout, stderr."""
+    """Run the command line in an empty folder. A call returns the exit code, stdout and stderr."""
     from epagcl.cli import app as cli
 
     monkeypatch.chdir(tmp_path)
@@ -72,17 +72,39 @@ def run(monkeypatch, capsys, tmp_path):
         return exit_.value.code, out.out, out.err
 
     yield call
-    logging.getLogger("epagcl").setLevel(logging.NOTSET)  # --quiet has set it
+    logging.getLogger("epagcl").setLevel(logging.NOTSET)  # --quiet changes it
 
 
 @pytest.fixture
 def small_graph() -> Data:
-    """60 nodes, 3 classes, a few isolated nodes."""
+    """A graph with 60 nodes, 3 classes and a few isolated nodes."""
     return block_model(60, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=3)
 
 
+@pytest.fixture(scope="session")
+def tuning_graph() -> Data:
+    """600 nodes of 3 classes: 60 for training, 60 for validation."""
+    return block_model(600, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=3)
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Judge the trials of a search by a function of the first model, which may raise, in place of training."""
+    from epagcl.study.tuning.criterion import Criterion, Outcome
+
+    def use(score, looks=()):
+        def judge(self, models, progress, report):
+            for epoch in looks:
+                report(0, epoch, score(models[0]))
+            return Outcome([score(models[0])] * len(models), models[0].epochs)
+
+        monkeypatch.setattr(Criterion, "judge", judge)
+
+    return use
+
+
 def random_edges(num_nodes: int, density: float, seed: int) -> torch.Tensor:
-    """A random undirected graph as pairs in one direction; never empty."""
+    """The pairs of a random undirected graph, each in one direction. There is at least one pair."""
     generator = torch.Generator().manual_seed(seed)
     pairs = torch.triu_indices(num_nodes, num_nodes, 1)
     keep = torch.rand(pairs.shape[1], generator=generator) < density
@@ -91,7 +113,7 @@ def random_edges(num_nodes: int, density: float, seed: int) -> torch.Tensor:
 
 
 class Largest(TorchDispatchMode):
-    """Size of the largest tensor that anything gave."""
+    """The size in bytes of the largest tensor that any operation returns."""
 
     bytes = 0
 

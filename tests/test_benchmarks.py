@@ -41,6 +41,7 @@ def test_the_plain_batched_loss_equals_info_nce_batched(nodes):
     torch.testing.assert_close(torch.autograd.grad(loss, [u, v]), torch.autograd.grad(expected, [u, v]))
 
 
+@pytest.mark.slow
 def test_epoch_times_cover_every_implementation(graph):
     result = epoch_times(graph, epochs=1)
     assert set(result["seconds"]) == {"epagcl", *LOSSES}
@@ -61,6 +62,7 @@ def test_every_module_can_be_imported():
         importlib.import_module(f"benchmarks.{path.stem}")
 
 
+@pytest.mark.slow
 def test_the_health_benchmark_measures_every_seed(monkeypatch):
     monkeypatch.setattr(health, "SEEDS", 2)
     row = health._observe("demo", "short", "epagcl", {"epochs": 1, "hidden": 16, "dim": 8, "projection": 8})

@@ -21,6 +21,7 @@ def test_every_script_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {"flat_epagcl.py", "own_data.py", "own_method.py"}
 
 
+@pytest.mark.slow
 def test_own_data_finds_the_newcomers_group():
     output = run("own_data.py")
     assert "120 nodes, 32 dimensions" in output
@@ -28,6 +29,7 @@ def test_own_data_finds_the_newcomers_group():
     assert all(int(name.removeprefix("person-")) % 3 == 0 for name in nearest)
 
 
+@pytest.mark.slow
 def test_own_method_beats_the_raw_features():
     output = run("own_method.py")
     first, last = map(float, re.search(r"loss: ([\d.]+) -> ([\d.]+)", output).groups())

@@ -2,11 +2,15 @@ import tomllib
 from importlib import resources
 
 from epagcl.data.catalogue.entries import CATALOGUE
-from epagcl.paper import published, reported
-from epagcl.study.cells import rows
+from epagcl.paper import ARTEFACTS, find_artefact, published, reported
+from epagcl.study.design import rows
 
 
-def test_published_figures_by_where_they_stand():
+def test_artefacts_are_found_by_name():
+    assert all(find_artefact(name).name == name for name in ARTEFACTS)
+
+
+def test_published_accuracies_by_source():
     assert published("Cora", "GRACE") == {"paper": [85.34, 0.29], "random": [83.3, 0.4], "public": [81.9]}
     assert published("Texas", "EPAGCL") == {"paper": [64.08]}
     assert published("Texas", "GREET") == {"public": [87.03, 2.36]}
@@ -14,7 +18,7 @@ def test_published_figures_by_where_they_stand():
     assert published("my graph", "GRACE") == {}
 
 
-def test_every_published_figure_belongs_to_a_row_of_the_comparison():
+def test_every_published_accuracy_belongs_to_a_row_of_the_comparison():
     titles = {row.title for row in rows()} | {"untrained"}
     text = (resources.files("epagcl.paper") / "published.toml").read_text(encoding="utf-8")
     for graphs in tomllib.loads(text).values():

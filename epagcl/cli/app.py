@@ -1,8 +1,8 @@
-"""The command line: subcommands, each a thin call into the library. Heavy imports wait until a command needs them."""
+"""The program ``epagcl``: one subcommand per file. Heavy imports wait until a command needs them."""
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -12,19 +12,17 @@ from epagcl.cli.datasets import datasets
 from epagcl.cli.embed import embed
 from epagcl.cli.epr import epr
 from epagcl.cli.methods import methods
-from epagcl.cli.options import (
-    WithSettings,
-)
+from epagcl.cli.options import WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
 from epagcl.cli.report import export, report
 from epagcl.cli.train import train
-from epagcl.cli.tune import WithSpace, tune
+from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
 from epagcl.core.log import log
 from epagcl.core.version import __version__
 
-# Typer builds on click, as a package or (since 0.2x) as its own copy; this is the class of usage errors in both.
-UsageError = typer.BadParameter.__bases__[0]
+# Typer builds on click, either the package or (since 0.2x) its own copy. This is the class of usage errors in both.
+UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="epagcl",
@@ -53,14 +51,14 @@ app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
 app.command()(report)
 app.command()(export)
 app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")(compare)
-app.command(cls=WithSpace, epilog=SETTINGS_HELP)(tune)
+app.command(cls=TuneCommand, epilog=SETTINGS_HELP)(tune)
 app.command()(epr)
 app.command()(datasets)
 app.command()(methods)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line on stderr and exit code 2."""
+    """Run the command line. A user's mistake ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal or pipe without Greek letters shows ? for them
             stream.reconfigure(errors="replace")
@@ -69,12 +67,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except (InputError, MissingExtra) as error:
-        code = _fail(str(error), 2)
+        code = _fail(with_option_names(str(error)), 2)
     except UsageError as error:
         code = _fail(f"{error.format_message()} (see {error.ctx.command_path if error.ctx else 'epagcl'} --help)", 2)
     except TrainingError as error:
         code = _fail(str(error), 1)
-    except OSError as error:  # a full disk, a file taken away
+    except OSError as error:  # such as a full disk, or a file that was removed
         code = _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except (KeyboardInterrupt, typer.Abort):
         code = _fail("interrupted", 130)

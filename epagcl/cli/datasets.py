@@ -2,26 +2,23 @@
 
 import json
 
-from epagcl.cli.options import (
-    AsJson,
-    Root,
-)
+from epagcl.cli.options import AsJson, Root
 from epagcl.cli.rendering import show, table
 
 
 def datasets(data: Root = None, as_json: AsJson = False) -> None:
-    """The named graphs, their sizes, and where each would come from.
+    """List the named graphs, their sizes, and where each is loaded from.
 
     Example: epagcl datasets --data ~/graphs
     """
-    from epagcl.data import datasets as listing
+    from epagcl.data import datasets as list_datasets
 
-    rows = [vars(row) for row in listing(data)]
+    entries = [vars(entry) for entry in list_datasets(data)]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(entries, indent=2))
         return
-    listing_table = table("name", ">nodes", ">edges", ">features", ">classes", "from")
-    for row in rows:
-        sizes = ["–" if row[key] is None else f"{row[key]:,}" for key in ("nodes", "edges", "features", "classes")]
-        listing_table.add_row(row["name"], *sizes, row["source"])
-    show(listing_table)
+    listing = table("name", ">nodes", ">edges", ">features", ">classes", "from")
+    for entry in entries:
+        sizes = ["–" if entry[key] is None else f"{entry[key]:,}" for key in ("nodes", "edges", "features", "classes")]
+        listing.add_row(entry["name"], *sizes, entry["source"])
+    show(listing)

@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-import typer.core
 
 from epagcl.cli.options import (
     AsJson,
@@ -14,20 +13,27 @@ from epagcl.cli.options import (
     Edges,
     Features,
     Graph,
+    LoadedGraph,
     Map,
     MethodName,
     Nodes,
     Quiet,
     Root,
+    check_map,
     graph_of,
     interruptible,
     make_method,
     options_of,
     settings_of,
 )
-from epagcl.cli.progress import Line, busy, console_for
+from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_embedding
 from epagcl.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epagcl.methods.base import Method
 
 
 def embed(
@@ -54,54 +60,45 @@ def embed(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
-        from epagcl.core.hardware import resolve_device
-        from epagcl.methods import load_model
-        from epagcl.report.files import check_columns, read_columns, write_embedding_report
-        from epagcl.report.maps import check_kind
+        from epagcl.report.files import write_embedding_report
         from epagcl.runs.execute import trained_metrics
         from epagcl.runs.export import check_output, write_embeddings
         from epagcl.runs.folder import claim
 
-    check_output(out)
-    check_kind(map_)
-    options_of(context, method)
+        check_output(out)
+        check_map(map_)
+        options_of(context, method)  # raises on a mistyped option, before a download
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")
     with busy(console, "reading the graph"):
-        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
-        extra = None if columns is None else read_columns(columns)
-        if extra is not None:
-            check_columns(extra, graph_data.get("node_ids", range(graph_data.num_nodes)), name)
-    settings = settings_of(context, None if source or model else name, method, config)
+        loaded = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
+        table = None if columns is None else _read_columns(columns, loaded)
     if model is not None:
-        if any(flag != "--device" for flag, _ in context.meta["settings"]):
-            raise InputError("--model is trained already; leave out its settings (only --device can be given)")
-        trained = load_model(model, settings.get("device", "auto"))
+        estimator = _load_model(context, model, method)
     else:
-        trained = make_method(method, settings)
-        if trained.supervised:
-            raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
-        resolve_device(trained.device)
+        estimator = _new_model(context, loaded, method, config)
         if save is not None:
             claim(save, overwrite=overwrite, option="--save", make=False)
-    with Line(console, trained) as line:
-        with interruptible("nothing was written (`epagcl train` keeps checkpoints)", line):
+    with TrainingProgress(console, estimator) as progress:
+        with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
             if model is None:
-                trained.fit(graph_data, callback=line)
-                if save is not None:
-                    claim(save, overwrite=overwrite, option="--save")
-                    trained.save(save)
-            line.say("embedding")
-            z = trained.embed(graph_data)
-        written = write_embeddings(z, graph_data.get("node_ids"), out)
-        with interruptible("the embeddings are written, the report is not", line):
-            metrics = trained_metrics(graph_data, trained, name)
-            page = write_embedding_report(out, graph_data, trained, z, metrics, kind=map_, extra=extra, say=line.say)
+                estimator.fit(loaded.data, callback=progress)
+            if save is not None:
+                claim(save, overwrite=overwrite, option="--save")
+                estimator.save(save)
+            progress.say("embedding")
+            z = estimator.embed(loaded.data)
+        files = write_embeddings(z, loaded.data.get("node_ids"), out)
+        with interruptible("the embeddings are written, the report is not", progress):
+            metrics = trained_metrics(loaded.data, estimator, loaded.name)
+            page = write_embedding_report(
+                out, loaded.data, estimator, z, metrics, kind=map_, extra=table, say=progress.say
+            )
     result = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
         "health": metrics["health"],
-        "files": [str(path) for path in written],
+        "files": [str(path) for path in files],
         "model": None if save is None else str(save),
         "report": None if page is None else str(page),
     }
@@ -109,3 +106,33 @@ def embed(
         print(json.dumps(result, indent=2))
     elif not quiet:
         show_embedding(result)
+
+
+def _read_columns(path: Path, graph: LoadedGraph) -> "pd.DataFrame":
+    """Read the table of columns. Raise unless some of its ids are nodes of the graph."""
+    from epagcl.report.files import check_columns, read_columns
+
+    table = read_columns(path)
+    check_columns(table, graph.data.get("node_ids", range(graph.data.num_nodes)), graph.name, "--columns")
+    return table
+
+
+def _load_model(context: typer.Context, folder: Path, method: str) -> "Method":
+    """Load a trained model. Raise if settings other than the device are given."""
+    from epagcl.methods import load_model
+
+    settings = settings_of(context, None, method, None)
+    if any(flag != "--device" for flag, _ in context.meta["settings"]):
+        raise InputError("--model is trained already; leave out its settings (only --device can be given)")
+    return load_model(folder, settings.get("device", "auto"))
+
+
+def _new_model(context: typer.Context, graph: LoadedGraph, method: str, config: Path | None) -> "Method":
+    """Return an untrained model. Raise if it learns from labels, or if its device is missing."""
+    from epagcl.core.hardware import resolve_device
+
+    model = make_method(method, settings_of(context, graph.recipe_name, method, config))
+    if model.supervised:
+        raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
+    resolve_device(model.device)
+    return model

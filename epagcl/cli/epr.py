@@ -1,24 +1,18 @@
 """``epagcl epr``: the error passing rate of a graph."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
-from epagcl.cli.options import (
-    AsJson,
-    Edges,
-    Graph,
-    Labels,
-    Nodes,
-    Root,
-    graph_of,
-)
+from epagcl.cli.options import AsJson, Edges, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
 from epagcl.cli.progress import busy, console_for
 from epagcl.cli.rendering import show_epr
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 def epr(
@@ -30,32 +24,39 @@ def epr(
     top: Annotated[int, typer.Option(min=0, help="How many of the most harmful edges to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """How much of a graph's messages come from another class (EPR), and which edges do the most harm.
+    """Measure which share of a graph's messages comes from another class (EPR), and list the most harmful edges.
 
     Example: epagcl epr cora
     """
-    with busy(console_for(), "reading the graph"):
-        from torch_geometric.data import Data
-
+    console = console_for()
+    with busy(console, "reading the graph"):
         from epagcl.epr.summary import epr_summary
 
-        name, graph_data, _ = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
-    if graph_data.y is None:
-        raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
-    ids = graph_data.get("node_ids")
-    ids = list(range(graph_data.num_nodes)) if ids is None else list(ids)
-    labelled = graph_data.y >= 0
-    if not labelled.all():
-        log.warning("%s: EPR of the %d labelled nodes of %d", name, int(labelled.sum()), len(ids))
-        ids = [node for node, known in zip(ids, labelled.tolist(), strict=True) if known]
-        graph_data = Data(edge_index=graph_data.edge_index, y=graph_data.y, num_nodes=graph_data.num_nodes)
-        graph_data = graph_data.subgraph(labelled)
-    with busy(console_for(), "EPR"):
-        summary = epr_summary(graph_data.edge_index, graph_data.y, top=top)
+        loaded = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
+    labelled, ids = _labelled_part(loaded)
+    with busy(console, "EPR"):
+        summary = epr_summary(labelled.edge_index, labelled.y, top=top)
     if as_json:
-        result = {"name": name, **summary.to_dict()}
+        result = {"name": loaded.name, **summary.to_dict()}
         for edge in result["most_harmful"]:
             edge["ids"] = [str(ids[edge["i"]]), str(ids[edge["j"]])]
         print(json.dumps(result, indent=2))
     else:
-        show_epr(name, summary, ids)
+        show_epr(loaded.name, summary, ids)
+
+
+def _labelled_part(graph: LoadedGraph) -> "tuple[Data, list[Any]]":
+    """Return the subgraph of the labelled nodes, and the user's ids of its nodes. Raise if there are no labels."""
+    from torch_geometric.data import Data
+
+    name, data, _ = graph
+    if data.y is None:
+        raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
+    node_ids = data.get("node_ids")
+    ids = list(range(data.num_nodes) if node_ids is None else node_ids)
+    labelled = data.y >= 0
+    if labelled.all():
+        return data, ids
+    log.warning("%s: EPR of the %d labelled nodes of %d", name, int(labelled.sum()), len(ids))
+    ids = [node for node, has_label in zip(ids, labelled.tolist(), strict=True) if has_label]
+    return Data(edge_index=data.edge_index, y=data.y, num_nodes=data.num_nodes).subgraph(labelled), ids

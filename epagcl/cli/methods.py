@@ -1,45 +1,56 @@
 """``epagcl methods``: the methods and their settings."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
-from epagcl.cli.options import (
-    AsJson,
-    flag_of,
-)
+from epagcl.cli.options import AsJson, flag_of
 from epagcl.cli.rendering import show, table
+
+if TYPE_CHECKING:
+    from epagcl.methods.base import Method
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The methods, or the settings of one.
+    """List the methods, or the settings of one.
 
     Example: epagcl methods epagcl
     """
     from epagcl.methods import method, names
 
-    if name is None:
-        rows = [
-            {"name": key, "summary": method(key).summary(), "needs": method(key).needs, "paper": method(key).paper}
-            for key in names()
-        ]
-        shown = table("name", "what it does", "needs", "paper")
-        for row in rows:
-            shown.add_row(*row.values())
-    else:
-        rows = [
-            {"setting": field.name, "type": field.type.__name__, "default": field.default, **field.metadata}
-            for field in method(name).setting_fields()
-        ]
-        shown = table("setting", "default", "meaning")
-        for row in rows:
-            shown.add_row(flag_of(row["setting"]), str(row["default"]), row["meaning"])
+    entries = _describe_methods([method(key) for key in names()]) if name is None else _describe_settings(method(name))
     if as_json:
-        print(json.dumps(rows, indent=2))
-    else:
-        show(shown)
+        print(json.dumps(entries, indent=2))
+        return
+    listing = (
+        table("name", "what it does", "needs", "paper") if name is None else table("setting", "default", "meaning")
+    )
+    for entry in entries:
+        if name is None:
+            listing.add_row(*entry.values())
+        else:
+            listing.add_row(flag_of(entry["setting"]), str(entry["default"]), entry["meaning"])
+    show(listing)
+
+
+def _describe_methods(classes: "list[type[Method]]") -> list[dict[str, Any]]:
+    return [
+        {"name": cls.name.lower(), "summary": cls.summary(), "needs": cls.cost_note, "paper": cls.paper}
+        for cls in classes
+    ]
+
+
+def _describe_settings(cls: "type[Method]") -> list[dict[str, Any]]:
+    return [
+        {
+            "setting": field.name,
+            "type": getattr(field.type, "__name__", str(field.type)),
+            "default": field.default,
+            **field.metadata,
+        }
+        for field in cls.setting_fields()
+    ]

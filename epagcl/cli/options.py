@@ -1,11 +1,13 @@
-"""From the words of the command line to the library: graphs, settings and methods."""
+"""Options that commands share, and the way from the words of the command line to graphs, settings and methods."""
 
 import contextlib
+import difflib
+import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import typer
 import typer.core
@@ -16,117 +18,170 @@ from epagcl.core.log import log
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from epagcl.cli.progress import Line
+    from epagcl.cli.progress import TrainingProgress
     from epagcl.methods.base import Method
 
-
-# What several commands take.
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
 Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")]
 Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
 Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
-Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, where the features have none.")]
+Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, if the features have none.")]
 Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
-MethodName = Annotated[str, typer.Option("--method", "-m", help="Which method; see `epagcl methods`.")]
+MethodName = Annotated[str, typer.Option("--method", "-m", help="The method; see `epagcl methods`.")]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
-
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 #: Options that earlier versions had under another name.
 RENAMED_FLAGS = {"--scale-features": "--feature-scaling"}
+#: Arguments that errors of the library may name, and their options.
+OPTION_OF_ARGUMENT = {
+    "columns": "--columns",
+    "folder": "--out",
+    "kind": "--map",
+    "out": "--out",
+    "overwrite": "--overwrite",
+    "projector": "--projector",
+    "resume": "--resume",
+    "root": "--data",
+}
 
 
 class WithSettings(typer.core.TyperCommand):
-    """A command that takes every setting of a method as an option, whichever the method is: ``--p-add 0.1``.
+    """A command that takes every setting of a method as an option, whatever the method: ``--p-add 0.1``.
 
-    What it does not know it lays aside in the context, each with its value; :func:`options_of` reads them later.
+    Unknown options are put aside in the context, each with its value; :func:`options_of` reads them.
     """
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        """Take out the settings, then parse the rest."""
-        known = {
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # ctx: typer's own copy of click.Context
+        """Take out the settings and parse the rest."""
+        parameters = self.params
+        own_flags = {
             "--help",
-            *(option for parameter in self.params for option in parameter.opts + parameter.secondary_opts),
+            *(flag for parameter in parameters for flag in parameter.opts + parameter.secondary_opts),
         }
         rest, settings = [], ctx.meta.setdefault("settings", [])
         words = iter(args)
         for word in words:
             flag, equals, value = word.partition("=")
-            if not word.startswith("--") or flag in known:
+            if not word.startswith("--") or flag in own_flags:
                 rest.append(word)
             else:
                 settings.append((flag, value if equals else next(words, None)))
         return super().parse_args(ctx, rest)
 
 
-def graph_of(
-    name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None
-) -> "tuple[str, Data, dict[str, Any]]":
-    """The graph, what to call it, and where it came from."""
-    from epagcl.data import load, read_graph
+class WithLists(WithSettings):
+    """A command with options that take several words: ``--datasets cora citeseer``.
 
-    given = {key: value for key, value in files.items() if value is not None}
-    if name is None and not given:
-        files = "--edges and --features" if need_features else "--edges and --labels"
-        raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {files}")
+    Attributes:
+        list_options: each such option with a function that returns whether a word may follow it. Other words end the
+            list.
+    """
+
+    list_options: ClassVar[dict[str, Callable[[str], bool]]] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before each word of its list, then parse."""
+        words: list[str] = []
+        option: str | None = None
+        for word in args:
+            if option is not None and not word.startswith("-") and self.list_options[option](word):
+                words += [word] if words[-1] == option else [option, word]
+            else:
+                option = word if word in self.list_options else None
+                words.append(word)
+        return super().parse_args(ctx, words)
+
+
+class LoadedGraph(NamedTuple):
+    """A graph with its name and its source: the user's files, or empty for a named graph."""
+
+    name: str
+    data: "Data"
+    source: dict[str, Any]
+
+    @property
+    def recipe_name(self) -> str | None:
+        """Name of the recipe; None for a user's own graph, which has none."""
+        return None if self.source else self.name
+
+
+def graph_of(name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None) -> LoadedGraph:
+    """Load the graph that the command line names.
+
+    Args:
+        name: a named graph, or a file with a whole graph.
+        root: folder of named graphs.
+        need_features: raise if the graph has no features.
+        files: tables of ``edges``, ``features``, ``labels`` and ``nodes``.
+    """
+    from epagcl.data import load
+    from epagcl.data.io.readers import read_files
+
+    tables = {key: value for key, value in files.items() if value is not None}
+    if name is None and not tables:
+        options = "--edges and --features" if need_features else "--edges and --labels"
+        raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {options}")
     if name is None:
-        source = {key: str(value) for key, value in given.items()}
-        return given.get("edges", Path("graph")).stem, read_graph(**given, need_features=need_features), source
+        data = read_files(None, tables, need_features, argument="--{}")
+        source = {key: str(path) for key, path in tables.items()}
+        return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
     if Path(name).suffix in (".npz", ".pt") or Path(name).is_file():
-        return Path(name).stem, read_graph(name, **given, need_features=need_features), {"file": name}
-    if given:
-        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in given)}")
+        data = read_files(name, tables, need_features, argument="--{}")
+        return LoadedGraph(Path(name).stem, data, {"file": name})
+    if tables:
+        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in tables)}")
     data = load(name, root, features=need_features)
-    return data.name, data, {}
+    return LoadedGraph(data.name, data, {})
 
 
 def settings_of(context: typer.Context, graph: str | None, method: str, config: Path | None) -> dict[str, Any]:
-    """The settings by rising rank: the named graph's recipe, the configuration file, the command line."""
+    """Return the settings of a method. Raise if one is unknown or wrong.
+
+    The recipe of the named ``graph`` has the lowest precedence, then the configuration file, then the command line.
+    """
     from epagcl.core.config import current_settings, read_config
     from epagcl.methods import method as method_class
     from epagcl.methods.recipes import recipe
 
     cls = method_class(method)
     settings = recipe(graph, cls.name) if graph is not None else {}
-    origin = settings.pop("source", None)
+    source = settings.pop("source", None)
     if config is not None:
-        file = read_config(config)
-        if not isinstance(file.get("method"), dict):
+        table = read_config(config).get("method")
+        if not isinstance(table, dict):
             raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
-        if file["method"].get("name", cls.name) != cls.name:
-            raise InputError(f"{config}: is for {file['method']['name']}; give --method {file['method']['name']}")
-        settings |= current_settings(file["method"])
+        if table.get("name", cls.name) != cls.name:
+            raise InputError(f"{config}: is for {table['name']}; give --method {table['name']}")
+        settings |= current_settings(table)
     settings |= options_of(context, method)
     settings.pop("name", None)
-    make_method(method, settings)  # what is wrong with them is said before anything else
-    if origin is not None:
-        log.info("recipe for %s: %s settings", graph, {"paper": "published", "ours": "our"}[origin])
+    make_method(method, settings)  # raises if a setting is wrong, before the log mentions the recipe
+    if source is not None:
+        log.info("recipe for %s: %s settings", graph, {"paper": "published", "ours": "our"}[source])
     return settings
 
 
 def options_of(context: typer.Context, *methods: str) -> dict[str, Any]:
-    """The settings that :class:`WithSettings` laid aside, as values; each must be one of some method's."""
-    import difflib
-
+    """Return the settings on the command line as values. Raise unless each belongs to one of the methods."""
     from epagcl.methods import method as method_class
 
     fields = {flag_of(field.name): field for method in methods for field in method_class(method).setting_fields()}
     values: dict[str, Any] = {}
-    for given, text in context.meta["settings"]:
-        flag = RENAMED_FLAGS.get(given, given)
-        if flag.replace("_", "-") not in fields:
-            known = list(fields)
-            known += [option for parameter in context.command.params for option in parameter.opts]
-            close = difflib.get_close_matches(flag, known, n=1)
+    for word, text in context.meta["settings"]:
+        flag = RENAMED_FLAGS.get(word, word)
+        field = fields.get(flag.replace("_", "-"))
+        if field is None:
+            flags = [*fields, *(option for parameter in context.command.params for option in parameter.opts)]
+            close = difflib.get_close_matches(flag, flags, n=1)
             hint = f"did you mean {close[0]}?" if close else f"`epagcl methods {methods[0]}` lists the settings"
             raise InputError(f"no option {flag}; {hint}")
         if text is None:
             raise InputError(f"{flag} needs a value")
-        field = fields[flag.replace("_", "-")]
-        values[field.name] = _parse(flag, text, field.type)
+        values[field.name] = _parsed(flag, text, field.type)
     return values
 
 
@@ -135,41 +190,71 @@ def flag_of(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def _parse(flag: str, text: str, kind: type) -> Any:
+def _parsed(flag: str, text: str, kind: Any) -> Any:
+    """Return the text of an option as its type."""
+    from epagcl.methods.settings import TYPE_WORDS
+
     try:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
         return kind(text)
     except (ValueError, KeyError):
-        from epagcl.methods.base import TYPE_WORDS
-
         raise InputError(f"{flag} {text}: must be {TYPE_WORDS[kind]}") from None
 
 
 def make_method(name: str, settings: dict[str, Any]) -> "Method":
-    """A method with these settings; a setting that it does not have is named."""
+    """Return a method with some settings. Raise if it does not have one of them."""
     from epagcl.methods import method
 
     cls = method(name)
     unknown = set(settings) - {field.name for field in cls.setting_fields()}
     if unknown:
-        raise InputError(f"{cls.name} has no setting {sorted(unknown)[0]!r}; `epagcl methods {cls.name}` lists them")
+        raise InputError(f"{cls.name} has no setting {min(unknown)!r}; `epagcl methods {cls.name}` lists them")
     return cls(**settings)
 
 
+def names_in(text: str) -> list[str]:
+    """Return the names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_map(kind: str) -> None:
+    """Raise unless the report can draw a map of this kind."""
+    from epagcl.report.maps import KINDS, check_kind
+
+    if kind not in KINDS:
+        raise InputError(f"--map {kind}: choose one of {', '.join(KINDS)}")
+    check_kind(kind)  # raises if its package is missing
+
+
+def refuse_seed(context: typer.Context, seeds_option: str) -> None:
+    """Raise if ``--seed`` is given to a command that counts its seeds from 0."""
+    if any(flag == "--seed" for flag, _ in context.meta["settings"]):
+        raise InputError(f"no option --seed; models have the seeds 0, 1, ... up to {seeds_option}")
+
+
+def with_option_names(message: str) -> str:
+    """Return an error of the library with options in place of Python arguments: ``folder=`` becomes ``--out``.
+
+    Arguments with a value, such as ``lr=0.1``, stay, except for switches: ``resume=True`` becomes ``--resume``.
+    """
+    argument = rf"(?<![\w.-])({'|'.join(OPTION_OF_ARGUMENT)})=(?:True\b|(?=[\s,;:.)]|$))"
+    return re.sub(argument, lambda match: OPTION_OF_ARGUMENT[match[1]], message)
+
+
 @contextlib.contextmanager
-def interruptible(what_now: str, line: "Line | None" = None) -> Iterator[None]:
-    """Ctrl-C ends in a line that says what is left and how to go on, below the progress ``line``."""
+def interruptible(what_now: str, progress: "TrainingProgress | None" = None) -> Iterator[None]:
+    """On Ctrl-C, print what is left and how to continue, below the progress."""
     try:
         yield
     except KeyboardInterrupt:
-        if line is not None:
-            line.stop()
+        if progress is not None:
+            progress.stop()
         print(f"stopped; {what_now}", file=sys.stderr)
         raise
 
 
 def resume_line() -> str:
-    """The command that continues this run."""
+    """Return the command that continues this run."""
     words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
     return f"to continue: epagcl {shlex.join(words)} --resume"

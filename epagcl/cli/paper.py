@@ -1,78 +1,101 @@
-"""``epagcl paper``: a subcommand for each table and figure of the paper. Heavy imports wait until one is called."""
+"""``epagcl paper``: a subcommand for each table and figure of the paper."""
 
 import json
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from epagcl.cli.options import WithSettings, interruptible, options_of
-from epagcl.cli.progress import Work, console_for
-from epagcl.cli.rendering import show, table
+from epagcl.cli.options import AsJson, Root, WithLists, interruptible, names_in, options_of, refuse_seed
+from epagcl.cli.progress import StudyProgress, console_for
+from epagcl.cli.rendering import artefact_table, show, table
 from epagcl.core.errors import InputError
 from epagcl.paper import ARTEFACTS, find_artefact
 
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Request
 
-LISTS = ("--datasets", "--methods", "--protocol")
-
-app = typer.Typer(help="The paper's tables and figures, measured anew beside what it reports.", rich_markup_mode=None)
+app = typer.Typer(help="Measure the paper's tables and figures again, beside what it reports.", rich_markup_mode=None)
 
 
-class WithLists(WithSettings):
+def _any_word(word: str) -> bool:
+    return True
+
+
+class ArtefactCommand(WithLists):
     """A command whose lists may be written with spaces or commas: ``--datasets cora citeseer``."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        """Join what follows a list's option."""
-        joined: list[str] = []
-        taking = False
-        for word in args:
-            if word.startswith("-"):
-                taking = word in LISTS
-                joined.append(word)
-            elif taking and joined[-1] not in LISTS:
-                joined[-1] += f",{word}"
-            else:
-                joined.append(word)
-        return super().parse_args(ctx, joined)
+    list_options: ClassVar = dict.fromkeys(("--datasets", "--methods", "--protocol"), _any_word)
 
 
-Datasets = Annotated[str, typer.Option(metavar="NAME...", help="Named graphs; else those of the artefact.")]
-Methods = Annotated[str, typer.Option(metavar="NAME...", help="Methods; * = no feature masks: grace 'gca*'.")]
+Datasets = Annotated[
+    list[str] | None, typer.Option(metavar="NAME...", help="Named graphs; else those of the artefact.")
+]
+Methods = Annotated[
+    list[str] | None, typer.Option(metavar="NAME...", help="Methods; * = no feature masks: grace 'gca*'.")
+]
 Runs = Annotated[int, typer.Option(help="Seeds 0, 1, ...; 0: as many as the artefact has by default.")]
-Protocol = Annotated[str, typer.Option(metavar="NAME...", help="Of strict, paper, public.")]
+Protocol = Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Of strict, paper, public.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
 Out = Annotated[Path, typer.Option(help="Folder for tables and figures.")]
 StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of single runs; else OUT/store.")]
 Stored = Annotated[bool, typer.Option("--stored", help="Train nothing: tables from what the store holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
 OUT = Path("runs/paper")
 SETTINGS_HELP = "Settings of the methods are options too: --epochs 20."
-KEPT = "what is finished is kept; the same command goes on"
+RESUME_HINT = "finished runs are kept; the same command continues"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of a command. Empty lists and ``runs=0`` stand for the artefact's own.
+
+    Attributes:
+        runs: number of seeds.
+        device: where to compute.
+        root: folder of named graphs.
+        store: folder of single runs.
+        stored: whether to use only the runs in the store.
+        quiet: whether to show no progress.
+        datasets: names of graphs.
+        methods: names of methods.
+        protocols: names of protocols.
+    """
+
+    runs: int
+    device: str
+    root: Path | None
+    store: Path
+    stored: bool
+    quiet: bool
+    datasets: tuple[str, ...] = field(default=())
+    methods: tuple[str, ...] = field(default=())
+    protocols: tuple[str, ...] = field(default=())
 
 
 @app.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        shown = table("artefact", "in the paper", "what it shows")
-        for name, (_, source, summary) in ARTEFACTS.items():
-            shown.add_row(name, source, summary)
-        show(shown, "epagcl paper all makes them all; epagcl paper ARTEFACT --help says what can be chosen")
+        listing = table("artefact", "in the paper", "what it shows")
+        for name, entry in ARTEFACTS.items():
+            listing.add_row(name, entry.source, entry.summary)
+        show(listing, "epagcl paper all makes them all; epagcl paper ARTEFACT --help lists the options")
 
 
-def _add(name: str, source: str, summary: str) -> None:
-    @app.command(name, cls=WithLists, epilog=SETTINGS_HELP)
+def _add_command(name: str) -> None:
+    """Add the subcommand of an artefact."""
+
+    @app.command(name, cls=ArtefactCommand, epilog=SETTINGS_HELP)
     def command(
         context: typer.Context,
-        datasets: Datasets = "",
-        methods: Methods = "",
+        datasets: Datasets = None,
+        methods: Methods = None,
         runs: Runs = 0,
-        protocol: Protocol = "",
+        protocol: Protocol = None,
         device: Device = "auto",
         data: Root = None,
         out: Out = OUT,
@@ -81,20 +104,23 @@ def _add(name: str, source: str, summary: str) -> None:
         quiet: Quiet = False,
         as_json: AsJson = False,
     ) -> None:
-        chosen = {"datasets": datasets, "methods": methods, "protocols": protocol}
-        request = request_of(name, context, chosen, runs, device, data, store or out / "store", stored, quiet)
-        result = finish(name, request, out, shown=not (quiet or as_json))
+        lists = {"datasets": _names(datasets), "methods": _names(methods), "protocols": _names(protocol)}
+        choices = Choices(runs, device, data, store or out / "store", stored, quiet, **lists)
+        work = _progress(quiet)
+        request = request_of(name, context, choices, work)
+        result = make_and_write(name, request, work, out, verbose=not (quiet or as_json))
         if as_json:
             print(json.dumps(result, indent=2, ensure_ascii=False))
 
-    command.__doc__ = f"{source}: {summary}.\n\nExample: epagcl paper {name} --runs 5 --device cuda"
+    entry = ARTEFACTS[name]
+    command.__doc__ = f"{entry.source}: {entry.summary}.\n\nExample: epagcl paper {name} --runs 5 --device cuda"
 
 
-for _name, (_, _source, _summary) in ARTEFACTS.items():
-    _add(_name, _source, _summary)
+for _name in ARTEFACTS:
+    _add_command(_name)
 
 
-@app.command("all", cls=WithLists, epilog=SETTINGS_HELP)
+@app.command("all", cls=ArtefactCommand, epilog=SETTINGS_HELP)
 def every(
     context: typer.Context,
     runs: Runs = 0,
@@ -105,23 +131,24 @@ def every(
     stored: Stored = False,
     quiet: Quiet = False,
 ) -> None:
-    """Every artefact, with its own graphs and methods; start it several times to fill one store with several processes.
+    """Make every artefact, with its own graphs and methods. Several processes may fill one store together.
 
     Example: epagcl paper all --device cuda
     """
     from epagcl.study.comparison import fill
     from epagcl.study.store import Store
 
-    folder = store or out / "store"
-    requests = {name: request_of(name, context, {}, runs, device, data, folder, stored, quiet) for name in ARTEFACTS}
+    choices = Choices(runs, device, data, store or out / "store", stored, quiet)
+    progress = {name: _progress(quiet) for name in ARTEFACTS}
+    requests = {name: request_of(name, context, choices, progress[name]) for name in ARTEFACTS}
     if not stored:
         # All runs as one list, so that no process waits for another at the end of each artefact.
         cells = [cell for name, request in requests.items() for cell in find_artefact(name).cells(request)]
-        work = next(iter(requests.values())).work
-        with interruptible(KEPT), work:
-            fill(cells, Store(folder), work)
+        work = next(iter(progress.values()))
+        with interruptible(RESUME_HINT), work:
+            fill(cells, Store(choices.store), work)
     for name, request in requests.items():
-        finish(name, request, out, shown=not quiet)
+        make_and_write(name, request, progress[name], out, verbose=not quiet)
 
 
 @app.command()
@@ -129,7 +156,7 @@ def page(
     results: Annotated[Path, typer.Option(help="Folder of the artefacts' JSON files.")] = Path("results/paper"),
     docs: Annotated[Path, typer.Option(help="Folder for results.md and its figures.")] = Path("docs"),
 ) -> None:
-    """One Markdown page of all results, figures included, with a reading of what holds and what does not.
+    """Write one Markdown page of all results and figures, with a reading of what holds and what does not.
 
     Example: epagcl paper page --results runs/paper --docs runs/page
     """
@@ -138,64 +165,65 @@ def page(
     print(f"written: {write_page(results, docs)}")
 
 
-def request_of(
-    name: str,
-    context: typer.Context,
-    lists: dict[str, str],
-    runs: int,
-    device: str,
-    root: Path | None,
-    store: Path,
-    stored: bool,
-    quiet: bool,
-) -> "Request":
-    """What the words of the command line ask of an artefact; where they ask nothing, its own defaults."""
+def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":
+    """Return the request to an artefact. Raise if an option is wrong.
+
+    Args:
+        name: of the artefact.
+        context: holds the settings on the command line.
+        choices: the other options.
+        work: receives the progress.
+    """
     from epagcl.core.hardware import resolve_device
     from epagcl.evaluation.protocol import PROTOCOLS
     from epagcl.paper.artefact import Request
-    from epagcl.study.cells import rows
+    from epagcl.study.design import rows
     from epagcl.study.store import Store
 
-    made = find_artefact(name)
-    # Each once, in the order given.
-    asked = {key: tuple(dict.fromkeys(w.strip() for w in text.split(",") if w.strip())) for key, text in lists.items()}
-    protocols = asked.get("protocols") or made.protocols
+    artefact = find_artefact(name)
+    protocols = choices.protocols or artefact.protocols
     if set(protocols) - set(PROTOCOLS):
-        raise InputError(f"--protocol {' '.join(protocols)}: choose of {', '.join(PROTOCOLS)}")
-    if runs < 0:
-        raise InputError(f"--runs {runs}: at least 1")
-    if any(flag == "--seed" for flag, _ in context.meta["settings"]):
-        raise InputError("no option --seed; models have the seeds 0, 1, ... up to --runs")
-    resolve_device(device)
-    methods = asked.get("methods") or made.methods
-    settings = options_of(context, *(row.method for row in rows(methods)[2:]))
+        raise InputError(f"--protocol {' '.join(protocols)}: choose from {', '.join(PROTOCOLS)}")
+    if choices.runs < 0:
+        raise InputError(f"--runs {choices.runs}: at least 1")
+    refuse_seed(context, "--runs")
+    resolve_device(choices.device)
+    methods = choices.methods or artefact.methods
+    settings = options_of(context, *(row.method for row in rows(methods)[2:] if row.method is not None))
     return Request(
-        datasets=asked.get("datasets") or made.datasets,
+        datasets=choices.datasets or artefact.datasets,
         methods=methods,
-        runs=runs or made.runs,
+        runs=choices.runs or artefact.runs,
         protocols=protocols,
-        settings={**settings, "device": device},
-        root=root,
-        store=Store(store),
-        work=Work(None if quiet else console_for(quiet)),
-        train=not stored,
+        settings={**settings, "device": choices.device},
+        root=choices.root,
+        store=Store(choices.store),
+        work=work,
+        train=not choices.stored,
     )
 
 
-def finish(name: str, request: "Request", out: Path, *, shown: bool) -> dict[str, Any]:
-    """Measure an artefact, write its files and show it."""
-    from epagcl.cli.rendering import artefact_table
-
-    made = find_artefact(name)
-    with interruptible(KEPT), request.work:
-        words = (word for word in sys.argv[1:] if word != "--stored")  # what fills it, not what reads it
-        result = made.make(request, f"epagcl {' '.join(shlex.quote(word) for word in words)}")
-    written = made.write(result, out)
-    if shown:
-        show(f"{made.title} ({ARTEFACTS[name][1]})")
-        for one in made.tables(result):
+def make_and_write(name: str, request: "Request", work: StudyProgress, out: Path, *, verbose: bool) -> dict[str, Any]:
+    """Measure an artefact, write its files and, if ``verbose``, print it. Return the result."""
+    artefact = find_artefact(name)
+    with interruptible(RESUME_HINT), work:
+        words = (word for word in sys.argv[1:] if word != "--stored")  # the command that fills the store
+        result = artefact.make(request, f"epagcl {' '.join(shlex.quote(word) for word in words)}")
+    files = artefact.write(result, out)
+    if verbose:
+        show(f"{artefact.title} ({ARTEFACTS[name].source})")
+        for one in artefact.tables(result):
             if not one.folded:
                 show(one.title, artefact_table(one), one.note, "")
-        show(*(f"- {words.replace('**', '').replace(chr(92), '')}" for words in made.reading(result)))
-        show("written: " + ", ".join(str(path) for path in written))
+        show(*(f"- {paragraph.replace('**', '').replace(chr(92), '')}" for paragraph in artefact.reading(result)))
+        show("written: " + ", ".join(str(path) for path in files))
     return result
+
+
+def _names(words: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names in the words of a list option, each once, in order."""
+    return tuple(dict.fromkeys(name for word in words or () for name in names_in(word)))
+
+
+def _progress(quiet: bool) -> StudyProgress:
+    return StudyProgress(None if quiet else console_for(quiet))

@@ -1,31 +1,30 @@
-"""What the terminal shows: progress, tables, the summary of a run."""
+"""Progress in the terminal: bars where there is a terminal, else a line of the log now and then."""
 
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from epagcl.methods.base import Method
-    from epagcl.training.history import Row
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from epagcl.core.log import log
 
-LOG_SECONDS = 20  # between lines of progress where there is no terminal
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
 
+    from epagcl.core.progress import Callback
+    from epagcl.methods.base import Method
 
-SETTLED_SECONDS = 5  # after the first epoch, before a long run is spoken of
+#: A logger of its own, so that a search can silence the notes of its trials and still show its progress.
+progress_log = logging.getLogger(f"{log.name}.progress")
 
-
-LONG_MINUTES = 5  # a run that will take longer is worth a word on how to shorten it
+LOG_SECONDS = 20  # between lines of progress without a terminal
+SETTLED_SECONDS = 5  # of training before its total time is estimated
+LONG_MINUTES = 5  # a training that takes longer gets advice on how to shorten it
 
 
 def console_for(quiet: bool = False) -> "Console":
-    """Where progress goes; quiet silences it and the notes, not the warnings."""
+    """Return the console for progress on stderr. ``quiet`` silences progress and notes, but not warnings."""
     from rich.console import Console
 
     log.setLevel(logging.WARNING if quiet else logging.INFO)
@@ -33,19 +32,23 @@ def console_for(quiet: bool = False) -> "Console":
 
 
 @contextlib.contextmanager
-def busy(console: "Console", words: str) -> "Iterator[None]":
-    """A spinner while something takes its time: loading libraries, reading a graph."""
+def busy(console: "Console", words: str) -> Iterator[None]:
+    """Show a spinner during work of unknown length, such as loading libraries or reading a graph."""
     with console.status(words) if console.is_terminal and not console.quiet else contextlib.nullcontext():
         yield
 
 
-class Line:
-    """A progress line on stderr: epochs, loss, time left and memory; after training, what is being done.
+class TrainingProgress:
+    """Progress of one training: epochs, loss, time left and memory; after training, the current activity.
 
-    Called with each epoch's history row. Where there is no terminal, a line of the log now and then.
+    It is the callback of the training, and a context manager.
+
+    Args:
+        console: where to show it.
+        method: the model to be trained.
     """
 
-    def __init__(self, console: "Console", method: "Method", logger: str | None = None, folder: Path = Path()):
+    def __init__(self, console: "Console", method: "Method"):
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -67,84 +70,85 @@ class Line:
         )
         disable = not console.is_terminal
         self._bar = Progress(*columns, console=console, disable=disable)
-        self._step = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, disable=disable)
-        self._spoken, self._advised, self._first = 0.0, False, None
-        self._log = logger, folder
-        self._logger = None
+        self._activity = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, disable=disable)
+        self._logged_at = 0.0  # training time of the last line of the log
+        self._advised = False
+        self._first_row: Mapping[str, Any] | None = None
 
-    def __enter__(self) -> "Line":
-        name, folder = self._log
-        if name is not None:
-            from epagcl.integrations.loggers import open_logger
-
-            self._logger = open_logger(name, folder, self.method.settings()).__enter__()
+    def __enter__(self) -> Self:
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=self.method.epochs, loss="–", memory="")
         return self
 
-    def stop(self) -> None:
-        """Leave the line as it is."""
-        self._bar.stop()
-        self._step.stop()
-
-    def __exit__(self, *reason: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-        if self._logger is not None:
-            self._logger.__exit__(*reason)
 
-    def __call__(self, row: "Row") -> None:
-        """An epoch is done."""
-        from epagcl.runs.provenance import peak_memory_gib
+    def stop(self) -> None:
+        """Stop updating, and leave the last state on the screen."""
+        self._bar.stop()
+        self._activity.stop()
 
-        method = self.method
-        if self._logger is not None:
-            self._logger(row)
-        memory = peak_memory_gib(method.device)
-        shown = "" if memory is None else f"{memory:.1f} GiB"
-        self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=shown)
-        # By the epochs after the first, in which a GPU compiles.
-        first = self._first = self._first or row
-        since = row["seconds"] - first["seconds"]
-        pace = since / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
-        if since > SETTLED_SECONDS and not self._advised and getattr(method, "batch_size", None) == 0:
-            self._advised = True
-            if (minutes := method.epochs * pace / 60) > LONG_MINUTES:
-                log.info("about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)", minutes)
-        if not self.console.is_terminal and row["seconds"] - self._spoken > LOG_SECONDS:
-            self._spoken = row["seconds"]
-            left = (method.epochs - row["epoch"]) * pace / 60
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Show an epoch by its row of the history."""
+        from epagcl.runs.record import peak_memory_gib
+
+        peak = peak_memory_gib(self.method.device)
+        memory = "" if peak is None else f"{peak:.1f} GiB"
+        self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=memory)
+        # The first epoch is no measure of the pace: a GPU compiles in it.
+        first = self._first_row = self._first_row or row
+        seconds = row["seconds"] - first["seconds"]
+        pace = seconds / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
+        if seconds > SETTLED_SECONDS:
+            self._advise(self.method.epochs * pace / 60)
+        if not self.console.is_terminal and row["seconds"] - self._logged_at > LOG_SECONDS:
+            self._logged_at = row["seconds"]
+            left = (self.method.epochs - row["epoch"]) * pace / 60
             words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
-            log.info(words, self.title, row["epoch"], method.epochs, row["loss"], left, shown)
+            progress_log.info(words, self.title, row["epoch"], self.method.epochs, row["loss"], left, memory)
+
+    def _advise(self, minutes: float) -> None:
+        """Recommend batches, once, if training on all pairs takes long."""
+        if not self._advised and getattr(self.method, "batch_size", None) == 0:
+            self._advised = True
+            if minutes > LONG_MINUTES:
+                words = "about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)"
+                progress_log.info(words, minutes)
 
     def say(self, words: str) -> None:
-        """What is being done now, after training."""
+        """Show the current activity after training."""
         if not self.console.is_terminal:
-            log.info("%s", words)
+            progress_log.info("%s", words)
             return
         self._bar.stop()
-        self._step.start()
-        if not self._step.tasks:
-            self._step.add_task(words)
-        self._step.update(self._step.tasks[0].id, description=words)
+        self._activity.start()
+        if not self._activity.tasks:
+            self._activity.add_task(words)
+        self._activity.update(self._activity.tasks[0].id, description=words)
 
 
-class Work:
-    """Progress of many runs: how many are done, what is being trained, and how long the rest will take.
+class StudyProgress:
+    """Progress of many runs: how many are done, the current training, and the time left.
 
-    Runs differ in cost, so the time left goes by their expected cost, not by their number. Use it as a context; without
-    a console it is silent.
+    Implements :class:`epagcl.core.progress.Progress`. Runs differ in cost, so the time left is estimated from their
+    expected costs, not from their number. Use it as a context manager.
+
+    Args:
+        console: where to show it; None: nowhere.
+        noun: what the runs are called.
     """
 
-    note = ""
+    note: str = ""
     deadline: float | None = None
 
-    def __init__(self, console: "Console | None" = None, what: str = "runs"):
-        self.console, self.what = console, what
+    def __init__(self, console: "Console | None" = None, noun: str = "runs"):
+        self.console, self.noun = console, noun
         self.runs = self.done = 0
-        self.left = self.spent = self.seconds = 0.0
-        self._spoken = time.monotonic()
+        self.remaining_cost = self.finished_cost = self.seconds = 0.0
+        self._bars: Bars | None = None
+        self._logged_at = time.monotonic()
 
-    def __enter__(self) -> "Work":
+    def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         if self.console is not None:
@@ -154,78 +158,78 @@ class Work:
                 TextColumn("{task.description}"), *columns, console=self.console, disable=disable, transient=True
             )
             self._bars.start()
-            self._all = self._bars.add_task(self.what, total=None, note="")
-            self._one = self._bars.add_task("", total=None, note="", visible=False)
+            self._all_runs = self._bars.add_task(self.noun, total=None, note="")
+            self._one_run = self._bars.add_task("", total=None, note="", visible=False)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.console is not None:
+        if self._bars is not None:
             self._bars.stop()
 
-    def plan(self, costs: "list[float]") -> None:
-        """Runs that are to come, by their expected cost in any unit."""
+    def plan(self, costs: list[float]) -> None:
+        """Announce runs by their expected costs."""
         self.runs += len(costs)
-        self.left += sum(costs)
-        self._show()
+        self.remaining_cost += sum(costs)
+        self._show_all_runs()
 
-    def drop(self, costs: "list[float]") -> None:
-        """Runs that another process has finished."""
+    def drop(self, costs: list[float]) -> None:
+        """Remove announced runs that another process has finished."""
         self.done += len(costs)
-        self.left = max(0.0, self.left - sum(costs))
-        self._show()
+        self.remaining_cost = max(0.0, self.remaining_cost - sum(costs))
+        self._show_all_runs()
 
-    def finish(self, costs: "list[float]", seconds: float) -> None:
-        """Runs that were computed here."""
-        self.spent += sum(costs)
+    def finish(self, costs: list[float], seconds: float) -> None:
+        """Record runs that were computed here, and their time in total."""
+        self.finished_cost += sum(costs)
         self.seconds += seconds
         self.drop(costs)
-        self._speak()
+        self._log_now_and_then()
 
     def say(self, words: str) -> None:
-        """What is being done now."""
+        """Show the current activity."""
         if self.console is not None and not self.console.is_terminal:
-            log.info("%s", words)
-        self._set_one(words, None)
+            progress_log.info("%s", words)
+        self._show_one_run(words, None)
 
     @contextlib.contextmanager
-    def training(self, title: str, epochs: int) -> "Iterator[Callable[[Row], None]]":
+    def training(self, title: str, epochs: int) -> "Iterator[Callback]":
         """Show one training; the value is its callback."""
-        self._set_one(title, epochs)
+        self._show_one_run(title, epochs)
 
-        def update(row: "Row") -> None:
-            if self.console is not None:
-                self._bars.update(self._one, completed=row["epoch"], note=f"loss {row['loss']:.4f}")
-                self._speak(f"{title}, epoch {row['epoch']}")
+        def update(row: Mapping[str, Any]) -> None:
+            if self._bars is not None:
+                self._bars.update(self._one_run, completed=row["epoch"], note=f"loss {row['loss']:.4f}")
+                self._log_now_and_then(f"{title}, epoch {row['epoch']}")
 
         yield update
 
     def time_left(self) -> str:
-        """Return the remaining time in words after the note, or "" while nothing is known.
+        """Return the note and the remaining time in words, or "" while neither is known.
 
-        The remaining time ends with the runs or at the deadline, whichever is first.
+        The computation ends with its runs or at the deadline, whichever comes first.
         """
         words = ""
-        if self.spent and self.left:
-            minutes = self.left * self.seconds / self.spent / 60
-            words = f"about {minutes:.0f} min left" if minutes >= 1 else "less than a minute left"
+        seconds = self.remaining_cost * self.seconds / max(self.finished_cost, 1e-9)
+        if self.finished_cost and self.remaining_cost:
+            words = f"about {seconds / 60:.0f} min left" if seconds >= 60 else "less than a minute left"
         if self.deadline is not None:
-            minutes = max(self.deadline - time.monotonic(), 0) / 60
-            if not words or self.left * self.seconds / max(self.spent, 1e-9) > 60 * minutes:
-                words = f"{minutes:.0f} min left"
+            until_deadline = max(self.deadline - time.monotonic(), 0)
+            if not words or seconds > until_deadline:
+                words = f"{until_deadline / 60:.0f} min left"
         return ", ".join(part for part in (self.note, words) if part)
 
-    def _set_one(self, words: str, total: int | None) -> None:
-        if self.console is not None:
-            self._bars.update(self._one, description=words, total=total, completed=0, note="", visible=True)
+    def _show_one_run(self, words: str, total: int | None) -> None:
+        if self._bars is not None:
+            self._bars.update(self._one_run, description=words, total=total, completed=0, note="", visible=True)
 
-    def _show(self) -> None:
-        if self.console is not None:
-            self._bars.update(self._all, total=self.runs, completed=self.done, note=self.time_left())
+    def _show_all_runs(self) -> None:
+        if self._bars is not None:
+            self._bars.update(self._all_runs, total=self.runs, completed=self.done, note=self.time_left())
 
-    def _speak(self, what: str = "") -> None:
-        """A line now and then where there is no terminal."""
-        if self.console is None or self.console.is_terminal or time.monotonic() - self._spoken < LOG_SECONDS:
+    def _log_now_and_then(self, current: str = "") -> None:
+        """Write a line to the log if there is no terminal and the last line is old enough."""
+        if self.console is None or self.console.is_terminal or time.monotonic() - self._logged_at < LOG_SECONDS:
             return
-        self._spoken = time.monotonic()
-        parts = (f"{self.done} of {self.runs} {self.what}", what, self.time_left())
-        log.info("%s", ", ".join(part for part in parts if part))
+        self._logged_at = time.monotonic()
+        parts = (f"{self.done} of {self.runs} {self.noun}", current, self.time_left())
+        progress_log.info("%s", ", ".join(part for part in parts if part))

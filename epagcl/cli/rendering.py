@@ -1,17 +1,27 @@
-"""What the terminal shows: progress, tables, the summary of a run."""
+"""Tables and summaries on stdout."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from epagcl.core.formatting import counted, mean_and_std, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from epagcl.epr.summary import EPRSummary
+    from epagcl.evaluation.health import FindingDict
+    from epagcl.evaluation.scores import ScoresDict
     from epagcl.paper.tables import Table as ArtefactTable
+    from epagcl.report.metrics import RunMetrics, SeedsMetrics
+    from epagcl.study.comparison import CellResult
+
+#: Columns of the comparison after those of the protocols.
+COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
 
 
 def table(*columns: str) -> "Table":
-    """A plain table; a column whose name begins with > is right-aligned."""
+    """Return an empty table. A column whose name begins with > is right-aligned."""
     from rich import box
     from rich.table import Table
 
@@ -22,8 +32,8 @@ def table(*columns: str) -> "Table":
     return result
 
 
-def show(*items: Any) -> None:
-    """Text and tables on stdout."""
+def show(*items: "str | Table") -> None:
+    """Print text and tables on stdout."""
     from rich.console import Console
 
     console = Console()
@@ -33,72 +43,79 @@ def show(*items: Any) -> None:
         console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
 
 
-def show_metrics(metrics: dict[str, Any], folder: Path, title: str) -> None:
-    """The closing summary of a run."""
+def show_metrics(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str) -> None:
+    """Print the summary of a run.
+
+    Args:
+        metrics: of the run.
+        folder: the run folder.
+        title: of the method.
+    """
     graph = metrics["graph"]
-    rate = graph["epr_per_node"]
     lines = [f"{graph['name']}: {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} features"]
-    if rate is not None:
-        lines.append(f"EPR: {rate:.3f} per node, {graph['epr_per_edge']:.3f} per edge")
-    items: list[Any] = ["\n".join(lines)]
+    if graph["epr_per_node"] is not None:
+        lines.append(f"EPR: {graph['epr_per_node']:.3f} per node, {graph['epr_per_edge']:.3f} per edge")
+    items: list[str | Table] = ["\n".join(lines)]
     if "evaluation" in metrics:
-        scores_table = table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
-        rows = {**metrics.get("references", {}), title: metrics["evaluation"]}
-        for name, scores in rows.items():
-            nearest = f"{100 * scores['knn_accuracy']['mean']:.2f}" if "knn_accuracy" in scores else ""
-            nmi = f"{scores['clustering']['nmi']:.3f}" if "clustering" in scores else ""
-            accuracy, f1 = scores["accuracy"], scores["macro_f1"]
-            spread = f" ± {100 * accuracy['std']:.2f}" if len(accuracy["runs"]) > 1 else ""
-            scores_table.add_row(name, f"{100 * accuracy['mean']:.2f}{spread}", f"{100 * f1['mean']:.2f}", nearest, nmi)
-        scores = metrics["evaluation"]
-        count = len(scores["accuracy"]["runs"])
-        runs = f"{count} run{'s' * (count > 1)}"
-        seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
-        items += [
-            scores_table,
-            f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here",
-        ]
+        items += _score_items(metrics["evaluation"], metrics.get("references", {}), title)
     items += health_items(metrics.get("health", []))
     page = folder / "report.html"
     items.append(f"run folder: {folder}" + (f"\nreport: {page}" if page.exists() else ""))
     show(*items)
 
 
-def show_embedding(result: dict[str, Any]) -> None:
-    """The closing summary of an embedding without a run folder."""
+def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", title: str) -> "list[str | Table]":
+    """Return the table of scores and a line on how they were measured."""
+    scores_table = table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
+    for name, row in {**references, title: scores}.items():
+        nearest = mean_and_std(100 * row["knn_accuracy"]["mean"], digits=2) if "knn_accuracy" in row else ""
+        nmi = f"{row['clustering']['nmi']:.3f}" if "clustering" in row else ""
+        macro_f1 = mean_and_std(100 * row["macro_f1"]["mean"], digits=2)
+        scores_table.add_row(name, percent(row["accuracy"], digits=2), macro_f1, nearest, nmi)
+    runs = counted(len(scores["accuracy"]["runs"]), "run")
+    seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
+    return [scores_table, f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"]
+
+
+def show_embedding(result: Mapping[str, Any]) -> None:
+    """Print the summary of an embedding without a run folder."""
     items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health_items(result["health"])]
     items.append("written: " + ", ".join(result["files"]))
     items += [f"{what}: {result[what]}" for what in ("model", "report") if result[what] is not None]
     show(*items)
 
 
-def health_items(findings: list[dict[str, Any]]) -> list[Any]:
-    """Label-free health: the table, a line on the whole, and advice where something is not good."""
+def health_items(findings: "Sequence[FindingDict]") -> "list[str | Table]":
+    """Return the table of label-free health, a line on the whole, and advice on findings that are not good."""
     from epagcl.evaluation.health import Finding, overall
 
     if not findings:
         return []
-    shown = table("health, no labels", ">value", "verdict")
+    health_table = table("health, no labels", ">value", "verdict")
     for finding in findings:
-        shown.add_row(finding["name"], finding["shown"], finding["verdict"])
+        health_table.add_row(finding["name"], finding["shown"], finding["verdict"])
     advice = [f"{finding['name']}: {finding['words']}" for finding in findings if finding["verdict"] != "good"]
-    return [shown, overall([Finding(**finding) for finding in findings]), *advice]
+    return [health_table, overall([Finding(**finding) for finding in findings]), *advice]
 
 
-def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) -> list[str]:
-    """A row of the comparison: measured by each protocol, then what was published, then how it was made."""
+def comparison_cells(name: str, result: Mapping[str, Any], protocols: Sequence[str]) -> list[str]:
+    """Return a row of the comparison: the title, accuracy by each protocol, then :data:`COMPARISON_COLUMNS`.
+
+    Args:
+        name: of the graph.
+        result: as :func:`epagcl.study.collect` returns it.
+        protocols: the columns of measured accuracy.
+    """
     from epagcl.paper import published
-    from epagcl.study.cells import settings_source
+    from epagcl.study.design import UNTRAINED, settings_source
 
     title = result["row"]
-    figures = published(name, "untrained" if title == "untrained encoder" else title) if result["named"] else {}
-    cells = [title]
-    for protocol in protocols:
-        accuracy = result["protocols"].get(protocol, {}).get("accuracy")
-        spread = f" ± {100 * accuracy['std']:.1f}" if accuracy is not None and len(accuracy["runs"]) > 1 else ""
-        cells.append("–" if accuracy is None else f"{100 * accuracy['mean']:.1f}{spread}")
+    figures = published(name, "untrained" if title == UNTRAINED else title) if result["named"] else {}
+    accuracies = [result["protocols"].get(protocol, {}).get("accuracy") for protocol in protocols]
+    cells = [title, *("–" if accuracy is None else percent(accuracy) for accuracy in accuracies)]
     for kind in ("paper", "random", "public"):
-        cells.append(" ± ".join(f"{value:.1f}" for value in figures[kind]) if kind in figures else "–")
+        mean, std = (*figures.get(kind, []), None, None)[:2]
+        cells.append("–" if mean is None else mean_and_std(mean, std))
     training = result["training"]
     cells.append(str(len(result["seeds"])))
     if training is None or not any(training["epochs"]):
@@ -108,27 +125,30 @@ def comparison_cells(name: str, result: dict[str, Any], protocols: list[str]) ->
     return [*cells, f"{epochs:.0f}", f"{seconds:.1f}", settings_source(result)]
 
 
-COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
-
-
-def show_comparison(name: str, results: list[dict[str, Any]], protocols: list[str]) -> None:
-    """Test accuracy of every row on a graph, measured here and published."""
+def show_comparison(name: str, results: "Sequence[CellResult]", protocols: Sequence[str]) -> None:
+    """Print the test accuracy of every row on a graph, measured here and published."""
     columns = ["accuracy", *(f">{column}" for column in (*protocols, *COMPARISON_COLUMNS[:-1])), COMPARISON_COLUMNS[-1]]
-    cells = [comparison_cells(name, result, protocols) for result in results]
-    used = [k for k in range(len(columns)) if any(row[k] not in ("–", "") for row in cells)]
-    shown = table(*(columns[k] for k in used))
-    for row in cells:
-        shown.add_row(*(row[k] for k in used))
+    rows = [comparison_cells(name, result, protocols) for result in results]
+    used = [k for k in range(len(columns)) if any(row[k] not in ("–", "") for row in rows)]
+    accuracy_table = table(*(columns[k] for k in used))
+    for row in rows:
+        accuracy_table.add_row(*(row[k] for k in used))
     hardware = ", ".join(sorted({device for result in results for device in result["hardware"]}))
     show(
         f"{name}: test accuracy in %, split k for seed k (strict, paper: random 10/10/80); measured on "
         f"{hardware}; then the paper's table and figures published elsewhere, by split",
-        shown,
+        accuracy_table,
     )
 
 
-def show_epr(name: str, summary: "EPRSummary", ids: list) -> None:
-    """EPR in all its forms, the shape of the graph, and the edges that do the most harm."""
+def show_epr(name: str, summary: "EPRSummary", ids: Sequence[Any]) -> None:
+    """Print the EPR of a graph in all its forms, the shape of the graph, and the most harmful edges.
+
+    Args:
+        name: of the graph.
+        summary: of the graph.
+        ids: the user's ids of the nodes.
+    """
     rates = table("EPR", ">per node", ">per edge")
     for words, rate in (
         ("edges, d", summary.epr),
@@ -136,14 +156,13 @@ def show_epr(name: str, summary: "EPRSummary", ids: list) -> None:
         ("2 hops", summary.epr_2_hops),
     ):
         rates.add_row(words, f"{rate.per_node:.4f}", f"{rate.per_edge:.4f}")
-    theorem = summary.theorem_3_3
     shape = (
         f"{name}: {summary.num_nodes:,} nodes, {summary.num_edges:,} edges, {summary.num_classes} classes, "
         f"{summary.isolated_nodes:,} isolated\n"
         f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
         f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
         f"{summary.node_homophily:.4f} per node\n"
-        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if theorem.holds else 'not met'}"
+        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if summary.theorem_3_3.holds else 'not met'}"
     )
     harm = table("edge", ">EPR change if removed", ">by Theorem 3.5")
     for edge in summary.most_harmful:
@@ -158,8 +177,8 @@ def artefact_table(artefact: "ArtefactTable") -> "Table":
     from epagcl.paper.tables import BEST, SECOND, mark
 
     first, *others = artefact.columns
-    shown = table(first, *(f">{column}" for column in others))
+    result = table(first, *(f">{column}" for column in others))
     styles = {BEST: "bold", SECOND: "underline", "": ""}
     for row in artefact.rows:
-        shown.add_row(*(Text(str(cell), style=styles[mark(cell)]) for cell in row))
-    return shown
+        result.add_row(*(Text(str(cell), style=styles[mark(cell)]) for cell in row))
+    return result

@@ -1,4 +1,4 @@
-"""``epagcl report`` and ``epagcl export``: what is made of finished runs. Heavy imports wait until they are called."""
+"""``epagcl report`` and ``epagcl export``: pages and files of finished runs."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epagcl.cli.options import AsJson, Columns, Quiet, interruptible
+from epagcl.cli.options import AsJson, Columns, Quiet, check_map, interruptible
 from epagcl.cli.progress import busy, console_for
 from epagcl.cli.rendering import show
 
@@ -20,17 +20,16 @@ def report(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """The report of a run made anew, or one page that compares several runs.
+    """Write the report of a run again, or one page that compares several runs.
 
     Example: epagcl report runs/cora-epagcl runs/cora-grace --out compare.html
     """
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.report.files import write_comparison
-        from epagcl.report.maps import check_kind
 
-    if map_ is not None:
-        check_kind(map_)
+        if map_ is not None:
+            check_map(map_)
     with interruptible("nothing was written"), busy(console, "making the report"):
         page = write_comparison(runs, out, kind=map_, columns=columns, title=title)
     if as_json:
@@ -46,7 +45,7 @@ def export(
     projector: Annotated[Path | None, typer.Option(help="Folder to write for the Embedding Projector.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The embeddings of a finished run in another format, or for the Embedding Projector.
+    """Write the embeddings of a finished run in another format, or for the Embedding Projector.
 
     Example: epagcl export runs/cora-epagcl --out z.parquet --columns
     """

@@ -1,11 +1,12 @@
 """``epagcl train``: train, evaluate and write a run folder."""
 
 import json
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
-import typer.core
 
 from epagcl.cli.options import (
     AsJson,
@@ -14,11 +15,13 @@ from epagcl.cli.options import (
     Features,
     Graph,
     Labels,
+    LoadedGraph,
     Map,
     MethodName,
     Nodes,
     Quiet,
     Root,
+    check_map,
     graph_of,
     interruptible,
     make_method,
@@ -26,10 +29,17 @@ from epagcl.cli.options import (
     resume_line,
     settings_of,
 )
-from epagcl.cli.progress import Line, busy, console_for
+from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from epagcl.methods.base import Method
+    from epagcl.report.metrics import RunMetrics, SeedsMetrics
+    from epagcl.runs.evaluation import Plan
 
 
 def train(
@@ -54,54 +64,134 @@ def train(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on a graph, evaluate where it has labels, and write a run folder with a report.
+    """Train on a graph, evaluate if it has labels, and write a run folder with a report.
 
     Example: epagcl train cora --epochs 200 --references
     """
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device
-        from epagcl.evaluation.protocol import PROTOCOLS
-        from epagcl.integrations.loggers import check_logger
-        from epagcl.report.maps import check_kind
-        from epagcl.runs.evaluation import Plan, unfit_labels
-        from epagcl.runs.execute import run, run_seeds
+        from epagcl.runs.evaluation import Plan
         from epagcl.runs.folder import claim
+
+        _check_options(protocol, seeds, runs, map_, logger)
+        options_of(context, method)  # raises on a mistyped option, before a download
+    with busy(console, "reading the graph"):
+        loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    settings = settings_of(context, loaded.recipe_name, method, config)
+    models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
+    resolve_device(models[0].device)
+    plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
+    folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
+    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds, option="--out")
+    with interruptible(resume_line()):
+        metrics = _run(console, loaded, models, folder, plan, map_, logger)
+    if as_json:
+        print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
+    elif not quiet:
+        show_metrics(metrics, folder, type(models[0]).title)
+
+
+def _check_options(protocol: str, seeds: int, runs: int, map_: str, logger: str | None) -> None:
+    """Raise if an option is wrong by itself."""
+    from epagcl.evaluation.protocol import PROTOCOLS
+    from epagcl.integrations.loggers import check_logger
 
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol}: choose one of {', '.join(PROTOCOLS)}")
     if seeds < 1 or runs < 1:
         raise InputError("--seeds and --runs must be at least 1")
-    check_kind(map_)
+    check_map(map_)
     if logger is not None:
         check_logger(logger)
-    options_of(context, method)  # a mistyped option ends here, not after a download
-    with busy(console, "reading the graph"):
-        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
-    settings = settings_of(context, None if source else name, method, config)
-    models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
-    resolve_device(models[0].device)
-    plan: Plan | None = Plan(protocol, runs, references)
-    if models[0].supervised:
-        if graph_data.y is None:
-            raise InputError(f"{name}: {method} learns from labels, and the graph has none; give --labels")
-        log.info("%s is trained for one split: --seeds 5 for the spread over several", models[0].title)
-    if reason := unfit_labels(graph_data, plan):
-        if protocol == "public" or models[0].supervised:
+
+
+def _usable_plan(plan: "Plan", graph: LoadedGraph, model: "Method") -> "Plan | None":
+    """Return the plan if the labels allow it, else None with a warning. Raise if labels are indispensable."""
+    from epagcl.runs.evaluation import unfit_labels
+
+    if model.supervised:
+        if graph.data.y is None:
+            raise InputError(f"{graph.name}: {model.name} learns from labels, and the graph has none; give --labels")
+        log.info("%s is trained for one split: --seeds 5 for the spread over several", model.title)
+    if reason := unfit_labels(graph.data, plan):
+        if plan.protocol == "public" or model.supervised:
             raise InputError(reason)
-        log.warning("%s: not evaluated (%s)", name, reason)
-        plan = None
-    folder = out or Path("runs") / f"{name}-{models[0].name}".lower()
-    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
-    shared = {"name": name, "source": source, "map_kind": map_}
-    lines = [Line(console, model, logger, folder if seeds == 1 else folder / f"seed-{model.seed}") for model in models]
-    with interruptible(resume_line()):
-        if seeds == 1:
-            with lines[0] as line:
-                metrics = run(graph_data, models[0], folder, plan=plan, callback=line, say=line.say, **shared)
-        else:
-            metrics = run_seeds(graph_data, models, folder, plan=plan, progress=lines, **shared)
-    if as_json:
-        print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
-    elif not quiet:
-        show_metrics(metrics, folder, type(models[0]).title)
+        log.warning("%s: not evaluated (%s)", graph.name, reason)
+        return None
+    return plan
+
+
+def _run(
+    console: "Console",
+    graph: LoadedGraph,
+    models: "list[Method]",
+    folder: Path,
+    plan: "Plan | None",
+    map_kind: str,
+    logger: str | None,
+) -> "RunMetrics | SeedsMetrics":
+    """Train the models, one run folder each, and return their metrics."""
+    from epagcl.runs.execute import run, run_seeds
+
+    if len(models) > 1:
+        observers = [Observer(console, model, logger, folder / f"seed-{model.seed}") for model in models]
+        return run_seeds(
+            graph.data,
+            models,
+            folder,
+            plan=plan,
+            progress=observers,
+            name=graph.name,
+            source=graph.source,
+            map_kind=map_kind,
+        )
+    with Observer(console, models[0], logger, folder) as observer:
+        return run(
+            graph.data,
+            models[0],
+            folder,
+            name=graph.name,
+            plan=plan,
+            source=graph.source,
+            callback=observer,
+            map_kind=map_kind,
+            say=observer.say,
+        )
+
+
+class Observer:
+    """The callback of a training: its progress in the terminal and, if asked for, a logger.
+
+    Args:
+        console: where to show the progress.
+        model: the model to be trained.
+        logger: name of a logger, or None.
+        folder: the run folder.
+    """
+
+    def __init__(self, console: "Console", model: "Method", logger: str | None, folder: Path):
+        self._progress = TrainingProgress(console, model)
+        self._logger_arguments = None if logger is None else (logger, folder, model.settings())
+        self._contexts = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._callbacks: list[Any] = []
+        if self._logger_arguments is not None:
+            from epagcl.integrations.loggers import open_logger
+
+            self._callbacks.append(self._contexts.enter_context(open_logger(*self._logger_arguments)))
+        self._callbacks.append(self._contexts.enter_context(self._progress))
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        self._contexts.__exit__(*reason)
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Pass on an epoch's row of the history."""
+        for callback in self._callbacks:
+            callback(row)
+
+    def say(self, words: str) -> None:
+        """Show the current activity after training."""
+        self._progress.say(words)

@@ -1,9 +1,10 @@
-"""``epagcl tune``: the command, and what it shows. Heavy imports wait until it is called."""
+"""``epagcl tune``: search of a method's settings."""
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -18,37 +19,35 @@ from epagcl.cli.options import (
     Nodes,
     Quiet,
     Root,
-    WithSettings,
+    WithLists,
     graph_of,
     interruptible,
     options_of,
     resume_line,
     settings_of,
 )
-from epagcl.cli.progress import Work, busy, console_for
+from epagcl.cli.progress import StudyProgress, busy, console_for
 from epagcl.cli.rendering import show, table
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted, percent
 
 if TYPE_CHECKING:
-    from epagcl.study.tuning.study import Tuning
+    from rich.table import Table
 
-SHOWN = 4  # of the best trials
+    from epagcl.study.tuning import Tuning
+    from epagcl.study.tuning.result import FinalScores
+
+BEST_TRIALS = 4  # columns of the table of trials
 
 
-class WithSpace(WithSettings):
-    """A command whose space may be written with spaces: ``--space lr=1e-4:1e-2:log dim=128,256``."""
+def _is_space_word(word: str) -> bool:
+    return "=" in word or word == "default"
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        """Say --space before each of its words."""
-        words: list[str] = []
-        taking = False
-        for word in args:
-            if taking and not word.startswith("-") and ("=" in word or word == "default"):
-                words += [] if words[-1] == "--space" else ["--space"]
-            else:
-                taking = word == "--space"
-            words.append(word)
-        return super().parse_args(ctx, words)
+
+class TuneCommand(WithLists):
+    """A command whose space may have several words: ``--space lr=1e-4:1e-2:log dim=128,256``."""
+
+    list_options: ClassVar = {"--space": _is_space_word}
 
 
 def tune(
@@ -61,8 +60,8 @@ def tune(
     data: Root = None,
     method: MethodName = "epagcl",
     config: Config = None,
-    trials: Annotated[int, typer.Option(help="How many settings to try.")] = 30,
-    minutes: Annotated[float | None, typer.Option(help="Begin no trial after so long.")] = None,
+    trials: Annotated[int, typer.Option(help="Number of trials.")] = 30,
+    minutes: Annotated[float | None, typer.Option(help="Start no trial after this time.")] = None,
     seeds: Annotated[int, typer.Option(help="Models per trial, counting up from --seed.")] = 2,
     space: Annotated[
         list[str] | None,
@@ -70,9 +69,9 @@ def tune(
     ] = None,
     protocol: Annotated[str, typer.Option(help="strict: random splits; public: the published one.")] = "strict",
     ratios: Annotated[str, typer.Option(help="Shares of labels for training and validation.")] = "0.1,0.1",
-    test: Annotated[bool, typer.Option(help="Close by reading the test accuracy, default against tuned.")] = True,
+    test: Annotated[bool, typer.Option(help="At the end, read the test accuracy, default against tuned.")] = True,
     out: Annotated[Path | None, typer.Option(help="Folder; else runs/<graph>-<method>-tune.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in that folder, or join it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the study in that folder, or join it.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,14 +86,14 @@ def tune(
 
     fixed = options_of(context, method)
     with busy(console, "reading the graph"):
-        name, graph_data, source = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
-    start = settings_of(context, None if source else name, method, config)
+        loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+    start = settings_of(context, loaded.recipe_name, method, config)
     seed = start.pop("seed", 0)
     fixed.pop("seed", None)
-    folder = out or Path("runs") / f"{name}-{method_class(method).name}-tune".lower()
-    with interruptible(resume_line()), Work(console, "trials") as work:
+    folder = out or Path("runs") / f"{loaded.name}-{method_class(method).name}-tune".lower()
+    with interruptible(resume_line()), StudyProgress(console, "trials") as work:
         result = search(
-            graph_data,
+            loaded.data,
             method,
             trials=trials,
             minutes=minutes,
@@ -103,76 +102,86 @@ def tune(
             space=space or None,
             start=start,
             protocol=protocol,
-            ratios=_shares(ratios),
+            ratios=_parsed_ratios(ratios),
             test=test,
             folder=folder,
             resume=resume,
-            name=name,
+            name=loaded.name,
             work=work,
             **fixed,
         )
     if as_json:
         print(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
     elif not quiet:
-        train = f"epagcl train {_graph_words(graph, edges, features, labels, nodes)} --method {result.method.name}"
-        show_tuning(name, result, folder, f"{train} --config {shlex.quote(str(folder / 'best.toml'))}")
+        files = {"--edges": edges, "--features": features, "--labels": labels, "--nodes": nodes}
+        train = f"epagcl train {_graph_words(graph, files)} --method {result.method.name}"
+        show_tuning(loaded.name, result, folder, f"{train} --config {shlex.quote(str(folder / 'best.toml'))}")
 
 
 def show_tuning(name: str, result: "Tuning", folder: Path, use: str) -> None:
-    """The best trials beside the start, then default against tuned, then what to do with them."""
-    counts = result.search["trials"]
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    items: list[Any] = [f"{name}, {result.method.title}: {said} trials in {result.search['seconds'] / 60:.1f} min"]
+    """Print the best trials, default against tuned settings, and the command that uses them.
+
+    Args:
+        name: of the graph.
+        result: of the search.
+        folder: of the study.
+        use: the command that trains with the best settings.
+    """
+    search = result.search
+    counts = ", ".join(f"{count} {state}" for state, count in search["trials"].items() if count)
+    items: list[str | Table] = [f"{name}, {result.method.title}: {counts} trials in {search['seconds'] / 60:.1f} min"]
     items.append(_best_trials(result))
     if result.scores is not None:
-        compared = table("settings", ">validation", ">test")
-        for row in ("default", "tuned"):
-            compared.add_row(row, *(_percent(result.scores[row][part]) for part in ("validation", "test")))
-        runs = [result.scores[row]["test"]["runs"] for row in ("tuned", "default")]
-        gains = [100 * (tuned - default) for tuned, default in zip(*runs, strict=True)]
-        each = f" ({', '.join(f'{gain:+.2f}' for gain in gains)} of each seed)" if len(gains) > 1 else ""
-        items += [compared, f"tuned against default on test nodes: {sum(gains) / len(gains):+.2f}{each}"]
-        if (reads := result.scores["test_reads"]) > 1:
-            items.append(
-                f"the test nodes have been read {reads} times in this study: the last figure flatters a little"
-            )
-    search = result.search
-    models = f"{search['seeds']} model{'s' if search['seeds'] > 1 else ''} each"
+        items += _score_items(result.scores)
     items.append(
-        f"protocol {search['protocol']}, split {search['split']}, {models}, measured here; "
-        "settings and epochs chosen on validation nodes, test labels hidden from the search"
+        f"protocol {search['protocol']}, split {search['split']}, {counted(search['seeds'], 'model')} each, measured "
+        "here; settings and epochs chosen on validation nodes, test labels hidden from the search"
     )
     items.append(f"written to {folder}: best.toml, trials.csv, metrics.json")
     show(*items)
-    print(f"use them: {use}")  # on one line, to be copied
+    print(f"use them: {use}")  # never folded, so that it can be copied
 
 
-def _best_trials(result: "Tuning") -> Any:
-    """A column for each of the best trials, a row for each setting."""
+def _score_items(scores: "FinalScores") -> "list[str | Table]":
+    """Return the table of default against tuned settings, and the gain on test nodes."""
+    accuracies = table("settings", ">validation", ">test")
+    for name, row in (("default", scores["default"]), ("tuned", scores["tuned"])):
+        accuracies.add_row(name, percent(row["validation"], digits=2), percent(row["test"], digits=2))
+    pairs = zip(scores["tuned"]["test"]["runs"], scores["default"]["test"]["runs"], strict=True)
+    gains = [100 * (tuned - default) for tuned, default in pairs]
+    each = f" ({', '.join(f'{gain:+.2f}' for gain in gains)} of each seed)" if len(gains) > 1 else ""
+    items: list[str | Table] = [
+        accuracies,
+        f"tuned against default on test nodes: {sum(gains) / len(gains):+.2f}{each}",
+    ]
+    if (reads := scores["test_reads"]) > 1:
+        items.append(
+            f"the test nodes have been read {reads} times in this study: the last figure is slightly optimistic"
+        )
+    return items
+
+
+def _best_trials(result: "Tuning") -> "Table":
+    """Return a table with a column for each of the best trials and a row for each setting."""
     complete = [row for row in result.trials if row["state"] == "complete"]
-    best = sorted(complete, key=lambda row: (-row["validation"], row["trial"]))[:SHOWN]
-    columns = [">importance"] if result.importance else []
-    shown = table("best trials", *columns, *(f">trial {row['trial']}" for row in best))
-    blank = [""] * len(columns)
-    shown.add_row("validation", *blank, *(f"{100 * row['validation']:.2f}" for row in best))
-    shown.add_row("epochs", *blank, *(str(row["epochs"]) for row in best))
+    best = sorted(complete, key=lambda row: (-(row["validation"] or 0.0), row["trial"]))[:BEST_TRIALS]
+    importance = [">importance"] if result.importance else []
+    trials = table("best trials", *importance, *(f">trial {row['trial']}" for row in best))
+    blank = [""] * len(importance)
+    trials.add_row("validation", *blank, *(f"{100 * (row['validation'] or 0.0):.2f}" for row in best))
+    trials.add_row("epochs", *blank, *(str(row["epochs"]) for row in best))
     order = sorted(result.search["space"], key=lambda name: -result.importance.get(name, 0.0))
     for name in (name for name in order if name != "epochs"):
-        weight = [f"{result.importance.get(name, 0.0):.2f}"] if columns else []
-        shown.add_row(name, *weight, *(_number(row["settings"][name]) for row in best))
-    return shown
+        weight = [f"{result.importance.get(name, 0.0):.2f}"] if importance else []
+        trials.add_row(name, *weight, *(_short(row["settings"][name]) for row in best))
+    return trials
 
 
-def _percent(scores: dict[str, Any]) -> str:
-    spread = f" ± {100 * scores['std']:.2f}" if len(scores["runs"]) > 1 else ""
-    return f"{100 * scores['mean']:.2f}{spread}"
-
-
-def _number(value: Any) -> str:
+def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _shares(text: str) -> tuple[float, float]:
+def _parsed_ratios(text: str) -> tuple[float, float]:
     try:
         train, val = (float(part) for part in text.split(","))
     except ValueError:
@@ -180,7 +189,7 @@ def _shares(text: str) -> tuple[float, float]:
     return train, val
 
 
-def _graph_words(graph: str | None, *files: Path | None) -> str:
-    names = ("--edges", "--features", "--labels", "--nodes")
-    given = [word for name, file in zip(names, files, strict=True) if file is not None for word in (name, str(file))]
-    return shlex.join([*([graph] if graph else []), *given])
+def _graph_words(graph: str | None, files: Mapping[str, Path | None]) -> str:
+    """Return the words of the command line that name the graph."""
+    options = [word for option, file in files.items() if file is not None for word in (option, str(file))]
+    return shlex.join([*([graph] if graph else []), *options])

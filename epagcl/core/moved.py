@@ -86,10 +86,10 @@ def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: the module's ``__name__``.
-        names: the names that have left, each with its current module.
+        names: the names that have left or were renamed, each with its current path.
 
     Examples:
-        >>> load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files"})
+        >>> load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files.write_json"})
         >>> with warnings.catch_warnings(record=True) as caught:
         ...     warnings.simplefilter("always")
         ...     load_name("write_json").__module__
@@ -101,7 +101,8 @@ def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} is now {names[name]}.{name}", DeprecationWarning, stacklevel=2)
-        return getattr(importlib.import_module(names[name]), name)
+        warnings.warn(f"{module}.{name} is now {names[name]}", DeprecationWarning, stacklevel=2)
+        current_module, _, current_name = names[name].rpartition(".")
+        return getattr(importlib.import_module(current_module), current_name)
 
     return __getattr__

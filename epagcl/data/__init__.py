@@ -42,4 +42,7 @@ __all__ = [
     "write_npz",
 ]
 
-__getattr__ = moved_names(__name__, {"write_embeddings": "epagcl.runs.export", "write_projector": "epagcl.runs.export"})
+__getattr__ = moved_names(
+    __name__,
+    {"write_embeddings": "epagcl.runs.write_embeddings", "write_projector": "epagcl.runs.write_projector"},
+)

@@ -1,4 +1,4 @@
-"""Evaluation of embeddings: linear probe, k-nearest neighbours, clustering, and health without labels."""
+"""Evaluation of embeddings: linear classifier, k-nearest neighbours, clustering, and label-free health."""
 
 from epagcl.evaluation.clusters import clustering
 from epagcl.evaluation.knn import knn_accuracy

@@ -1,6 +1,7 @@
-"""How good an embedding is: linear evaluation that cannot see test labels, k-nearest neighbours, clustering."""
+"""Linear evaluation: the accuracy of a softmax regression on an embedding, chosen without test labels."""
 
 from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -9,119 +10,147 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform
-from epagcl.data.splits import Split, random_split, run_seeds
+from epagcl.data.labels import Labels
+from epagcl.data.splits import PARTS, Split, random_split, run_seeds
 from epagcl.evaluation.inputs import (
-    Labels,
-    Rows,
-    are_several,
-    checked_inputs,
-    number_classes,
-    scaled,
-    split_seeds_of,
-    usable_splits,
+    EmbeddingLike,
+    Inputs,
+    check_inputs,
+    is_list_of_embeddings,
+    labelled_splits,
+    renumber_classes,
+    scale_embedding,
+    split_seeds,
 )
-from epagcl.evaluation.protocol import PAPER, PROTOCOLS, STRICT, Rule
-from epagcl.evaluation.scores import Evaluation, confusion_matrix, evaluation_of
+from epagcl.evaluation.protocol import PROTOCOLS, Rule, rule_of
+from epagcl.evaluation.scores import Choice, Evaluation, confusion_matrix, evaluation_of_tables
 
 
 def linear_evaluation(
-    z: Rows | Sequence[Rows],
+    z: EmbeddingLike | Sequence[EmbeddingLike],
     y: Labels,
     protocol: str = "strict",
     runs: int = 5,
     seed: int | Sequence[int] = 0,
     splits: Split | Sequence[Split] | None = None,
 ) -> Evaluation:
-    """Accuracy of a linear classifier on an embedding.
+    """Return the test accuracy of a linear classifier on an embedding.
 
-    * ``strict``: a random 10/10/80 split per seed, the same for every embedding of the graph; penalty and step are
-      chosen on validation nodes, ties to the earliest; test nodes are read once.
-    * ``paper``: as the paper does: no penalty, 3000 steps, the best validation step, a random 10/10/80 split per run.
-    * ``public``: as strict on the dataset's published splits, which ``splits`` must hold; one run each.
+    * ``strict``: one random 10/10/80 split per seed, the same for every embedding of the graph. Penalty and step are
+      chosen on validation nodes, ties go to the earliest, and test nodes are read once.
+    * ``paper``: the protocol of the paper: no penalty, 3000 steps, the best validation step, one random 10/10/80 split
+      per run.
+    * ``public``: like strict, on the published splits of the dataset, which ``splits`` must hold; one run per split.
 
-    All runs are fitted together, in batched products.
+    All runs are fitted together in batched products.
 
     Args:
-        z: embedding ``[N, d]``, or any features, dense or sparse (torch, NumPy, pandas, SciPy, a list of rows); or a
-            list of embeddings, one for each run, as the models of several seeds give them: the k-th is scored on the
-            k-th split.
-        y: class of each node, by number or by name, in the order of z; −1 or missing = none, and the node is left out.
-        protocol: which of the above.
+        z: embedding ``[N, d]`` or any features, dense or sparse (torch, NumPy, pandas, SciPy, a list of rows). Or a
+            list of embeddings, one per run, such as those of models with several seeds: the k-th is scored on the k-th
+            split.
+        y: class of each node, as a number or a name, in the order of z. Nodes with −1 or a missing label are left out.
+        protocol: strict, paper or public.
         runs: number of splits.
-        seed: seed of the first split; run r has seed + r. Or a list, the seed of each run.
-        splits: splits (or one) to use in place of random ones.
+        seed: seed of the first split; run r has seed + r. A list gives the seed of each run.
+        splits: one or several splits to use in place of random ones.
+
+    Examples:
+        >>> result = linear_evaluation(torch.eye(2).repeat(30, 1), [0, 1] * 30, runs=2)
+        >>> result.mean, result.std
+        (1.0, 0.0)
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}: choose one of {', '.join(PROTOCOLS)}")
-    several, one_seed = are_several(z), np.ndim(seed) == 0
-    embeddings, y, names, splits = checked_inputs(z if several else [z], y, splits)
-    runs = len(embeddings) if several else runs if one_seed else len(seed)
-    words, seeds = "as given", []
-    if splits is None:
-        if protocol == "public":
-            raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
-        words, seeds = "random 10/10/80", split_seeds_of(seed, runs)
-        splits = [random_split(y, seed=seed) for seed in seeds]
-    starts = seeds or run_seeds(seed, len(splits))
-    if several and len(splits) != runs:
-        raise InputError(f"{runs} embeddings for {len(splits)} splits; give one embedding, or one for each split")
-    if len(starts) != len(splits):
-        raise InputError(f"{len(starts)} seeds for {len(splits)} runs; give one seed, or one for each run")
-    if protocol == "public":
-        words = f"published, {len(set(map(id, splits)))}"
-    rule = PAPER if protocol == "paper" else STRICT
-    embeddings = [scaled(one, rule) for one in embeddings]
-    if len({one.shape[1] for one in embeddings}) > 1:
+    several = is_list_of_embeddings(z)
+    inputs = check_inputs(cast("Sequence[EmbeddingLike]", z if several else [z]), y, splits)
+    if several:
+        runs = len(inputs.embeddings)
+    elif np.ndim(seed) > 0:
+        runs = len(cast("Sequence[int]", seed))
+    plan = _plan_runs(inputs, protocol, runs, seed)
+    if several and len(plan.splits) != runs:
+        raise InputError(f"{runs} embeddings for {len(plan.splits)} splits; give one embedding, or one for each split")
+    if len(plan.start_seeds) != len(plan.splits):
+        counts = f"{len(plan.start_seeds)} seeds for {len(plan.splits)} runs"
+        raise InputError(f"{counts}; give one seed, or one for each run")
+    rule = rule_of(protocol)
+    embeddings = [scale_embedding(embedding, rule.rescale) for embedding in inputs.embeddings]
+    if len({embedding.shape[1] for embedding in embeddings}) > 1:
         raise InputError("embeddings of different widths; evaluate them one by one")
-    classes, y = number_classes(y.to(embeddings[0].device))
-    results = []
-    for group in _groups(usable_splits(splits, y, ("train", "val", "test")), embeddings[0].shape[1]):
-        first = len(results)
-        parts = embeddings[first : first + len(group)] if several else embeddings * len(group)
-        results += _evaluate_group(parts, y, group, len(classes), rule, starts[first : first + len(group)])
-    tables, chosen = (list(column) for column in zip(*results, strict=True))
-    return evaluation_of(
-        protocol, words, seeds, tables, chosen, [names[c] for c in classes] if names else classes.tolist()
-    )
+    classes, labels = renumber_classes(inputs.y.to(embeddings[0].device))
+    tables: list[Tensor] = []
+    chosen: list[Choice] = []
+    for group in _groups(labelled_splits(plan.splits, labels, PARTS), embeddings[0].shape[1]):
+        part = slice(len(tables), len(tables) + len(group))
+        rows = embeddings[part] if several else embeddings * len(group)
+        group_tables, group_chosen = _evaluate_group(rows, labels, group, len(classes), rule, plan.start_seeds[part])
+        tables += group_tables
+        chosen += group_chosen
+    class_names = [inputs.class_names[c] for c in classes] if inputs.class_names else classes.tolist()
+    return evaluation_of_tables(protocol, plan.description, plan.split_seeds, tables, chosen, class_names)
+
+
+class _Plan(NamedTuple):
+    """The split of each run with its description, the seeds of random splits, and the seeds of the classifiers."""
+
+    splits: list[Split]
+    description: str
+    split_seeds: list[int]
+    start_seeds: list[int]
+
+
+def _plan_runs(inputs: Inputs, protocol: str, runs: int, seed: int | Sequence[int]) -> _Plan:
+    """Return the given splits, or draw random ones."""
+    if inputs.splits is not None:
+        published = f"published, {len(set(map(id, inputs.splits)))}"
+        description = published if protocol == "public" else "as given"
+        return _Plan(inputs.splits, description, [], run_seeds(seed, len(inputs.splits)))
+    if protocol == "public":
+        raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
+    seeds = split_seeds(seed, runs)
+    splits = [random_split(inputs.y, seed=split_seed) for split_seed in seeds]
+    return _Plan(splits, "random 10/10/80", seeds, seeds)
 
 
 def _evaluate_group(
     embeddings: Sequence[Tensor], y: Tensor, splits: list[Split], num_classes: int, rule: Rule, seeds: list[int]
-) -> list[tuple[Tensor, dict[str, float]]]:
-    """Fit and choose on training and validation nodes of all runs together; then each run's confusion on test nodes."""
+) -> tuple[list[Tensor], list[Choice]]:
+    """Fit all runs together on training and validation nodes; return the test confusion and the choice of each run."""
 
     def rows(part: str) -> tuple[Tensor, Tensor]:
         nodes = [getattr(split, part).to(y.device) for split in splits]
-        z = torch.stack([one[node] for one, node in zip(embeddings, nodes, strict=True)])
+        z = torch.stack([embedding[node] for embedding, node in zip(embeddings, nodes, strict=True)])
         return z, torch.stack([y[node] for node in nodes])
 
-    # What chooses receives training and validation nodes alone: it cannot depend on a test label.
+    # The fit receives training and validation nodes alone, so no choice can depend on a test label.
     weight, bias, chosen = _fit(*rows("train"), *rows("val"), num_classes, rule, seeds)
-    results = []
+    tables = []
     for run, (z, split) in enumerate(zip(embeddings, splits, strict=True)):
         test = split.test.to(y.device)
         prediction = (z[test] @ weight[run] + bias[run]).argmax(1)
-        results.append((confusion_matrix(prediction, y[test], num_classes), chosen[run]))
-    return results
+        tables.append(confusion_matrix(prediction, y[test], num_classes))
+    return tables, chosen
 
 
 def _fit(
     z: Tensor, y: Tensor, z_val: Tensor, y_val: Tensor, num_classes: int, rule: Rule, seeds: list[int]
-) -> tuple[Tensor, Tensor, list[dict[str, float]]]:
-    """Softmax regressions for R runs × L penalties at once; of each run, the (penalty, step) best on validation.
+) -> tuple[Tensor, Tensor, list[Choice]]:
+    """Fit softmax regressions for R runs × L penalties at once; choose penalty and step of each run on validation.
 
-    min_W  mean_i CE(softmax(z_i W + b), y_i) + λ/2 ‖W‖², by Adam. The L penalties of a run stand side by side as
-    columns of one weight matrix, so that a step is two batched products.
+    min_W  mean_i CE(softmax(z_i W + b), y_i) + λ/2 ‖W‖², by Adam. The L penalties of a run are columns of one weight
+    matrix, so that a step is two batched products.
 
     Args:
-        z: training rows ``[R, n, d]``, and ``y`` their classes ``[R, n]``.
-        z_val: validation rows ``[R, n', d]``, and ``y_val`` their classes.
+        z: training rows ``[R, n, d]``.
+        y: their classes ``[R, n]``.
+        z_val: validation rows ``[R, n', d]``.
+        y_val: their classes ``[R, n']``.
         num_classes: C.
-        rule: the protocol's.
-        seeds: of the random initial weights of each run.
+        rule: penalties, steps and start of the protocol.
+        seeds: seed of the random initial weights of each run.
 
     Returns:
-        weights ``[R, d, C]``, biases ``[R, C]`` and what was chosen.
+        weights ``[R, d, C]``, biases ``[R, C]`` and the choice of each run.
     """
     runs, n, d = z.shape
     columns = len(rule.decays) * num_classes
@@ -156,30 +185,30 @@ def _fit(
             torch.where(better, weight, best_weight, out=best_weight)
             torch.where(better, bias, best_bias, out=best_bias)
 
-    run = torch.arange(runs, device=z.device)
-    winner = best.argmax(1)  # ties: the first, which is the strongest penalty
-    chosen = [
+    winner = best.argmax(1)  # ties go to the first, which is the strongest penalty
+    chosen: list[Choice] = [
         {"decay": rule.decays[k], "step": int(best_step[r, k]), "validation_accuracy": float(best[r, k])}
         for r, k in enumerate(winner.tolist())
     ]
-    return by_penalty(best_weight)[run, :, winner], by_penalty(best_bias)[run, 0, winner], chosen
+    every_run = torch.arange(runs, device=z.device)
+    return by_penalty(best_weight)[every_run, :, winner], by_penalty(best_bias)[every_run, 0, winner], chosen
 
 
-def _linear_start(parameter: Tensor, d: int, seed: int, which: int) -> Tensor:
-    """nn.Linear's initial values, uniform in ±1/√d."""
+def _linear_start(parameter: Tensor, d: int, seed: int, index: int) -> Tensor:
+    """Return the initial values of ``nn.Linear``, uniform in ±1/√d."""
     counter = torch.arange(parameter.numel(), device=parameter.device)
-    u = uniform(counter, seed, Stream.CLASSIFIER, which).to(parameter.dtype)
+    u = uniform(counter, seed, Stream.CLASSIFIER, index).to(parameter.dtype)
     return ((2 * u - 1) / d**0.5).view_as(parameter)
 
 
 def _groups(splits: Sequence[Split], d: int) -> list[list[Split]]:
-    """Splits of equal part sizes side by side, in groups whose gathered rows take at most 1 GiB; order is kept."""
-    most = max(1, 2**28 // (d * max(split.train.numel() + split.val.numel() for split in splits)))
+    """Group consecutive splits with equal part sizes, such that the gathered rows of a group take at most 1 GiB."""
+    max_size = max(1, 2**28 // (d * max(split.train.numel() + split.val.numel() for split in splits)))
     groups: list[list[Split]] = []
     for split in splits:
         size = split.train.numel(), split.val.numel()
         last = groups[-1] if groups else []
-        if last and len(last) < most and (last[0].train.numel(), last[0].val.numel()) == size:
+        if last and len(last) < max_size and (last[0].train.numel(), last[0].val.numel()) == size:
             last.append(split)
         else:
             groups.append([split])

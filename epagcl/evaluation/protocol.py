@@ -1,6 +1,8 @@
-"""TODO."""
+"""Evaluation protocols: how the linear classifier is fitted and what is chosen on validation nodes."""
 
 from dataclasses import dataclass
+
+PROTOCOLS = ("strict", "paper", "public")
 
 
 @dataclass(frozen=True)
@@ -9,11 +11,16 @@ class Rule:
 
     Attributes:
         decays: strengths of the ℓ2 penalty to choose from, strongest first.
-        steps: steps of Adam (learning rate 0.01, full batch).
-        every: steps between looks at the validation accuracy.
-        rescale: divide z by its root mean square, one number for the whole embedding, so that a learning rate and a
-            penalty mean the same whatever the scale a method happens to leave its embedding at.
-        random_start: initial weights of ``nn.Linear``; else zero, and the fit is deterministic.
+        steps: number of Adam steps (learning rate 0.01, full batch).
+        every: number of steps between two evaluations of the validation accuracy.
+        rescale: divide z by its root mean square, one number for the whole embedding. A learning rate and a penalty
+            then mean the same for every method, whatever the scale of its embedding.
+        random_start: start from the random initial weights of ``nn.Linear``. Otherwise the weights start at zero and
+            the fit is deterministic.
+
+    Examples:
+        >>> Rule(decays=(0.1,), steps=100, every=10, rescale=True, random_start=False).steps
+        100
     """
 
     decays: tuple[float, ...]
@@ -23,10 +30,17 @@ class Rule:
     random_start: bool
 
 
+#: The rule of the protocols ``strict`` and ``public``.
 STRICT = Rule(decays=(1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001), steps=300, every=20, rescale=True, random_start=False)
-
-
+#: The rule of the protocol ``paper``.
 PAPER = Rule(decays=(0.0,), steps=3000, every=1, rescale=False, random_start=True)
 
 
-PROTOCOLS = ("strict", "paper", "public")
+def rule_of(protocol: str) -> Rule:
+    """Return the rule of a protocol.
+
+    Examples:
+        >>> rule_of("paper").steps
+        3000
+    """
+    return PAPER if protocol == "paper" else STRICT

@@ -1,4 +1,4 @@
-"""How good an embedding is: linear evaluation that cannot see test labels, k-nearest neighbours, clustering."""
+"""Test scores: accuracy, F1 and confusion, of one or several runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from epagcl.data.splits import Split
-from epagcl.evaluation.inputs import labelled_part, number_classes
+from epagcl.evaluation.inputs import labelled_split, renumber_classes
 
 
 class Spread(TypedDict):
@@ -20,15 +20,23 @@ class Spread(TypedDict):
     runs: list[float]
 
 
+class Choice(TypedDict):
+    """The classifier that validation nodes chose: its penalty, its step and its validation accuracy."""
+
+    decay: float
+    step: int
+    validation_accuracy: float
+
+
 class ScoresDict(TypedDict):
-    """The scores of an embedding or of predictions as plain values: :meth:`Evaluation.to_dict` and what joins it."""
+    """The scores of an embedding or of predictions as plain values: :meth:`Evaluation.to_dict` and further scores."""
 
     protocol: str
     split: str
     split_seeds: list[int]
     accuracy: Spread
     macro_f1: Spread
-    chosen: NotRequired[list[dict[str, float]]]
+    chosen: NotRequired[list[Choice]]
     classes: list[int] | list[str]
     confusion: list[list[int]]
     knn_accuracy: NotRequired[Spread]
@@ -47,17 +55,28 @@ def spread(runs: list[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Test scores of one embedding, a number per run; all between 0 and 1.
+    """Test scores of one embedding, one value per run, each between 0 and 1.
 
     Attributes:
         protocol: strict, paper or public.
-        split: the splits in words.
-        split_seeds: seed of each random split; empty for given ones.
+        split: description of the splits.
+        split_seeds: seed of each random split; empty if the splits were given.
         runs: accuracy (= micro-F1) of each run.
         macro_f1: macro-F1 of each run.
-        chosen: what validation chose in each run: penalty, step and validation accuracy.
+        chosen: penalty, step and validation accuracy of the classifier chosen in each run.
         classes: the classes that occur, by number, or by name if the labels were names.
-        confusion: test nodes of class r that were taken for class c, summed over runs.
+        confusion: number of test nodes of class r predicted as class c, summed over runs.
+
+    Examples:
+        >>> result = prediction_evaluation(
+        ...     torch.tensor([0, 1, 1, 1]),
+        ...     torch.tensor([0, 1, 0, 1]),
+        ...     Split(train=torch.tensor([0]), val=torch.tensor([1]), test=torch.tensor([2, 3])),
+        ...     protocol="strict",
+        ...     seed=0,
+        ... )
+        >>> result.mean, result.confusion
+        (0.5, [[0, 1], [0, 1]])
     """
 
     protocol: str
@@ -65,7 +84,7 @@ class Evaluation:
     split_seeds: list[int]
     runs: list[float]
     macro_f1: list[float]
-    chosen: list[dict[str, float]]
+    chosen: list[Choice]
     classes: list[int] | list[str]
     confusion: list[list[int]]
 
@@ -76,12 +95,12 @@ class Evaluation:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the accuracy over runs (of a sample; 0 for one run)."""
+        """Sample standard deviation of the accuracy over runs (0 for one run)."""
         return spread(self.runs)["std"]
 
     @property
     def micro_f1(self) -> list[float]:
-        """Micro-F1 of each run: with one label per node it is the accuracy."""
+        """Micro-F1 of each run, which equals the accuracy if each node has one label."""
         return self.runs
 
     def to_dict(self) -> ScoresDict:
@@ -99,41 +118,75 @@ class Evaluation:
 
 
 def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol: str, seed: int) -> Evaluation:
-    """Test scores of a classifier that was trained on a split, such as a supervised method: nothing is fitted here."""
-    classes, truth = number_classes(torch.as_tensor(y).cpu())
-    test = labelled_part(split, truth).test
+    """Return the test scores of predictions, such as those of a supervised method. Nothing is fitted.
+
+    Args:
+        prediction: predicted class of each node.
+        y: class of each node; −1 for none.
+        split: the split on which the classifier was trained.
+        protocol: strict, paper or public.
+        seed: seed of the split.
+
+    Examples:
+        >>> y = torch.tensor([0, 1, 0, 1])
+        >>> split = Split(train=torch.tensor([0]), val=torch.tensor([1]), test=torch.tensor([2, 3]))
+        >>> prediction_evaluation(y, y, split, protocol="strict", seed=0).runs
+        [1.0]
+    """
+    classes, truth = renumber_classes(torch.as_tensor(y).cpu())
+    test = labelled_split(split, truth).test
     predicted = torch.searchsorted(classes, prediction.cpu()[test].contiguous()).clamp(max=len(classes) - 1)
-    words, seeds = ("published", []) if protocol == "public" else ("random 10/10/80", [seed])
     table = confusion_matrix(predicted, truth[test], len(classes))
-    return evaluation_of(protocol, words, seeds, [table], [], classes.tolist())
+    if protocol == "public":
+        return evaluation_of_tables(protocol, "published", [], [table], [], classes.tolist())
+    return evaluation_of_tables(protocol, "random 10/10/80", [seed], [table], [], classes.tolist())
 
 
 def confusion_matrix(prediction: Tensor, truth: Tensor, num_classes: int) -> Tensor:
-    """Nodes of class r that were taken for class c, ``[C, C]``."""
+    """Return the number of nodes of class r predicted as class c, ``[C, C]``."""
     table = torch.bincount(truth * num_classes + prediction, minlength=num_classes**2).cpu()
     return table.view(num_classes, num_classes)
 
 
-def evaluation_of(
+def evaluation_of_tables(
     protocol: str,
     split: str,
-    seeds: list[int],
+    split_seeds: list[int],
     tables: list[Tensor],
-    chosen: list[dict[str, float]],
+    chosen: list[Choice],
     classes: list[int] | list[str],
 ) -> Evaluation:
-    """Of each run's confusion: accuracy, and macro-F1 over the classes that occur in truth or prediction."""
+    """Return the scores of confusion matrices, one per run.
+
+    Macro-F1 is the mean over the classes that occur in the truth or in the prediction.
+    """
     accuracy, macro_f1 = [], []
     for table in tables:
         f1 = class_scores(table)["f1"]
         accuracy.append(float(table.diag().sum().double() / table.sum()))
         macro_f1.append(float(f1[~f1.isnan()].mean()))
     total = torch.stack(tables).sum(0).tolist()
-    return Evaluation(protocol, split, seeds, accuracy, macro_f1, chosen, classes, total)
+    return Evaluation(protocol, split, split_seeds, accuracy, macro_f1, chosen, classes, total)
 
 
 def class_scores(confusion: Tensor | Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    """Of each class: precision TP/(TP+FP), recall TP/(TP+FN), F1 = 2·TP/(2·TP+FP+FN) and its nodes; NaN for 0/0."""
+    """Return precision, recall, F1 and support of each class, one tensor each.
+
+    Precision is TP/(TP+FP), recall TP/(TP+FN), F1 2·TP/(2·TP+FP+FN), and support the number of nodes of the class.
+    0/0 gives NaN.
+
+    Args:
+        confusion: number of nodes of class r predicted as class c, ``[C, C]``.
+
+    Examples:
+        >>> class_scores([[3, 1], [0, 4]])["recall"].tolist()
+        [0.75, 1.0]
+    """
     table = torch.as_tensor(confusion).double()
-    hits, taken, nodes = table.diag(), table.sum(0), table.sum(1)
-    return {"precision": hits / taken, "recall": hits / nodes, "f1": 2 * hits / (taken + nodes), "support": nodes}
+    hits, predicted, support = table.diag(), table.sum(0), table.sum(1)
+    return {
+        "precision": hits / predicted,
+        "recall": hits / support,
+        "f1": 2 * hits / (predicted + support),
+        "support": support,
+    }

@@ -1,1 +1,1 @@
-"""Other libraries: scikit-learn pipelines, TensorBoard and Weights & Biases."""
+"""Integrations with other libraries: scikit-learn, TensorBoard, Weights & Biases."""

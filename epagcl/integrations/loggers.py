@@ -1,35 +1,53 @@
-"""Training curves for TensorBoard and Weights & Biases: callbacks for ``fit(callback=...)``."""
+"""Training curves in TensorBoard and Weights & Biases: callbacks for ``fit(callback=...)``."""
 
 import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from epagcl.core.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
     from epagcl.training.history import Row
 
 NAMES = ("tensorboard", "wandb")
 
 
 class Logger(ABC):
-    """A callback that writes each epoch's row, and a context that closes it.
+    """A training callback that logs each epoch, and a context manager that closes the log.
 
-    At the end of the context ``final``, the last value of each column, is written beside the settings; other values
-    (an accuracy, a name) can be put into it before. A context that ends in an exception keeps the curves alone.
+    On leaving the context, the settings and ``final`` are logged. If the context ends in an exception, only the curves
+    are kept.
+
+    Attributes:
+        final: the last value of each column of the history. Add further values, such as an accuracy, to it.
+
+    Examples:
+        >>> class Printer(Logger):
+        ...     def write(self, epoch, values):
+        ...         print(epoch, values)
+        ...     def close(self, finished=True):
+        ...         print("final:", self.final)
+        >>> with Printer() as log:
+        ...     log({"epoch": 1, "loss": 2.5, "effective_rank": None})
+        1 {'loss': 2.5}
+        final: {'loss': 2.5}
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.final: dict[str, Any] = {}
 
     def __call__(self, row: "Row") -> None:
-        """Take an epoch's row of the history; what is None was not measured."""
-        values = {key: value for key, value in row.items() if key != "epoch" and value is not None}
+        """Log the history row of an epoch; None values, which were not measured, are left out."""
+        columns = cast(Mapping[str, float | None], row)
+        values = {key: value for key, value in columns.items() if key != "epoch" and value is not None}
         self.final |= values
         self.write(row["epoch"], values)
 
@@ -43,17 +61,30 @@ class Logger(ABC):
 
     @abstractmethod
     def write(self, epoch: int, values: dict[str, float]) -> None:
-        """Write the values of an epoch."""
+        """Log the values of an epoch."""
 
     @abstractmethod
     def close(self, finished: bool = True) -> None:
-        """Write what remains; if training has ``finished``, also the settings and ``final``."""
+        """Close the log; if training has ``finished``, first log the settings and ``final``."""
 
 
 def tensorboard(folder: str | Path, config: dict[str, Any] | None = None) -> Logger:
-    """Curves in ``folder`` for ``tensorboard --logdir``; ``config``, such as ``model.settings()``, under HPARAMS."""
+    """Return a logger that writes curves for ``tensorboard --logdir``.
+
+    Args:
+        folder: folder of the log.
+        config: settings for the HPARAMS tab, such as ``model.settings()``.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with tensorboard(folder, {"lr": 0.01}) as log:
+        ...     log({"epoch": 1, "loss": 2.5})
+        >>> len(list(folder.glob("events.out.tfevents.*")))
+        1
+    """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of its own dependencies
+        with warnings.catch_warnings(action="ignore"):  # raised by TensorBoard's dependencies
             import torch.utils.tensorboard  # noqa: F401
     except ImportError:
         raise MissingExtra("tensorboard", "tensorboard", "logging to TensorBoard") from None
@@ -61,7 +92,17 @@ def tensorboard(folder: str | Path, config: dict[str, Any] | None = None) -> Log
 
 
 def wandb(project: str, config: dict[str, Any] | None = None, **options: Any) -> Logger:
-    """A Weights & Biases run with these curves and ``config``; ``options`` are those of ``wandb.init``."""
+    """Return a logger that starts a run of Weights & Biases.
+
+    Args:
+        project: name of the project.
+        config: settings of the run, such as ``model.settings()``.
+        options: further arguments of ``wandb.init``.
+
+    Examples:
+        >>> with wandb("my-project", model.settings(), mode="offline") as log:  # doctest: +SKIP
+        ...     model.fit(data, callback=log)
+    """
     try:
         import wandb as package
     except ImportError:
@@ -70,7 +111,7 @@ def wandb(project: str, config: dict[str, Any] | None = None, **options: Any) ->
 
 
 def check_logger(name: str) -> None:
-    """Raise now, before long work, if there is no such logger or its package is missing."""
+    """Raise if there is no logger of this name or its package is missing. Call it before long work."""
     if name not in NAMES:
         raise InputError(f"no logger {name!r}; choose one of {', '.join(NAMES)}")
     if name not in sys.modules and find_spec(name) is None:
@@ -78,7 +119,10 @@ def check_logger(name: str) -> None:
 
 
 def open_logger(name: str, folder: Path, settings: dict[str, Any]) -> Logger:
-    """The logger of a run folder, by name; W&B's project is ``epagcl`` unless ``WANDB_PROJECT`` says otherwise."""
+    """Return the logger of this name for a run folder.
+
+    The project in Weights & Biases is the environment variable ``WANDB_PROJECT``, by default ``epagcl``.
+    """
     check_logger(name)
     if name == "tensorboard":
         return tensorboard(folder, settings)
@@ -88,47 +132,51 @@ def open_logger(name: str, folder: Path, settings: dict[str, Any]) -> Logger:
 class _TensorBoard(Logger):
     def __init__(self, folder: Path, config: dict[str, Any]):
         super().__init__()
-        self.folder, self.config, self.writer = folder, config, None
+        self.folder, self.config = folder, config
         self.columns: set[str] = set()
+        self._opened: SummaryWriter | None = None
 
     def write(self, epoch: int, values: dict[str, float]) -> None:
-        self._open(epoch)
         self.columns |= set(values)
         for key, value in values.items():
-            self.writer.add_scalar(key, value, epoch)
+            self._writer(epoch).add_scalar(key, value, epoch)
 
     def close(self, finished: bool = True) -> None:
         if finished:
-            from torch.utils.tensorboard.summary import hparams
+            self._write_final(self._writer(None))
+        if self._opened is not None:
+            self._opened.close()
 
-            self._open(None)
-            settings, final = _plain(self.config), _plain(self.final)
-            numbers = {key: value for key, value in final.items() if not isinstance(value, str)}
-            for key in final.keys() - self.columns:
-                write = self.writer.add_scalar if key in numbers else self.writer.add_text
-                write(key, final[key])
-            # Not SummaryWriter.add_hparams, which makes a second run in a folder below this one.
-            for part in hparams(settings, numbers):
-                self.writer.file_writer.add_summary(part)
-        if self.writer is not None:
-            self.writer.close()
+    def _write_final(self, writer: "SummaryWriter") -> None:
+        """Log the settings and the final values; values that are not columns of the history become points or text."""
+        from torch.utils.tensorboard.summary import hparams
 
-    def _open(self, epoch: int | None) -> None:
-        """The writer; a run that goes on from a checkpoint takes back the epochs that were written after it."""
-        if self.writer is None:
+        settings, final = _plain(self.config), _plain(self.final)
+        numbers = {key: value for key, value in final.items() if not isinstance(value, str)}
+        for key in final.keys() - self.columns:
+            write = writer.add_scalar if key in numbers else writer.add_text
+            write(key, final[key])
+        # SummaryWriter.add_hparams would create a second run in a subfolder.
+        for part in hparams(settings, numbers):
+            writer.file_writer.add_summary(part)  # type: ignore[attr-defined]  # typed as always None
+
+    def _writer(self, epoch: int | None) -> "SummaryWriter":
+        """Return the writer. When it is opened, epochs from this one on are purged: a resumed run repeats them."""
+        if self._opened is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.writer = SummaryWriter(self.folder, purge_step=epoch)
+            self._opened = SummaryWriter(self.folder, purge_step=epoch)
+        return self._opened
 
 
 def _plain(values: dict[str, Any]) -> dict[str, float | str]:
-    """Values as TensorBoard takes them: numbers, and all else as text; without those that are None."""
+    """Return values that TensorBoard accepts: numbers, and everything else as text; None values are left out."""
     plain = {str(key): _number(value) for key, value in values.items() if value is not None}
     return {key: value if isinstance(value, int | float) else str(value) for key, value in plain.items()}
 
 
 def _number(value: Any) -> Any:
-    """The number in an array or tensor of one, such as NumPy's own numbers; all else as it is."""
+    """Return the number in a NumPy scalar or in an array or tensor of size one; other values unchanged."""
     size = getattr(value, "numel", lambda: getattr(value, "size", 0))()
     return value.item() if size == 1 and hasattr(value, "item") else value
 

@@ -12,9 +12,10 @@ __all__ = ["Method", "load_model", "method", "method_settings", "names", "settin
 
 
 class _CallableModule(ModuleType):
-    """``epagcl.methods`` is this package and, as the public contract has it, a function: calling it lists the names."""
+    """The class of this package, which makes it callable: ``epagcl.methods()`` is part of the public interface."""
 
     def __call__(self) -> list[str]:
+        """Return the names of all methods."""
         return names()
 
 

@@ -1,4 +1,4 @@
-"""What every method is: an estimator with keyword-only settings, ``fit``, ``embed`` and ``save``."""
+"""The base class of all methods: an estimator with keyword-only settings, ``fit``, ``embed`` and ``save``."""
 
 import dataclasses
 import inspect
@@ -31,7 +31,7 @@ from epagcl.views.sampling import Views
 
 
 class NotTrained(InputError, NotFittedError):
-    """``fit`` comes first; scikit-learn's tools look for their own class of this error."""
+    """A model is used before ``fit``. scikit-learn's tools expect their own class, ``NotFittedError``."""
 
 
 #: Class attributes that earlier versions had under another name.
@@ -40,30 +40,44 @@ RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attri
 
 @method_settings
 class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """Base of all methods. A method says how its network is built and what its loss is; the rest is shared.
+    """Base class of all methods: an estimator with keyword-only settings.
 
-    A subclass sets ``name``, ``title``, ``paper`` and ``needs``, adds settings, and implements :meth:`build` and
-    :meth:`loss`; all else has a default that fits most methods.
+    A subclass sets ``name``, ``title``, ``paper`` and ``cost_note``, declares its settings, and implements
+    :meth:`build` and :meth:`loss`. Everything else has a default that suits most methods.
+
+    Attributes:
+        name: name of the method in recipes, files and on the command line.
+        title: name of the method in tables.
+        paper: reference of the paper.
+        cost_note: time and memory of an epoch, and inputs beyond features and edges.
+        supervised: whether ``fit`` reads labels.
+        has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
+            loss.
+        decoupled_decay: whether the optimiser is AdamW in place of Adam.
+        saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.EPAGCL(epochs=2, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> model.embed(data).shape
+        torch.Size([30, 4])
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
-    cost_note: ClassVar[str]  # beside features and edges, and what an epoch costs
-    supervised: ClassVar[bool] = False  # whether ``fit`` reads labels
-    has_validation_loss: ClassVar[bool] = (
-        False  # whether there is a validation loss; it is watched in place of the loss
-    )
-    decoupled_decay: ClassVar[bool] = False  # AdamW in place of Adam
-    saved_attributes: ClassVar[tuple[str, ...]] = (
-        "num_features_",
-    )  # what :meth:`build` reads, so that models can be loaded
+    cost_note: ClassVar[str]
+    supervised: ClassVar[bool] = False
+    has_validation_loss: ClassVar[bool] = False
+    decoupled_decay: ClassVar[bool] = False
+    saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
     lr: float = setting(1e-3, "learning rate of Adam")
     weight_decay: float = setting(1e-4, "weight decay of Adam")
     patience: int = setting(
-        0, "stop after this many epochs without a lower loss, and take the weights of the lowest; 0: all epochs"
+        0, "stop after this many epochs without a lower loss, and use the weights of the lowest; 0: run all epochs"
     )
     feature_scaling: str = setting(
         "given",
@@ -74,12 +88,12 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
         "auto",
-        "of products on a GPU, sums in float32: fp16 and bf16 for the loss with tf32 for the network; auto: fp16; "
-        "a CPU has fp32",
+        "precision of products on a GPU, with sums in float32: fp16 and bf16 apply to the loss, with tf32 in the "
+        "network; auto: fp16; a CPU always uses fp32",
         ("auto", *PRECISIONS),
     )
     capture: str = setting(
-        "auto", "replay an epoch as a CUDA graph, with the same result; auto: small graphs", ("auto", "on", "off")
+        "auto", "replay an epoch as a CUDA graph, with the same result; auto: small graphs only", ("auto", "on", "off")
     )
 
     def __post_init__(self) -> None:
@@ -89,18 +103,22 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         super().__init_subclass__(**options)
         for old, new in RENAMED_ATTRIBUTES.items():
             if old in vars(cls):
-                warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=2)
+                # The frames between are those of this function and of ABCMeta.__new__.
+                warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=3)
                 setattr(cls, new, vars(cls)[old])
 
     def set_params(self, **params: Any) -> Self:
-        """Set settings by name, as scikit-learn does; :meth:`fit` checks them."""
+        """Set settings by name, as in scikit-learn; :meth:`fit` validates them."""
         return super().set_params(**warn_of_old_names(params))
 
     def validate(self) -> None:
-        """Raise unless every setting can be used; ``fit`` asks again, since ``set_params`` may have changed some."""
-        if forgotten := [name for name, value in vars(type(self)).items() if isinstance(value, dataclasses.Field)]:
+        """Raise unless every setting is valid.
+
+        Called by the constructor, and by ``fit`` again because ``set_params`` may have changed a setting.
+        """
+        if undeclared := [name for name, value in vars(type(self)).items() if isinstance(value, dataclasses.Field)]:
             raise InputError(
-                f"{type(self).__name__}: {forgotten[0]} is no setting yet; put @method_settings above the class"
+                f"{type(self).__name__}: {undeclared[0]} is not a setting yet; put @method_settings above the class"
             )
         for field in dataclasses.fields(self):
             setattr(self, field.name, checked_setting(field, getattr(self, field.name)))
@@ -111,65 +129,70 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             raise InputError(f"seed={self.seed}: must be 0 or more, and below 2⁶³")
 
     def check_probabilities(self, *names: str) -> None:
-        """Raise unless these settings lie between 0 and 1."""
+        """Raise unless the named settings lie between 0 and 1."""
         for name in names:
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name}={getattr(self, name)}: a probability lies between 0 and 1")
 
     def check_at_least(self, least: float, *names: str) -> None:
-        """Raise unless these settings are that large."""
+        """Raise unless the named settings are at least ``least``."""
         for name in names:
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)}: must be at least {least}")
 
-    # What a method is made of, in the order training uses it.
+    # What a method consists of, in the order in which training calls it.
 
     @abstractmethod
     def build(self, num_features: int) -> nn.Module:
-        """The network, with its initial weights drawn from torch's global generator (seeded by the caller)."""
+        """Return the network. Initial weights are drawn from torch's global generator, which the caller seeds."""
 
     def prepare(self, graph: Graph) -> Any:
-        """What is computed once before training and handed to every :meth:`loss`."""
+        """Compute what every call of :meth:`loss` needs, once before training."""
         return None
 
     @abstractmethod
-    def loss(self, network: nn.Module, graph: Graph, prepared: Any, epoch: int | Tensor) -> Tensor:
-        """The loss of one epoch. All randomness comes from (seed, epoch), none from what went before.
+    def loss(self, network: Any, graph: Graph, prepared: Any, epoch: int | Tensor) -> Tensor:
+        """Return the loss of one epoch. All randomness depends on (seed, epoch) alone.
 
-        On CUDA ``epoch`` is a number on the device: a captured epoch is replayed with the next one.
+        Args:
+            network: the result of :meth:`build`.
+            graph: the graph to train on.
+            prepared: the result of :meth:`prepare`.
+            epoch: number of the epoch. On CUDA it is a tensor on the device, so that a captured epoch can be replayed
+                with another number.
         """
 
-    def represent(self, network: nn.Module, graph: Graph) -> Tensor:
-        """The embedding of a graph's nodes: the encoder on the graph as it is."""
+    def represent(self, network: Any, graph: Graph) -> Tensor:
+        """Return the embedding: the output of the encoder on the unmodified graph."""
         return network.encoder(graph.x, graph.adjacency)
 
-    # What few methods change.
+    # What few methods override.
 
-    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
-        """Groups of parameters for Adam, each with settings of its own where they differ."""
+    def parameters(self, network: Any) -> list[dict[str, Any]]:
+        """Return the parameter groups of the optimiser; a group may have its own ``lr`` and ``weight_decay``."""
         return [{"params": [parameter for parameter in network.parameters() if parameter.requires_grad]}]
 
     def steps(self) -> list[Step]:
-        """The steps of an epoch; the loss of the first is what the history shows."""
+        """Return the optimiser steps of an epoch; the history records the loss of the first."""
         return [Step(self.loss)]
 
     def lr_factor(self, epoch: Tensor) -> Tensor | None:
-        """What the learning rate is multiplied by in an epoch; None: a constant rate."""
+        """Return the factor of the learning rate in an epoch; None for a constant rate."""
         return None
 
-    def after_epoch(self, network: nn.Module, epoch: int | Tensor) -> None:
-        """What follows the steps of an epoch."""
+    def after_epoch(self, network: Any, epoch: int | Tensor) -> None:
+        """Update the network after the optimiser steps of an epoch."""
         return
 
     def views(self, graph: Graph) -> Views | None:
-        """How the method draws edges, for those who look at it; None for methods that draw none."""
+        """Return the views whose edges the method samples, for reports; None if it samples none."""
         return None
 
-    def validation_loss(self, network: nn.Module, graph: Graph, prepared: Any) -> Tensor:
-        """For methods that ``has_validation_loss``: what is watched, on nodes that the loss does not see."""
+    def validation_loss(self, network: Any, graph: Graph, prepared: Any) -> Tensor:
+        """Return the loss on nodes that :meth:`loss` does not see; called if ``has_validation_loss``."""
         raise TypeError(f"{type(self).__name__} has no validation loss")
 
-    # What users call.
+    # The estimator.
 
     def fit(
         self,
@@ -181,16 +204,17 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         callback: Callback | None = None,
         look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
     ) -> Self:
-        """Train on a graph. Labels, if it has any, are not read.
+        """Train on a graph without reading its labels.
 
         Args:
             data: the graph.
-            y: not used; here because scikit-learn's pipelines pass it.
-            checkpoint: file to keep the state of training in, written every few seconds; it is the caller's to remove.
-            resume: continue from ``checkpoint`` if it is there.
-            callback: called with each epoch's history row; on a GPU some epochs at a time, after the last of them.
-            look: (every, function): after each ``every``-th epoch the function is called with the number of epochs done
-                and the embedding as it is then; training is the same with and without.
+            y: ignored; scikit-learn's pipelines pass it.
+            checkpoint: file for the state of training, written every few seconds. The caller removes it.
+            resume: continue from ``checkpoint`` if that file exists.
+            callback: called with the history row of each epoch. On a GPU, several epochs run before their rows are
+                passed.
+            look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
+                done and the current embedding. It does not change the training.
         """
         self.validate()
         device = resolve_device(self.device)
@@ -211,41 +235,44 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     @torch.no_grad()
     def embed(self, data: Data) -> Tensor:
-        """Embeddings ``[num_nodes, dim]``, float32, of this or any other graph with the same feature columns.
+        """Return float32 embeddings ``[num_nodes, dim]`` of the training graph or any graph with the same columns.
 
-        Where both graphs name their columns (``feature_names``), they are matched by name, else they must have the
-        same order.
+        Feature columns are matched by name if both graphs have ``feature_names``. Otherwise they must be in the same
+        order.
         """
         return self._embed(data)
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
-        """``fit(data).embed(data)``."""
-        return self.fit(data, **options)._embed(data, quiet=True)  # fit has said what there is to say of the graph
+        """Train on a graph and return its embeddings: ``fit(data).embed(data)``."""
+        return self.fit(data, **options)._embed(data, quiet=True)  # fit has already logged the repairs of the graph
 
-    def transform(self, data: Data) -> np.ndarray:
-        """:meth:`embed` as a NumPy array, for scikit-learn's pipelines."""
+    def transform(self, data: Data) -> np.ndarray[Any, Any]:
+        """Return :meth:`embed` as a NumPy array, for scikit-learn's pipelines."""
         return self.embed(data).cpu().numpy()
 
-    def fit_transform(self, data: Data, y: None = None, **options: Any) -> np.ndarray:
-        """``fit(data).transform(data)``."""
+    def fit_transform(self, data: Data, y: None = None, **options: Any) -> np.ndarray[Any, Any]:
+        """Train on a graph and return its embeddings as a NumPy array: ``fit(data).transform(data)``."""
         return self.fit_embed(data, **options).cpu().numpy()
 
     @property
     def _n_features_out(self) -> int:
-        """Dimensions of the embedding, for ``get_feature_names_out``: asked of the smallest graph there is."""
+        """Dimension of the embedding, for ``get_feature_names_out``, determined on a graph of two nodes."""
         pair = Data(x=torch.ones(2, self.num_features_), edge_index=torch.tensor([[0, 1], [1, 0]]))
         return self._embed(pair, quiet=True).shape[1]
 
     def health(self, data: Data) -> list[Finding]:
-        """What the embedding of a graph shows of its training without labels: measures, verdicts and words."""
+        """Judge the embedding of a graph without labels: measures, verdicts and advice."""
         network = self.fitted_network
         graph = self._checked_graph(data, quiet=True)
-        return judge(measure(self, network, graph), *self._embed(data, quiet=True).shape, self.num_features_)
+        nodes, dim = self._embed(data, quiet=True).shape
+        return judge(measure(self, network, graph), nodes, dim, self.num_features_)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
 
-        Further ``sections`` become tables of the configuration file.
+        Args:
+            folder: created if it does not exist.
+            sections: further tables of the configuration file.
         """
         save_model(self, folder, **sections)
 
@@ -255,22 +282,22 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return self
 
     def settings(self) -> dict[str, Any]:
-        """The method's name and all its settings."""
+        """Return the name of the method and all its settings."""
         return {"name": type(self).name, **self.get_params()}
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint belongs to: the settings, all but where and how it runs."""
+        """Return the settings that a checkpoint must share: all but ``device`` and ``capture``."""
         return {key: value for key, value in self.settings().items() if key not in ("device", "capture")}
 
     @classmethod
-    def setting_fields(cls) -> list[dataclasses.Field]:
-        """The settings in reading order: what is the method's own first, then what all methods share."""
+    def setting_fields(cls) -> "list[dataclasses.Field[Any]]":
+        """Return the declared settings: first those of the method, then those of all methods."""
         shared = {field.name for field in dataclasses.fields(Method)}
         return sorted(dataclasses.fields(cls), key=lambda field: field.name in shared)
 
     @classmethod
     def summary(cls) -> str:
-        """First line of the method's documentation."""
+        """Return the first line of the method's docstring."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
 
     @torch.no_grad()
@@ -279,7 +306,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
-        """A graph to embed, with the columns of training, where the network is."""
+        """Return a graph to embed, with the feature columns of training, on the device of the network."""
         device = next(self.fitted_network.parameters()).device
         checked = check(data, quiet=quiet, labels=False)
         return self._graph(match_columns(checked, self.feature_names_, self.num_features_), device)
@@ -290,15 +317,15 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return Graph.from_data(data, device)
 
     def initial_network(self) -> nn.Module:
-        """Build the network with the initial weights of the seed."""
-        # Drawn on the CPU whatever the device, so that a seed means the same weights everywhere.
+        """Return the untrained network with the initial weights of the seed."""
+        # Drawn on the CPU, so that a seed gives the same weights on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             return self.build(self.num_features_)
 
     @property
     def fitted_network(self) -> nn.Module:
-        """The trained network; raise if there is none."""
+        """The trained network; :class:`NotTrained` is raised if there is none."""
         if not hasattr(self, "network_"):
             raise NotTrained(f"this {type(self).__name__} is not trained; call fit(data) first")
         return self.network_

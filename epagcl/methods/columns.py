@@ -1,4 +1,4 @@
-"""Feature columns: those of an unseen graph are matched to those of training by name."""
+"""Feature columns of an unseen graph, matched by name to those of training."""
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ def match_columns(data: Data, trained: list[str] | None, num_features: int) -> D
 
     Args:
         data: the graph to embed.
-        trained: names of the columns of training, if they had any.
+        trained: names of the columns of training; None if they had none.
         num_features: number of columns of training.
     """
     names, x = column_names(data), data.x
@@ -40,10 +40,10 @@ def match_columns(data: Data, trained: list[str] | None, num_features: int) -> D
 
 def _select_sparse_columns(x: Tensor, order: Tensor) -> Tensor:
     """Return columns of a CSR matrix in the given order."""
-    place = torch.full((x.shape[1],), -1, device=x.device)
-    place[order] = torch.arange(len(order), device=x.device)
+    position = torch.full((x.shape[1],), -1, device=x.device)
+    position[order] = torch.arange(len(order), device=x.device)
     rows = torch.repeat_interleave(torch.arange(x.shape[0], device=x.device), x.crow_indices().diff())
-    columns = place[x.col_indices()]
-    kept = columns >= 0
-    size = (x.shape[0], len(order))
-    return torch.sparse_coo_tensor(torch.stack([rows, columns])[:, kept], x.values()[kept], size).to_sparse_csr()
+    columns = position[x.col_indices()]
+    selected = columns >= 0
+    indices = torch.stack([rows, columns])[:, selected]
+    return torch.sparse_coo_tensor(indices, x.values()[selected], (x.shape[0], len(order))).to_sparse_csr()

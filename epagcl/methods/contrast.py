@@ -1,4 +1,4 @@
-"""What EPAGCL, GRACE and GCA share: two views, a GCN with a projection head, and InfoNCE over all nodes of both."""
+"""Base of EPAGCL, GRACE and GCA: two views, a GCN with a projection head, and InfoNCE over all nodes of both."""
 
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
@@ -18,7 +18,7 @@ from epagcl.views.sampling import Views
 
 
 class Network(nn.Module):
-    """The encoder, whose output is the embedding, and the projection head, which only the loss sees."""
+    """The encoder, whose output is the embedding, and the projection head, which only the loss uses."""
 
     def __init__(self, encoder: GCN, head: ProjectionHead):
         super().__init__()
@@ -26,7 +26,7 @@ class Network(nn.Module):
 
 
 class Augmentation(NamedTuple):
-    """The views of an epoch: their edges, and each view's probability of hiding a feature column."""
+    """How views are sampled: their edges, and the probability that each view hides a feature column."""
 
     views: Views
     p_masks: tuple[float | Tensor, float | Tensor]
@@ -34,9 +34,15 @@ class Augmentation(NamedTuple):
 
 @method_settings
 class Contrast(Method):
-    """Two views of the graph are embedded; a node's two embeddings attract, all others of both views repel.
+    r"""Contrastive learning of two views: the two embeddings of a node attract, all others of both views repel.
 
-    A method says in :meth:`prepare` how its views are drawn. The embedding is the encoder's output on the intact graph.
+    .. math::
+        \mathcal{L} = \frac{1}{2N} \sum_{i=1}^{2N} \left(\log \sum_{j \neq i} e^{s(z_i, z_j)/\tau}
+        - s(z_i, z_{p(i)})/\tau\right)
+
+    where z are the 2N projected rows of both views, s is the cosine similarity, and p(i) is the row of the same node in
+    the other view. A subclass defines in :meth:`prepare` how its views are sampled. The embedding is the output of the
+    encoder on the unmodified graph.
     """
 
     head_activation: ClassVar[type[nn.Module]] = nn.ReLU
@@ -45,15 +51,15 @@ class Contrast(Method):
     p_drop_2: float = setting(0.3, "mean drop probability of the second view (p_e2)")
     p_mask_1: float = setting(0.1, "probability that the first view hides a feature column (p_f1)")
     p_mask_2: float = setting(0.1, "probability that the second view hides a feature column (p_f2)")
-    temperature: float = setting(0.3, "τ of the loss, at least 0.03")
-    batch_size: int = setting(0, "negatives only inside random batches of this many nodes; 0: all nodes, exactly")
+    temperature: float = setting(0.3, "temperature τ of the loss, at least 0.03")
+    batch_size: int = setting(0, "negatives only within random batches of this many nodes; 0: all nodes")
     hidden: int = setting(512, "width of the first GCN layer")
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")
-    activation: str = setting("prelu", "after each GCN layer", tuple(SLOPES))
+    activation: str = setting("prelu", "activation after each GCN layer", tuple(SLOPES))
 
     def validate(self) -> None:
-        """Probabilities, temperature and widths."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_probabilities("p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2")
         self.check_at_least(MIN_TEMPERATURE, "temperature")
@@ -61,20 +67,20 @@ class Contrast(Method):
         self.check_at_least(0, "batch_size")
 
     def build(self, num_features: int) -> Network:
-        """GCN F → hidden → dim, projection head dim → projection → dim."""
+        """Return a GCN F → hidden → dim and a projection head dim → projection → dim."""
         encoder = GCN([num_features, self.hidden, self.dim], self.activation)
         return Network(encoder, ProjectionHead(self.dim, self.projection, self.head_activation))
 
     @abstractmethod
     def prepare(self, graph: Graph) -> Augmentation:
-        """How views are drawn."""
+        """Return how views are sampled."""
 
     def views(self, graph: Graph) -> Views:
-        """The edges of the augmentation."""
+        """Return the views whose edges are sampled."""
         return self.prepare(graph).views
 
     def loss(self, network: Network, graph: Graph, prepared: Augmentation, epoch: int | Tensor) -> Tensor:
-        """InfoNCE of the two views, which go through the network together, their rows under each other."""
+        """Return InfoNCE of the two views. Both go through the network together, as stacked rows."""
         mask = feature_masks(graph.num_features, prepared.p_masks, seed=self.seed, epoch=epoch, device=graph.device)
         z = network.head(network.encoder(graph.x, prepared.views.adjacency(epoch), mask))
         if self.batch_size:

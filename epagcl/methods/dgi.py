@@ -1,4 +1,6 @@
-"""DGI: nodes against a summary of the graph, with shuffled features as the false graph."""
+"""DGI: nodes contrasted with a summary of the graph; negatives come from shuffled features."""
+
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +12,11 @@ from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import GCN
+from epagcl.nn.layers import GCNLayer
 
 
 class Network(nn.Module):
-    """A GCN of one layer and the discriminator."""
+    """A GCN with one layer, and the discriminator."""
 
     def __init__(self, num_features: int, dim: int):
         super().__init__()
@@ -23,14 +26,21 @@ class Network(nn.Module):
 
 @method_settings
 class DGI(Method):
-    r"""Deep graph infomax: a node's embedding must fit the graph's summary, one from shuffled features must not.
+    r"""Deep graph infomax: embeddings match the summary of the graph, embeddings of shuffled features do not.
 
     .. math::
         \mathcal{L} = \frac{1}{2N} \sum_i \log(1 + e^{-D(h_i, s)}) + \log(1 + e^{D(\tilde{h}_i, s)}), \quad
         D(h, s) = h^\top W s + b, \quad s = \sigma\left(\frac{1}{N}\sum_i h_i\right)
 
-    H = PReLU(ÂXW₁ + b₁), and H̃ the same with the rows of X permuted anew each epoch. Training stops on its loss, and
-    the weights that gave the lowest one are kept. As the code has it; PyG's sums the two means, and has no b.
+    H = PReLU(ÂXW₁ + b₁), and H̃ is the same with the rows of X permuted, by another permutation in each epoch. Training
+    stops early on its loss, and the weights with the lowest loss are used. From `"Deep Graph Infomax"
+    <https://arxiv.org/abs/1809.10341>`_, as in the authors' code; PyG's version adds the two means and has no b.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> DGI(epochs=2, dim=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "dgi"
@@ -39,22 +49,22 @@ class DGI(Method):
     cost_note = "time E d, memory N d"
 
     dim: int = setting(512, "width of the embedding")
-    epochs: int = setting(10_000, "most training epochs; 0 leaves the encoder untrained")
+    epochs: int = setting(10_000, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
     patience: int = setting(20, "stop after this many epochs without a lower loss; 0: never")
 
     def validate(self) -> None:
-        """The width."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "dim")
 
     def build(self, num_features: int) -> Network:
-        """GCN F → dim, and the discriminator."""
+        """Return a GCN F → dim and the discriminator."""
         return Network(num_features, self.dim)
 
     def loss(self, network: Network, graph: Graph, prepared: None, epoch: int | Tensor) -> Tensor:
-        """Positive and negative scores from one product XW: shuffling X shuffles its rows, Â P (XW)."""
-        (layer,) = network.encoder.layers
+        """Return the loss from one product XW: permuting the rows of X permutes the rows of XW, Â P (XW)."""
+        layer = cast("GCNLayer", network.encoder.layers[0])
         order = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
         h = graph.x @ layer.weight
         h = graph.adjacency @ torch.cat([h, permute_rows(h, order)])

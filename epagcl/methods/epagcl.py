@@ -1,4 +1,4 @@
-"""EPAGCL: views by adding and dropping edges with probabilities from the error passing rate."""
+"""EPAGCL: views that add and drop edges with probabilities from the error passing rate."""
 
 from epagcl.data.graph import Graph
 from epagcl.methods.contrast import Augmentation, Contrast
@@ -9,16 +9,24 @@ from epagcl.views.sampling import Views, ViewSampler
 
 @method_settings
 class EPAGCL(Contrast):
-    """Error-passing-based graph contrastive learning: adds and drops edges by their effect on EPR.
+    r"""Error-passing-based graph contrastive learning: adds and drops edges by their effect on EPR.
 
-    Each epoch (Algorithm 2) draws two views. Both drop edges with the probabilities of Eq. 7, at mean rates
-    ``p_drop_1`` and ``p_drop_2``; the second also adds candidates of Algorithm 1, at mean rate ``p_add``. Both
-    hide feature columns. A GCN and a projection head embed the views, and InfoNCE pulls each node's two embeddings
-    together and pushes all others apart. The embedding is the encoder's output on the graph as it is.
+    From `"Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?"
+    <https://arxiv.org/abs/2412.08128>`_. Each epoch (Algorithm 2) samples two views. Both drop edges with the
+    probabilities of Eq. 7, at mean rates ``p_drop_1`` and ``p_drop_2``. The second view also adds candidates of
+    Algorithm 1, at mean rate ``p_add``. Both views hide feature columns. A GCN and a projection head embed the views.
+    InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) pulls the two embeddings of a node together and pushes all
+    others apart. The embedding is the output of the encoder on the unmodified graph.
 
-    ``p_mask_1 = p_mask_2 = 0`` is the paper's EPAGCL*. Its ablation is here too: ``add_to="both"``, ``add="uniform"``
-    with ``drop="uniform"`` (random add), ``p_add=0`` (drop only; with ``drop="uniform"``, random drop),
-    ``p_drop_1 = p_drop_2 = 0`` (add only).
+    ``p_mask_1 = p_mask_2 = 0`` is the paper's EPAGCL*. The paper's ablation uses these settings: ``add_to="both"``,
+    ``add="uniform"`` with ``drop="uniform"`` (random add), ``p_add=0`` (drop only; with ``drop="uniform"``, random
+    drop), ``p_drop_1 = p_drop_2 = 0`` (add only).
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> EPAGCL(epochs=2, hidden=8, dim=4, projection=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "epagcl"
@@ -30,24 +38,26 @@ class EPAGCL(Contrast):
 
     p_add: float = setting(0.05, "mean add probability over the candidates of Algorithm 1; adds up to 2·p_add·|E|")
     drop: str = setting(
-        "eq7", "eq7: large α dropped more; text: small α dropped more; uniform", ("eq7", "text", "uniform")
+        "eq7",
+        "eq7: drop edges with large α more often; text: those with small α; uniform: all equally",
+        ("eq7", "text", "uniform"),
     )
     add: str = setting(
-        "eq7", "eq7: candidates of Algorithm 1; uniform: as many random absent pairs, drawn once", ("eq7", "uniform")
+        "eq7", "eq7: candidates of Algorithm 1; uniform: as many random absent pairs, sampled once", ("eq7", "uniform")
     )
     add_to: str = setting("second", "which views get added edges", ("second", "both"))
 
     def validate(self) -> None:
-        """Also the add probability."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_probabilities("p_add")
 
     def prepare(self, graph: Graph) -> Augmentation:
-        """Algorithm 1 once; Eq. 7 for each view."""
+        """Run Algorithm 1 once and Eq. 7 for each view."""
         pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
         weights = edge_weights(pairs, graph.num_nodes, add=self.add, seed=self.seed)
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)
-        views = Views(
+        samplers = [
             ViewSampler(
                 weights.probabilities(p_drop, p_add, drop=self.drop, add=self.add).to(graph.device),
                 graph.num_nodes,
@@ -55,5 +65,5 @@ class EPAGCL(Contrast):
                 view=view,
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
-        )
-        return Augmentation(views, (self.p_mask_1, self.p_mask_2))
+        ]
+        return Augmentation(Views(samplers), (self.p_mask_1, self.p_mask_2))

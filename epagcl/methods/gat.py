@@ -1,4 +1,4 @@
-"""GAT, supervised: neighbours weighted by learned attention."""
+"""Supervised GAT: neighbours weighted by learned attention."""
 
 import torch
 import torch.nn.functional as F
@@ -29,9 +29,16 @@ class SupervisedGAT(Supervised):
         h_i' = \sigma\Big(\sum_{j \in N(i) \cup i} \alpha_{ij} W h_j + b\Big), \quad
         \alpha_{ij} = \mathrm{softmax}_j\, \mathrm{LeakyReLU}_{0.2}(a_1 \cdot W h_i + a_2 \cdot W h_j)
 
-    Heads are concatenated after the first layer (ELU) and averaged as logits after the second. Dropout on the layers'
-    inputs and on the attention, as the paper says; the code drops Wh once more. Stopping is on the lowest validation
-    loss; the code asks of loss and accuracy together.
+    Heads are concatenated after the first layer (ELU) and averaged as logits after the second. From `"Graph Attention
+    Networks" <https://arxiv.org/abs/1710.10903>`_. As in the paper, dropout applies to the inputs of the layers and to
+    the attention; the authors' code also drops entries of Wh. Early stopping uses the validation loss; the code uses
+    validation loss and accuracy together.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> SupervisedGAT(epochs=2, hidden=4, heads=2, device="cpu").fit(data).predict(data).shape
+        torch.Size([60])
     """
 
     name = "gat"
@@ -42,31 +49,34 @@ class SupervisedGAT(Supervised):
     hidden: int = setting(8, "width of each head of the first layer")
     heads: int = setting(8, "heads of the first layer")
     out_heads: int = setting(1, "heads of the second layer")
-    dropout: float = setting(0.6, "probability that a number of a layer's input is dropped in training")
+    dropout: float = setting(0.6, "probability that an input value of a layer is dropped in training")
     attention_dropout: float = setting(0.6, "probability that an attention weight is dropped in training")
-    epochs: int = setting(1000, "most training epochs; 0 leaves the network untrained")
+    epochs: int = setting(1000, "maximum number of training epochs; 0 leaves the network untrained")
     lr: float = setting(0.005, "learning rate of Adam")
     weight_decay: float = setting(5e-4, "weight decay of Adam")
-    patience: int = setting(100, "stop after this many epochs without a lower validation loss; 0: all epochs")
+    patience: int = setting(100, "stop after this many epochs without a lower validation loss; 0: run all epochs")
 
     def validate(self) -> None:
-        """Widths and dropouts."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "hidden", "heads", "out_heads")
         if not 0 <= self.attention_dropout < 1:
             raise InputError(f"attention_dropout={self.attention_dropout}: must be at least 0 and below 1")
 
     def build(self, num_features: int) -> Network:
-        """GAT F → heads × hidden → C."""
+        """Return a GAT F → heads × hidden → C."""
         return Network(num_features, self.hidden, self.heads, len(self.classes_), self.out_heads)
 
     def logits(self, network: Network, graph: Graph, epoch: int | Tensor | None) -> Tensor:
-        """Places of dropout: 0 and 2 the inputs of the layers, 1 and 3 their attention."""
+        """Return the logits. Dropout places 0 and 2 are the inputs of the layers, 1 and 3 their attention."""
         layer1, layer2 = network.layer1, network.layer2
 
         def attend(layer: GATLayer, h: Tensor, place: int) -> Tensor:
-            drop = lambda alpha: self.dropped(alpha, epoch, place, self.attention_dropout)  # noqa: E731
-            return layer(h, graph.pattern, drop).view(layer.heads, -1, layer.dim)
+            def drop(alpha: Tensor) -> Tensor:
+                return self.dropped(alpha, epoch, place, self.attention_dropout)
+
+            out: Tensor = layer(h, graph.pattern, drop)
+            return out.view(layer.heads, -1, layer.dim)
 
         h = attend(layer1, self.dropped_product(graph.x, layer1.weight, epoch), 1)
         h = F.elu(h.transpose(0, 1).flatten(1) + network.bias1)

@@ -1,4 +1,4 @@
-"""GCA: GRACE whose views keep what is central, edges and feature columns."""
+"""GCA: GRACE with views that preserve central edges and feature columns."""
 
 import torch
 from torch import Tensor
@@ -13,8 +13,8 @@ from epagcl.views.probabilities import normalise_from_max
 from epagcl.views.sampling import drop_views
 
 DAMPING = 0.85
-ROUNDS = 200  # of the power iterations; 0.85²⁰⁰ < 10⁻¹⁴
-FLOOR = 1e-8  # of the eigenvector, which is 0 outside the leading component; as in the code
+ROUNDS = 200  # number of power iterations; 0.85²⁰⁰ < 10⁻¹⁴
+FLOOR = 1e-8  # lower bound of the eigenvector, which is 0 outside the leading component; as in the authors' code
 
 
 @method_settings
@@ -26,41 +26,49 @@ class GCA(GRACE):
         p_{uv} = \min\left(\frac{s_{max} - s_{uv}}{s_{max} - \mu_s}\, p_e,\ p_\tau\right), \qquad
         r_j = \sum_v |x_{vj}|_0\, \varphi_v, \quad s_j = \log r_j
 
-    and p_j likewise with p_f, φ the centrality of a node. Edges are scored by the mean of their ends, as the paper has
-    it for undirected graphs; the code takes the target alone. PageRank is the paper's, with a constant teleport; the
-    code's is a lazy walk whose limit is the degree. Signed features count by magnitude, as the code does
-    for WikiCS. Columns without entries, and graphs whose centralities are all equal, change nothing.
+    and p_j likewise with p_f, where φ is the centrality of a node. From `"Graph Contrastive Learning with Adaptive
+    Augmentation" <https://arxiv.org/abs/2010.14945>`_.
+
+    The score of an edge is the mean over its two nodes, as the paper defines it for undirected graphs; the authors'
+    code uses the target node only. PageRank is that of the paper, with a constant teleport; the code uses a lazy walk
+    whose limit is the degree. Signed features count by magnitude, as in the code for WikiCS. Columns without entries
+    and graphs whose centralities are all equal do not change the probabilities.
 
     ``p_mask_1 = p_mask_2 = 0`` is the paper's GCA*.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> GCA(epochs=2, hidden=8, dim=4, projection=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "gca"
     title = "GCA"
     paper = "Zhu et al., Graph Contrastive Learning with Adaptive Augmentation, WWW 2021"
 
-    centrality: str = setting("degree", "what makes a node important", ("degree", "pagerank", "eigenvector"))
+    centrality: str = setting("degree", "centrality that makes a node important", ("degree", "pagerank", "eigenvector"))
     cutoff: float = setting(0.7, "highest drop and mask probability (p_τ)")
 
     def validate(self) -> None:
-        """Also the cut-off."""
+        """Raise unless every setting is valid."""
         super().validate()
         if not 0 < self.cutoff <= 1:
             raise InputError(f"cutoff={self.cutoff}: must be above 0 and at most 1")
 
     def prepare(self, graph: Graph) -> Augmentation:
-        """Centralities on the CPU in float64, so that the probabilities are the same on every device."""
+        """Return views from centralities, computed on the CPU in float64 to be the same on every device."""
         phi = CENTRALITIES[self.centrality](graph.adjacency.to("cpu"))
         score = (phi[graph.pairs.cpu()].sum(0) / 2).log()
         rates = (self.p_drop_1, self.p_drop_2)
         views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed, score=score, cutoff=self.cutoff)
         share = feature_shares(graph.x.to("cpu"), phi).to(graph.device)
-        return Augmentation(
-            views, tuple(p and (share * p).clamp(max=self.cutoff) for p in (self.p_mask_1, self.p_mask_2))
-        )
+        p_mask_1, p_mask_2 = (p and (share * p).clamp(max=self.cutoff) for p in (self.p_mask_1, self.p_mask_2))
+        return Augmentation(views, (p_mask_1, p_mask_2))
 
 
 def feature_shares(x: Tensor | SparseMatrix, phi: Tensor) -> Tensor:
-    """(s_max − s_j)/(s_max − mean s) of each column, float32; statistics over columns that occur, others get 1."""
+    """Return (s_max − s_j)/(s_max − mean s) of each column, float32; columns without entries are left out and get 1."""
     if isinstance(x, SparseMatrix):
         r = phi.new_zeros(x.shape[1]).index_add_(0, x.col.long(), phi[x.row] * _magnitude(x.value))
     else:
@@ -72,20 +80,20 @@ def feature_shares(x: Tensor | SparseMatrix, phi: Tensor) -> Tensor:
 
 
 def _magnitude(x: Tensor) -> Tensor:
-    """[x ≠ 0] of non-negative features, |x| of signed ones."""
+    """Return [x ≠ 0] for non-negative features and |x| for signed ones."""
     return (x.abs() if (x < 0).any() else (x != 0)).double()
 
 
-# Node centralities from Â's pattern, which holds each node's loop; float64 on the CPU.
+# Node centralities from the pattern of Â, which contains a self-loop for each node; float64 on the CPU.
 
 
 def degree(adjacency: SparseMatrix) -> Tensor:
-    """Number of neighbours; of isolated nodes, whose edges nobody drops, 0."""
+    """Return the number of neighbours. Isolated nodes get 0, which no edge reads."""
     return adjacency.rowptr.diff().double() - 1
 
 
 def pagerank(adjacency: SparseMatrix) -> Tensor:
-    """x = 0.85·A D⁻¹ x + 0.15, by power iteration from 1: of mean 1 in each component with edges."""
+    """Solve x = 0.85·A D⁻¹ x + 0.15 by power iteration from 1. The mean is 1 in each component with edges."""
     d = degree(adjacency)
     walk = _without_loops(adjacency)
     x = torch.ones_like(d)
@@ -95,7 +103,10 @@ def pagerank(adjacency: SparseMatrix) -> Tensor:
 
 
 def eigenvector(adjacency: SparseMatrix) -> Tensor:
-    """Leading eigenvector of A, by power iteration with A + I, which has the same and no negative twin."""
+    """Return the leading eigenvector of A by power iteration with A + I.
+
+    A + I has the same leading eigenvector, but no eigenvalue of equal magnitude and opposite sign.
+    """
     walk = _without_loops(adjacency)
     x = torch.ones(adjacency.shape[0], dtype=torch.float64)
     for _ in range(ROUNDS):

@@ -1,4 +1,7 @@
-"""GMI: embeddings tied to their own features, to their neighbours', and to the edges."""
+"""GMI: mutual information of embeddings with their own features, their neighbours' features, and the edges."""
+
+from collections.abc import Iterable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +19,7 @@ from epagcl.nn.layers import GCNLayer, PReLU
 
 
 class Network(nn.Module):
-    """GCN layers, each with a PReLU of its own, the neighbours' PReLU, and the two scores."""
+    """GCN layers, each with its own PReLU; the PReLU of the neighbour means; the two bilinear scores."""
 
     def __init__(self, num_features: int, dim: int, layers: int):
         super().__init__()
@@ -27,16 +30,23 @@ class Network(nn.Module):
         self.neighbours = Bilinear(dim, dim)
 
     def encode(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
-        """H from P = XW₁."""
-        h = self.activations[0](adjacency @ projected, self.layers[0].bias)
-        for layer, activation in zip(self.layers[1:], self.activations[1:], strict=True):
+        """Return H from P = XW₁."""
+        _, *layers = cast("Iterable[GCNLayer]", self.layers)
+        activation, *activations = self.activations
+        h: Tensor = activation(adjacency @ projected, self.first.bias)
+        for layer, activation in zip(layers, activations, strict=True):
             h = activation(layer.product(h, adjacency), layer.bias)
         return h
+
+    @property
+    def first(self) -> GCNLayer:
+        """The first layer, whose weight W₁ the neighbour means share."""
+        return cast("GCNLayer", self.layers[0])
 
 
 @method_settings
 class GMI(Method):
-    r"""Graphical mutual information: an embedding tells its node's features, its neighbours' and its edges.
+    r"""Graphical mutual information: embeddings predict their own features, their neighbours' features and the edges.
 
     .. math::
         \mathcal{L} = \alpha J(T_1) + \beta J(T_2) + \gamma \mathcal{L}_E, \qquad
@@ -48,14 +58,23 @@ class GMI(Method):
         T_2(i, j) = \sigma(h_j^\top \Theta_2 m_i + b_2), \quad
         M = \mathrm{PReLU}(\bar{A} X W_1)
 
-    sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no loops, H the output of a GCN whose first weight is W₁, and
-    n_k(i) ≠ i are random nodes, for each term and epoch anew. :func:`~epagcl.losses.infonce.loss.edges.edge_loss` is L_E. Training
-    stops on its loss, and the weights that gave the lowest one are kept. The embedding is H.
+    where sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no self-loops, H is the output of a GCN with first weight
+    W₁, and n_k(i) ≠ i are random nodes, sampled for each term and epoch. L_E is
+    :func:`~epagcl.losses.edges.edge_loss`. Training stops early on its loss, and the weights with the lowest loss are
+    used. The embedding is H. From `"Graph Representation Learning via Graphical Mutual Information Maximization"
+    <https://arxiv.org/abs/2002.01169>`_.
 
-    The code's GMI-mean, where all neighbours count the same; the paper has weights h_i·h_j too (GMI-adaptive).
-    T is a sigmoid and goes through sp, as paper and code have it: J lies between 1.006 and 2.006.
-    The code adds 1e-10 inside the logarithms of L_E, which ends its gradient at |h_i·h_j| > 23; here L_E is of logits.
-    The code draws each n_k(i) by itself; here n_k is a permutation, each n_k(i) uniform on the others all the same.
+    This is GMI-mean of the authors' code, in which all neighbours have the same weight; the paper also has weights
+    h_i·h_j (GMI-adaptive). T is a sigmoid and is passed through sp, as in paper and code, so J lies between 1.006 and
+    2.006. The code adds 1e-10 inside the logarithms of L_E, which removes the gradient at |h_i·h_j| > 23; here L_E is
+    computed from logits. The code samples each n_k(i) independently; here n_k is a permutation, and each n_k(i) is
+    uniform over the other nodes as well.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> GMI(epochs=2, dim=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "gmi"
@@ -64,18 +83,18 @@ class GMI(Method):
     cost_note = "time N² d, or N K d with edge_pairs K; memory N d"
 
     alpha: float = setting(0.8, "weight of the node's own features (α)")
-    beta: float = setting(1.0, "weight of its neighbours' features (β)")
+    beta: float = setting(1.0, "weight of the neighbours' features (β)")
     gamma: float = setting(1.0, "weight of the edges (γ)")
-    negatives: int = setting(5, "other nodes that each node is compared with in each of the first two terms")
-    edge_pairs: int = setting(0, "estimate the edge term from this many other nodes for each node; 0: all, exactly")
+    negatives: int = setting(5, "number of negative nodes per node in each of the first two terms")
+    edge_pairs: int = setting(0, "estimate the edge term from this many other nodes per node; 0: from all nodes")
     layers: int = setting(2, "GCN layers: 2 as published for Cora, 1 for CiteSeer and PubMed")
     dim: int = setting(512, "width of the embedding")
-    epochs: int = setting(550, "most training epochs; 0 leaves the encoder untrained")
+    epochs: int = setting(550, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
     patience: int = setting(20, "stop after this many epochs without a lower loss; 0: never")
 
     def validate(self) -> None:
-        """Weights of the terms, counts and widths."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(0, "alpha", "beta", "gamma", "edge_pairs")
         self.check_at_least(1, "negatives", "layers", "dim")
@@ -85,43 +104,43 @@ class GMI(Method):
         return Network(num_features, self.dim, self.layers)
 
     def prepare(self, graph: Graph) -> SparseMatrix:
-        """Ā."""
+        """Return Ā."""
         return neighbour_mean(graph)
 
     def loss(self, network: Network, graph: Graph, prepared: SparseMatrix, epoch: int | Tensor) -> Tensor:
-        """The three terms, each score a product of two rows: x_jᵀΘ₁ and Θ₂m_i are computed once for all i and j."""
-        weights = torch.cat([network.layers[0].weight, network.own.weight], 1)
+        """Return the sum of the three terms. Scores are products of two rows; x_jᵀΘ₁ and Θ₂m_i are computed once."""
+        weights = torch.cat([network.first.weight, network.own.weight], 1)
         projected, own = (part.contiguous() for part in (graph.x @ weights).chunk(2, 1))
         h = network.encode(projected, graph.adjacency)
         mean = prepared @ projected
-        mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a slope, no bias
+        mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a PReLU without bias
 
         loss = self.alpha * score_loss(h, own, network.own.bias, self._others(graph, self.negatives, epoch, 0))
         neighbours = mean @ network.neighbours.weight.T
         negatives = self._others(graph, self.negatives, epoch, 1)
         loss = loss + self.beta * score_loss(neighbours, h, network.neighbours.bias, negatives)
-        if not self.gamma:  # the term that costs N²d
+        if not self.gamma:  # skip the term that costs N²d
             return loss
         pairs = self._others(graph, self.edge_pairs, epoch, 2) if self.edge_pairs else None
         return loss + self.gamma * edge_loss(h, graph.pattern, pairs)
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
-        """H."""
-        return network.encode(graph.x @ network.layers[0].weight, graph.adjacency)
+        """Return H."""
+        return network.encode(graph.x @ network.first.weight, graph.adjacency)
 
     def _others(self, graph: Graph, count: int, epoch: int | Tensor, term: int) -> Tensor:
         return other_nodes(graph.num_nodes, count, self.seed, Stream.NEGATIVES, epoch, term, device=graph.device)
 
 
 def neighbour_mean(graph: Graph) -> SparseMatrix:
-    """Ā = D⁻¹A, on the places of A + I; the row of a node without neighbours is 0."""
+    """Return Ā = D⁻¹A at the entries of A + I; the row of a node without neighbours is 0."""
     pattern = graph.pattern
     neighbours = (pattern.rowptr.diff() - 1).clamp(min=1)
     return pattern.matrix((~pattern.loop).float() / neighbours[pattern.row])
 
 
 def score_loss(a: Tensor, b: Tensor, bias: Tensor, others: Tensor) -> Tensor:
-    """J of T(i, j) = σ(a_i·b_j + bias), with negatives j = n_k(i) from the rows n_k of ``others``."""
+    """Return J of T(i, j) = σ(a_i·b_j + bias), with negatives j = n_k(i) from the rows n_k of ``others``."""
     positive = (torch.linalg.vecdot(a, b) + bias).sigmoid()
     negative = (row_products(a, b, others) + bias).sigmoid()
     return F.softplus(-positive).mean() + F.softplus(negative).mean()

@@ -1,4 +1,4 @@
-"""GRACE: views by dropping edges and hiding feature columns, all alike."""
+"""GRACE: views that drop edges and hide feature columns uniformly at random."""
 
 from torch import nn
 
@@ -10,10 +10,18 @@ from epagcl.views.sampling import drop_views
 
 @method_settings
 class GRACE(Contrast):
-    """Graph contrastive learning with random views: edges dropped and feature columns hidden, all alike.
+    """Graph contrastive learning with random views: edges are dropped and feature columns hidden uniformly.
 
-    ``dim`` is the code's num_hidden, and its first layer is twice as wide. A pair's two directions are dropped
-    together, as everywhere here; the code draws them apart, which makes its views directed graphs.
+    From `"Deep Graph Contrastive Representation Learning" <https://arxiv.org/abs/2006.04131>`_. The loss is that of
+    :class:`~epagcl.methods.contrast.Contrast`. ``dim`` is ``num_hidden`` in the authors' code, whose first layer is
+    twice as wide. As in every method here, both directions of a pair are dropped together; the authors' code samples
+    them independently, so its views are directed graphs.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> GRACE(epochs=2, hidden=8, dim=4, projection=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "grace"
@@ -23,7 +31,7 @@ class GRACE(Contrast):
     head_activation = nn.ELU
 
     def prepare(self, graph: Graph) -> Augmentation:
-        """One probability for all pairs of a view, and one for all columns."""
+        """Return views with one probability for all pairs and one for all feature columns."""
         rates = (self.p_drop_1, self.p_drop_2)
         views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed)
         return Augmentation(views, (self.p_mask_1, self.p_mask_2))

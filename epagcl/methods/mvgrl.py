@@ -1,5 +1,7 @@
 """MVGRL: the graph and its diffusion, each contrasted with the summary of the other."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -7,17 +9,18 @@ from epagcl.core.errors import InputError
 from epagcl.core.permute import permute_rows
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
-from epagcl.diffusion import MOST_HEAT, Diffusion, heat, ppr
+from epagcl.diffusion import MAX_HEAT_TIME, Diffusion, heat, ppr
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import GCN
+from epagcl.nn.layers import GCNLayer
 
-TOLERANCE = 3e-4  # of the diffusion: the error that DGL's port has after its 20 plain steps, here after 13
+TOLERANCE = 3e-4  # of the diffusion: the error of DGL's port after its 20 plain steps, reached here after 13
 
 
 class Network(nn.Module):
-    """A GCN of one layer for each view, with weights of its own, and the discriminator they share."""
+    """A GCN with one layer and its own weights for each view, and a shared discriminator."""
 
     def __init__(self, num_features: int, dim: int):
         super().__init__()
@@ -26,29 +29,40 @@ class Network(nn.Module):
         self.discriminator = Bilinear(dim, dim)
 
     def forward(self, graph: Graph, diffusion: Diffusion, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂); with an order, below each the same of permuted features."""
-        encoders = self.graph_encoder, self.diffusion_encoder
-        products = (graph.x @ torch.cat([encoder.layers[0].weight for encoder in encoders], 1)).chunk(2, 1)
+        """Return H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂).
+
+        With ``order``, the rows of the same for permuted features are stacked below each.
+        """
+        layers = [cast("GCNLayer", encoder.layers[0]) for encoder in (self.graph_encoder, self.diffusion_encoder)]
+        p1, p2 = (graph.x @ torch.cat([layer.weight for layer in layers], 1)).chunk(2, 1)
         if order is not None:
-            products = [torch.cat([h, permute_rows(h, order)]) for h in products]
-        return tuple(
-            encoder.activation(spread(h), encoder.layers[0].bias)
-            for encoder, spread, h in zip(encoders, (graph.adjacency.__matmul__, diffusion), products, strict=True)
-        )
+            p1, p2 = (torch.cat([p, permute_rows(p, order)]) for p in (p1, p2))
+        h1 = self.graph_encoder.activation(graph.adjacency @ p1, layers[0].bias)
+        h2 = self.diffusion_encoder.activation(diffusion(p2), layers[1].bias)
+        return h1, h2
 
 
 @method_settings
 class MVGRL(Method):
-    r"""Contrastive multi-view learning: nodes of the graph against the summary of its diffusion, and the reverse.
+    r"""Contrastive multi-view learning: nodes of the graph match the summary of its diffusion, and vice versa.
 
     .. math::
         H_1 = \mathrm{PReLU}(\hat{A} X W_1 + b_1), \quad H_2 = \mathrm{PReLU}(S X W_2 + b_2), \quad
         s_v = \sigma\left(\tfrac{1}{N} \textstyle\sum_i H_{v,i}\right)
 
-    Positives D(H₁, s₂) and D(H₂, s₁), negatives the same with the rows of X permuted; the loss is DGI's over all 4N
-    scores. S is personalised PageRank or the heat kernel, applied by sparse products and never made. The embedding is
-    H₁ + H₂. As the node code has it there is no projection head; unlike it, each epoch takes the whole graph (as in
-    DGL's port) instead of 4 blocks of 2000 consecutive nodes, S is never cut, and both views have one self-loop.
+    Positives are D(H₁, s₂) and D(H₂, s₁), negatives the same with the rows of X permuted. The loss is that of DGI over
+    all 4N scores. S is personalised PageRank or the heat kernel, applied by sparse products and never stored. The
+    embedding is H₁ + H₂. From `"Contrastive Multi-View Representation Learning on Graphs"
+    <https://arxiv.org/abs/2006.05582>`_.
+
+    As in the authors' code for nodes, there is no projection head. Unlike there, each epoch uses the whole graph (as in
+    DGL's port) instead of 4 blocks of 2000 consecutive nodes, S is not truncated, and both views have one self-loop.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> MVGRL(epochs=2, dim=4, device="cpu").fit_embed(data).shape
+        torch.Size([30, 4])
     """
 
     name = "mvgrl"
@@ -60,29 +74,29 @@ class MVGRL(Method):
     diffusion: str = setting("ppr", "personalised PageRank or heat kernel", ("ppr", "heat"))
     alpha: float = setting(0.2, "teleport probability of PageRank")
     t: float = setting(5.0, "time of the heat kernel")
-    epochs: int = setting(3000, "most training epochs; 0 leaves the encoder untrained")
+    epochs: int = setting(3000, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
     patience: int = setting(20, "stop after this many epochs without a lower loss; 0: never")
 
     def validate(self) -> None:
-        """The width and the diffusion."""
+        """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "dim")
-        if not 0 < self.alpha < 1 or not 0 < self.t <= MOST_HEAT:
+        if not 0 < self.alpha < 1 or not 0 < self.t <= MAX_HEAT_TIME:
             raise InputError(
-                f"alpha={self.alpha}, t={self.t}: alpha must lie between 0 and 1, t above 0 and at most {MOST_HEAT}"
+                f"alpha={self.alpha}, t={self.t}: alpha must lie between 0 and 1, t above 0 and at most {MAX_HEAT_TIME}"
             )
 
     def build(self, num_features: int) -> Network:
-        """Two GCNs F → dim, and the discriminator."""
+        """Return two GCNs F → dim and the discriminator."""
         return Network(num_features, self.dim)
 
     def prepare(self, graph: Graph) -> Diffusion:
-        """S as a function of what it multiplies."""
+        """Return S as a function that multiplies a matrix by it."""
         return ppr(graph, self.alpha, TOLERANCE) if self.diffusion == "ppr" else heat(graph, self.t, TOLERANCE)
 
     def loss(self, network: Network, graph: Graph, prepared: Diffusion, epoch: int | Tensor) -> Tensor:
-        """DGI's loss across the views."""
+        """Return the loss of DGI across the views."""
         order = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
         (h1, corrupted1), (h2, corrupted2) = (h.chunk(2) for h in network(graph, prepared, order))
         s1, s2 = summary(h1), summary(h2)
@@ -91,6 +105,6 @@ class MVGRL(Method):
         return summary_loss(positive, torch.cat([scores(corrupted1, s2), scores(corrupted2, s1)]))
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
-        """H₁ + H₂."""
+        """Return H₁ + H₂."""
         h1, h2 = network(graph, self.prepare(graph))
         return h1 + h2

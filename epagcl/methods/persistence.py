@@ -1,4 +1,4 @@
-"""Models on disk: ``config.toml`` with the settings and ``model.safetensors`` with the weights; no pickle."""
+"""Trained models on disk: ``config.toml`` with the settings, ``model.safetensors`` with the weights; no pickle."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,18 @@ def load_model(folder: str | Path, device: str = "auto") -> "Method":
 
     Args:
         folder: the folder.
-        device: where to put the model.
+        device: auto, cpu, cuda or mps.
+
+    Examples:
+        >>> import tempfile
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.EPAGCL(epochs=1, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(folder)
+        ...     loaded = load_model(folder, device="cpu")
+        >>> loaded.embed(data).equal(model.embed(data))
+        True
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -63,7 +74,7 @@ def load_model(folder: str | Path, device: str = "auto") -> "Method":
 
 
 def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> None:
-    """Give a model with the right settings the weights that :func:`save_model` wrote.
+    """Load the weights that :func:`save_model` wrote into a model with the same settings.
 
     Args:
         model: the model.

@@ -1,10 +1,11 @@
-"""Settings of a method: declared as annotated class attributes, checked when used."""
+"""Settings of a method: declared as annotated class attributes, validated on construction and in ``fit``."""
 
 import dataclasses
 import functools
 import math
 import numbers
 import warnings
+from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from epagcl.core.config import RENAMED_SETTINGS, current_settings
@@ -13,7 +14,7 @@ from epagcl.core.errors import InputError
 #: The types that a setting can have, in words.
 TYPE_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
-_Class = TypeVar("_Class", bound=type)
+_Class = TypeVar("_Class", bound=type[Any])
 
 
 def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
@@ -22,45 +23,75 @@ def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
     Args:
         default: its default value; the annotation gives its type.
         meaning: one line for the command line and the documentation.
-        choices: the values that a text may have; empty: any.
+        choices: the values that a text setting may have; empty for any.
+
+    Examples:
+        >>> from epagcl import DGI
+        >>> @method_settings
+        ... class WideDGI(DGI):
+        ...     factor: int = setting(2, "how much wider than DGI")
+        >>> WideDGI(factor=3).factor
+        3
     """
     return dataclasses.field(default=default, metadata={"meaning": meaning, "choices": choices})
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
 def method_settings(cls: _Class) -> _Class:
-    """Make a method's annotated settings the keyword-only arguments of its constructor."""
-    decorated = dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
-    types = get_type_hints(decorated)  # strings where a module has `from __future__ import annotations`
-    for field in dataclasses.fields(decorated):
+    """Turn the annotated settings of a method into keyword-only arguments of its constructor.
+
+    Examples:
+        >>> from epagcl import DGI
+        >>> @method_settings
+        ... class WideDGI(DGI):
+        ...     dim: int = setting(1024, "width of the embedding")
+        >>> WideDGI().dim
+        1024
+    """
+    _rename_old_settings(cls)
+    dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
+    types = get_type_hints(cls)  # annotations are strings if the module has `from __future__ import annotations`
+    for field in dataclasses.fields(cls):
         field.type = types[field.name]
         if field.type not in TYPE_WORDS:
-            raise InputError(
-                f"{decorated.__name__}.{field.name}: a setting is an int, float, bool or str, not {field.type}"
-            )
-    decorated.__init__ = _accepting_old_names(decorated.__init__)
-    return decorated
+            raise InputError(f"{cls.__name__}.{field.name}: a setting is an int, float, bool or str, not {field.type}")
+    type.__setattr__(cls, "__init__", _accept_old_names(vars(cls)["__init__"]))
+    return cls
 
 
 def warn_of_old_names(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings under their current names, with a warning for each name of an earlier version."""
     for old in RENAMED_SETTINGS.keys() & settings.keys():
-        warnings.warn(f"the setting {old} is now {RENAMED_SETTINGS[old]}", DeprecationWarning, stacklevel=3)
+        new = RENAMED_SETTINGS[old]
+        if new in settings:
+            raise InputError(f"{old} and {new} are the same setting; give {new} only")
+        warnings.warn(f"the setting {old} is now {new}", DeprecationWarning, stacklevel=3)
     return current_settings(settings)
 
 
-def _accepting_old_names(init: Any) -> Any:
+def _rename_old_settings(cls: type) -> None:
+    """Rename settings that a class declares under the name of an earlier version."""
+    annotations = vars(cls).get("__annotations__", {})
+    for old in RENAMED_SETTINGS.keys() & annotations.keys():
+        new = RENAMED_SETTINGS[old]
+        warnings.warn(f"{cls.__name__}: the setting {old} is now {new}", DeprecationWarning, stacklevel=3)
+        annotations[new] = annotations.pop(old)
+        setattr(cls, new, vars(cls)[old])
+        delattr(cls, old)
+
+
+def _accept_old_names(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
-    def wrapped(self: Any, **settings: Any) -> None:
-        init(self, **warn_of_old_names(settings))
+    def wrapped(self: Any, *arguments: Any, **settings: Any) -> None:
+        init(self, *arguments, **warn_of_old_names(settings))
 
     return wrapped
 
 
 def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
-    """Return a setting as its plain type, or raise if it has the wrong type or is none of its choices.
+    """Return a setting as its plain type; raise if its type is wrong or it is not among its choices.
 
-    NumPy numbers are converted, and a whole number is a float too.
+    NumPy numbers are converted. Whole numbers are accepted as floats.
     """
     kinds: dict[Any, Any] = {int: numbers.Integral, float: numbers.Real}
     kind: Any = field.type

@@ -12,7 +12,7 @@ from epagcl.paper.oracle import Oracle
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table, TableCell, marked
-from epagcl.study.cells import UNMASKED, Cell, Row
+from epagcl.study.design import UNMASKED, Cell, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

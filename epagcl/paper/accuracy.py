@@ -21,7 +21,7 @@ from epagcl.paper.cell_scores import (
     usual_runs,
 )
 from epagcl.paper.tables import Table, TableCell, escape_stars, marked
-from epagcl.study.cells import RAW, UNTRAINED, Cell, rows, settings_source
+from epagcl.study.design import RAW, UNTRAINED, Cell, rows, settings_source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table
-from epagcl.study.cells import UNMASKED, UNTRAINED, Cell, Row, rows
+from epagcl.study.design import UNMASKED, UNTRAINED, Cell, Row, rows
 from epagcl.views.probabilities import edge_weights
 
 if TYPE_CHECKING:

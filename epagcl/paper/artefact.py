@@ -16,9 +16,9 @@ from epagcl.core.progress import Progress, SilentProgress
 from epagcl.data import load
 from epagcl.paper import drawing
 from epagcl.paper.tables import Table, comma_separated, latex, markdown
-from epagcl.runs.provenance import provenance
-from epagcl.study.cells import Cell, Row, cells, protocols_of
+from epagcl.runs.record import provenance
 from epagcl.study.comparison import collect, fill
+from epagcl.study.design import Cell, Row, cells, protocols_of
 from epagcl.study.store import Key, Record, Store
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from epagcl.paper import costs
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.burden_reading import reading
 from epagcl.paper.burden_tables import figures, is_cpu, tables
-from epagcl.runs.provenance import provenance
+from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from epagcl.evaluation.scores import Spread
 from epagcl.paper import published, reported
 from epagcl.paper.artefact import Result
-from epagcl.study.cells import ORDER, RAW, UNTRAINED, rows
+from epagcl.study.design import ORDER, RAW, UNTRAINED, rows
 
 SUPERVISED = ("GCN", "GAT")
 

@@ -27,9 +27,9 @@ from epagcl.paper import published
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Table, escape_stars
-from epagcl.runs.provenance import provenance
-from epagcl.study.cells import UNSTORED, fingerprint, rows
+from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
+from epagcl.study.design import UNSTORED, fingerprint, rows
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:

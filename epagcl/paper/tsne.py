@@ -11,9 +11,9 @@ from epagcl.methods import Method
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, new_figure
 from epagcl.paper.tables import Table, TableCell, escape_stars, marked
-from epagcl.runs.provenance import provenance
-from epagcl.study.cells import UNSTORED, Row, fingerprint, rows
+from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
+from epagcl.study.design import UNSTORED, Row, fingerprint, rows
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
-"""Figures of a run: its training curve, and the map of its embedding."""
+"""The figures of a run as PNG files: the training curve and the map of the embedding."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,44 +10,58 @@ from epagcl.core.files import atomic_path
 from epagcl.report.content import Content
 from epagcl.training.history import Row
 
-
-def run_figures(folder: Path, history: list[Row], content: Content) -> None:
-    """``training.png`` (loss and effective rank) and ``embedding.png`` (the report's map, by class where there are)."""
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    title = f"{content['method']} on {content['graph']}"
-    # Figure without pyplot: no window system, no global state, safe in threads and notebooks.
-    if history:
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
-        axes.plot([row["epoch"] for row in history], [row["loss"] for row in history], color="#2b6cb0")
-        axes.set(xlabel="epoch", ylabel="loss", title=title)
-        rank = axes.twinx()
-        measured = content["measures"]
-        rank.plot(measured["epoch"], measured["effective_rank"], color="#c05621", marker="o", markersize=3)
-        rank.set_ylabel("effective rank", color="#c05621")
-        rank.set_ylim(bottom=0)
-        axes.yaxis.label.set_color("#2b6cb0")
-        _save(figure, folder / "training.png")
+LOSS_COLOUR = "#2b6cb0"
+RANK_COLOUR = "#c05621"
 
-    places = content["map"]
-    if places is None:
-        return
+
+def run_figures(folder: Path, history: Sequence[Row], content: Content) -> None:
+    """Write ``training.png`` if the model was trained and ``embedding.png`` if the content has a map."""
+    title = f"{content['method']} on {content['graph']}"
+    if history:
+        _save(_training_figure(history, content["measures"], title), folder / "training.png")
+    if content["map"] is not None:
+        _save(_map_figure(content["map"], title), folder / "embedding.png")
+
+
+def _training_figure(history: Sequence[Row], measures: dict[str, list[Any]], title: str) -> "Figure":
+    """Return the loss and the effective rank by epoch."""
+    # Figure without pyplot: no window system, no global state, safe in threads and notebooks.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([row["epoch"] for row in history], [row["loss"] for row in history], color=LOSS_COLOUR)
+    axes.set(xlabel="epoch", ylabel="loss", title=title)
+    rank = axes.twinx()
+    rank.plot(measures["epoch"], measures["effective_rank"], color=RANK_COLOUR, marker="o", markersize=3)
+    rank.set_ylabel("effective rank", color=RANK_COLOUR)
+    rank.set_ylim(bottom=0)
+    axes.yaxis.label.set_color(LOSS_COLOUR)
+    return figure
+
+
+def _map_figure(map_: Content, title: str) -> "Figure":
+    """Return the report's map, coloured by class if the graph has labels."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
     axes = figure.subplots()
-    x, y = np.array(places["x"]), np.array(places["y"])
-    # Nodes in random order of drawing, so that no class covers another.
+    x, y = np.array(map_["x"]), np.array(map_["y"])
+    # Drawn in random order, so that no class covers another.
     order = np.random.default_rng(0).permutation(len(x))
-    style = {"color": "#2b6cb0"}
-    labels = next((column for column in places["columns"] if column["name"] == "label"), None)
+    style: dict[str, Any] = {"color": LOSS_COLOUR}
+    labels = next((column for column in map_["columns"] if column["name"] == "label"), None)
     if labels is not None:
         values = np.array(labels["values"], dtype=float)[order]
         style = {"c": values, "cmap": "tab10" if len(labels["levels"]) <= 10 else "tab20"}
     axes.scatter(x[order], y[order], s=max(0.5, min(12.0, 30_000 / len(x))), lw=0, **style)
-    axes.set(xticks=[], yticks=[], xlabel=places["kind"], title=title)
-    _save(figure, folder / "embedding.png")
+    axes.set(xticks=[], yticks=[], xlabel=map_["kind"], title=title)
+    return figure
 
 
-def _save(figure, path: Path) -> None:
+def _save(figure: "Figure", path: Path) -> None:
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)

@@ -1,4 +1,4 @@
-"""The files of a report: in a run's folder, beside an embedding, or of several runs together."""
+"""The files of a report: in a run folder, beside an embedding, or of several runs together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,29 +13,16 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.files import atomic_path
 from epagcl.core.log import log
-from epagcl.data.io.column_names import ID_NAMES
+from epagcl.data.io.ids import ID_NAMES
 from epagcl.methods.base import Method
-from epagcl.report.content import (
-    FILE,
-    OWN,
-    PLACES,
-    Content,
-    Say,
-    column_content,
-    map_content,
-    node_table,
-    read_content,
-    report,
-    run_content,
-    silent,
-    write_content,
-)
+from epagcl.report.content import CONTENT_FILE, Content, read_content, report, run_content, write_content
 from epagcl.report.figures import run_figures
+from epagcl.report.metrics import RunMetrics
+from epagcl.report.nodes import BUILTIN_COLUMNS, MAP_COLUMNS, Say, column_content, map_content, node_table, silent
 from epagcl.report.page import have_plotly, write_page
 
 PAGE = "report.html"
 NODES = "nodes.csv"
-FILES = (PAGE, FILE, NODES, "training.png", "embedding.png")
 
 
 def write_run_report(
@@ -43,27 +30,51 @@ def write_run_report(
     data: Data,
     method: Method,
     z: Tensor,
-    metrics: dict[str, Any],
+    metrics: RunMetrics,
     *,
     kind: str = "auto",
     say: Say = silent,
 ) -> None:
-    """Into a run's folder: ``report.html`` and what it is made from, ``nodes.csv`` and the figures."""
+    """Write ``report.html``, its content, ``nodes.csv`` and the figures to a run folder.
+
+    Without plotly the page is left out, with a warning.
+
+    Args:
+        folder: the run folder; created with its parents.
+        data: the graph.
+        method: the trained model.
+        z: its embedding.
+        metrics: the content of ``metrics.json``.
+        kind: kind of the map, one of :data:`epagcl.report.maps.KINDS`.
+        say: called with the name of the step in progress.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> from epagcl.runs import trained_metrics
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_run_report(folder, data, model, model.embed(data), trained_metrics(data, model, "demo"), kind="none")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['nodes.csv', 'report.html', 'report.json.gz']
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     say("clusters")
     z = torch.as_tensor(z)
     nodes = node_table(data, z, method.seed)
     content = run_content(folder.resolve().name, data, method, z, metrics, nodes, kind=kind, say=say)
-    places = content["map"]
-    if places is not None and len(places["x"]) == len(nodes):
-        nodes = nodes.assign(**dict(zip(PLACES, (places["x"], places["y"]), strict=True)))
+    map_ = content["map"]
+    if map_ is not None and len(map_["x"]) == len(nodes):
+        nodes = nodes.assign(**dict(zip(MAP_COLUMNS, (map_["x"], map_["y"]), strict=True)))
     with atomic_path(folder / NODES) as temporary:
         nodes.to_csv(temporary, index=False)
     write_content(content, folder)
     run_figures(folder, method.history_, content)
     say("report")
-    _page(report([content]), folder / PAGE, f"epagcl report {folder}")
+    _write_page_if_possible(report([content]), folder / PAGE, f"epagcl report {folder}")
 
 
 def write_embedding_report(
@@ -71,15 +82,35 @@ def write_embedding_report(
     data: Data,
     method: Method,
     z: Tensor,
-    metrics: dict[str, Any],
+    metrics: RunMetrics,
     *,
     kind: str = "auto",
     extra: pd.DataFrame | None = None,
     say: Say = silent,
 ) -> Path | None:
-    """Beside the embeddings in ``path``: ``<name>.report.html``; None where plotly is missing.
+    """Write ``<stem>.report.html`` beside an embedding. Return its path, or None if plotly is missing.
 
-    ``extra`` has further columns to colour by, with the ids of nodes as its index.
+    Args:
+        path: the file of the embedding.
+        data: the graph.
+        method: the trained model.
+        z: the embedding.
+        metrics: the metrics of :func:`epagcl.runs.trained_metrics`.
+        kind: kind of the map, one of :data:`epagcl.report.maps.KINDS`.
+        extra: further columns to colour by, with the node ids as index.
+        say: called with the name of the step in progress.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> from epagcl.runs import trained_metrics
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> metrics = trained_metrics(data, model, "demo")
+        >>> out = Path(tempfile.mkdtemp()) / "z.npy"
+        >>> write_embedding_report(out, data, model, model.embed(data), metrics, kind="pca").name
+        'z.report.html'
     """
     path, z = Path(path), torch.as_tensor(z)
     page = path.with_name(f"{path.stem}.report.html")
@@ -87,7 +118,7 @@ def write_embedding_report(
     content = run_content(path.stem, data, method, z, metrics, node_table(data, z, method.seed), kind=kind, say=say)
     _add_columns(content, extra)
     say("report")
-    return page if _page(report([content]), page, "the command") else None
+    return page if _write_page_if_possible(report([content]), page, "the command") else None
 
 
 def write_comparison(
@@ -99,34 +130,47 @@ def write_comparison(
     title: str | None = None,
     say: Say = silent,
 ) -> Path:
-    """One page of one run or several; a folder of several seeds stands for all of them.
+    """Write one page of one or several runs, without their graphs. Return its path.
 
     Args:
-        folders: finished runs.
-        out: the page; else ``report.html`` in the only folder, or in the working folder.
-        kind: another map than the run made.
+        folders: folders of finished runs. A folder of several seeds stands for all of them.
+        out: the page; by default ``report.html``, in the only folder or in the working folder.
+        kind: kind of a new map; None: keep the map of the run.
         columns: table with an id column and columns to colour the map by.
-        title: of the page.
-        say: told what is being done.
+        title: title of the page.
+        say: called with the name of the step in progress.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> from epagcl.runs import trained_metrics
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for name in ("one", "two"):
+        ...     metrics = trained_metrics(data, model, name)
+        ...     write_run_report(root / name, data, model, model.embed(data), metrics, kind="none")
+        >>> write_comparison([root / "one", root / "two"], root / "both.html").name
+        'both.html'
     """
     if not have_plotly():
         raise MissingExtra("plotly", "report", "the report page")
     folders = [Path(folder) for folder in folders]
     if not folders:
-        raise InputError("no run given; give folders that `epagcl train` wrote")
-    found = [single for folder in folders for single in runs_in(folder)]
-    contents = [read_content(folder) for folder in found]
-    parents = {folder.parent for folder in found}
-    if len(parents) > 1:  # seed-0 of which run?
-        several = [folder.name.startswith("seed-") for folder in found]
-        for content, folder, seed in zip(contents, found, several, strict=True):
-            content["name"] = f"{folder.resolve().parent.name}/{folder.name}" if seed else content["name"]
+        raise InputError("no run to report; give folders of finished runs")
+    runs = [single for folder in folders for single in runs_in(folder)]
+    contents = [read_content(folder) for folder in runs]
+    _name_seeds(contents, runs)
     extra = None if columns is None else read_columns(columns)
-    if kind is not None or extra is not None:
-        for content, folder in zip(contents, found, strict=True):
-            _renew(content, folder, kind, extra, say)
+    for content, folder in zip(contents, runs, strict=True):
+        if kind is not None:
+            content["map"] = _new_map(content, folder, kind, say)
+        if extra is not None and content["map"] is not None:
+            check_columns(extra, content["map"]["ids"], str(folder), str(columns))
+        _add_columns(content, extra)
     out = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
-    embeddings = _comparable(found) if len(found) > 1 else []
+    embeddings = _comparable_embeddings(runs) if len(runs) > 1 else []
     if embeddings:
         say("neighbour agreement")
     write_page(report(contents, embeddings, title), out)
@@ -134,96 +178,120 @@ def write_comparison(
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The finished runs of a folder: itself, or its seeds."""
+    """Return the finished runs of a folder: its seeds, or else the folder itself."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such run folder; give one that `epagcl train` wrote")
-    seeds = sorted(folder.glob(f"seed-*/{FILE}"), key=lambda path: int(path.parent.name.removeprefix("seed-")))
+        raise InputError(f"{folder}: no such run folder; give the folder of a finished run")
+    seeds = sorted(folder.glob(f"seed-*/{CONTENT_FILE}"), key=lambda path: int(path.parent.name.removeprefix("seed-")))
     return [path.parent for path in seeds] or [folder]
 
 
 def read_columns(path: Path) -> pd.DataFrame:
-    """A table of columns to colour by, its ids (column id, node, name, ... or else the first) as text in the index."""
+    """Return a table of columns to colour by, with the node ids as text in the index.
+
+    The ids are in a column with a usual name (id, node, name, ...), or else in the first one.
+    """
     try:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
-            ids = _id_column(frame)
+            id_column = _id_column(frame)
         else:
             sep = "\t" if path.suffix == ".tsv" else ","
-            ids = _id_column(pd.read_csv(path, sep=sep, nrows=0, encoding="utf-8-sig"))
-            frame = _read_csv(path, [ids], sep)
+            id_column = _id_column(pd.read_csv(path, sep=sep, nrows=0, encoding="utf-8-sig"))
+            frame = _read_csv(path, [id_column], sep)
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a table ({error}); give .csv, .tsv or .parquet") from None
     if len(frame.columns) < 2:
         raise InputError(f"{path}: only one column; give an id column and at least one more")
     if frame.empty:
         raise InputError(f"{path}: no rows; give one per node")
-    frame.index = frame.pop(ids).astype(str)
+    frame.index = pd.Index(frame.pop(id_column).astype(str).tolist())
     if not frame.index.is_unique:
-        raise InputError(f"{path}: id {frame.index[frame.index.duplicated()][0]} stands twice; give one row per node")
+        repeated = frame.index[frame.index.duplicated()][0]
+        raise InputError(f"{path}: id {repeated} occurs twice; give one row per node")
     return frame
 
 
-def check_columns(extra: pd.DataFrame, ids: Sequence[Any], where: str) -> None:
-    """That the table speaks of these nodes."""
+def check_columns(extra: pd.DataFrame, ids: Sequence[Any], graph: str, source: str = "extra") -> None:
+    """Raise unless some ids of a table of columns are ids of nodes.
+
+    Args:
+        extra: the table, with the ids as text in the index.
+        ids: the ids of the nodes.
+        graph: what the message calls the graph.
+        source: what the message calls the table.
+    """
     if not extra.index.isin([str(node) for node in ids]).any():
         first, node = extra.index[0], ids[0]
-        raise InputError(f"--columns: none of its ids (such as {first}) is a node of {where} (such as {node})")
+        raise InputError(f"{source}: none of its ids (such as {first}) is a node of {graph} (such as {node})")
 
 
-def _id_column(frame: pd.DataFrame) -> Any:
+def _id_column(frame: pd.DataFrame) -> str:
     return next((name for name in frame.columns if str(name).lower() in ID_NAMES), frame.columns[0])
 
 
-def _read_csv(path: Path, texts: Sequence[Any], sep: str = ",") -> pd.DataFrame:
-    """A table of which some columns are text as it stands: 007 is no number, NA no gap."""
-    options = {"sep": sep, "encoding": "utf-8-sig"}
-    literal = pd.read_csv(path, usecols=lambda name: name in texts, dtype=str, keep_default_na=False, **options)
-    return pd.read_csv(path, **options).assign(**{name: literal[name] for name in literal.columns})
+def _read_csv(path: Path, text_columns: Sequence[str], sep: str = ",") -> pd.DataFrame:
+    """Return a table in which some columns are literal text: 007 is not a number, and NA is not a missing value."""
+    frame = pd.read_csv(path, sep=sep, encoding="utf-8-sig")
+    literal = pd.read_csv(
+        path,
+        sep=sep,
+        encoding="utf-8-sig",
+        usecols=lambda name: name in text_columns,
+        dtype=str,
+        keep_default_na=False,
+    )
+    return frame.assign(**{name: literal[name] for name in literal.columns})
 
 
-def _renew(content: Content, folder: Path, kind: str | None, extra: pd.DataFrame | None, say: Say) -> None:
-    """Another map, further columns."""
-    if kind is not None:
-        nodes = _read_csv(folder / NODES, ["id", "label"]).drop(columns=list(PLACES), errors="ignore")
-        nodes = nodes.replace({"label": {"": None}}) if "label" in nodes else nodes
-        seed = next(int(setting["value"]) for setting in content["settings"] if setting["name"] == "seed")
-        content["map"] = map_content(_embedding(folder), nodes, kind, seed, say)
-    if extra is not None and content["map"] is not None:
-        check_columns(extra, content["map"]["ids"], str(folder))
-    _add_columns(content, extra)
+def _name_seeds(contents: Sequence[Content], runs: Sequence[Path]) -> None:
+    """Put the run before the seed in the names of seeds if they belong to different runs."""
+    if len({folder.parent for folder in runs}) == 1:
+        return
+    for content, folder in zip(contents, runs, strict=True):
+        if folder.name.startswith("seed-"):
+            content["name"] = f"{folder.resolve().parent.name}/{folder.name}"
+
+
+def _new_map(content: Content, folder: Path, kind: str, say: Say) -> Content | None:
+    """Return another map of a run, from its embedding and its table of nodes."""
+    nodes = _read_csv(folder / NODES, ["id", "label"]).drop(columns=list(MAP_COLUMNS), errors="ignore")
+    if "label" in nodes:
+        nodes["label"] = [label or None for label in nodes["label"]]
+    seed = next(int(setting["value"]) for setting in content["settings"] if setting["name"] == "seed")
+    return map_content(_read_embedding(folder), nodes, kind, seed, say)
 
 
 def _add_columns(content: Content, extra: pd.DataFrame | None) -> None:
-    """Of a user's table, after those of every map and before the features."""
+    """Add the columns of a user's table to the map, after the built-in columns and before the features."""
     if extra is None or content["map"] is None:
         return
     columns = content["map"]["columns"]
     rows = extra.reindex([str(node) for node in content["map"]["ids"]])
-    known = {column["name"] for column in columns}
-    own = sum(column["name"] in OWN for column in columns)
-    columns[own:own] = [
-        column_content(rows[name].rename(f"{name} (table)" if name in known else name)) for name in rows.columns
+    taken = {column["name"] for column in columns}
+    place = sum(column["name"] in BUILTIN_COLUMNS for column in columns)
+    columns[place:place] = [
+        column_content(rows[name].rename(f"{name} (table)" if name in taken else name)) for name in rows.columns
     ]
 
 
-def _comparable(folders: Sequence[Path]) -> list[Tensor]:
-    """The embeddings of runs on the same nodes in the same order, else none."""
+def _comparable_embeddings(folders: Sequence[Path]) -> list[Tensor]:
+    """Return the embeddings of the runs if they have the same nodes in the same order, otherwise none."""
     files = [folder / "embeddings.ids.txt" for folder in folders]
     if not all(file.is_file() for file in files):
         return []
     ids = {file.read_text(encoding="utf-8") for file in files}
-    return [_embedding(folder) for folder in folders] if len(ids) == 1 else []
+    return [_read_embedding(folder) for folder in folders] if len(ids) == 1 else []
 
 
-def _embedding(folder: Path) -> Tensor:
+def _read_embedding(folder: Path) -> Tensor:
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
-def _page(content: Content, path: Path, again: str) -> bool:
-    """The page, or a line on what it needs; training is not to fail for want of a picture."""
+def _write_page_if_possible(content: Content, path: Path, command: str) -> bool:
+    """Write the page and return True. Without plotly, warn and return False: a long training must not fail for it."""
     if not have_plotly():
-        log.warning("no %s: it needs plotly (pip install plotly); then run %s again", path.name, again)
+        log.warning("no %s: it needs plotly (pip install plotly); then run %s again", path.name, command)
         return False
     write_page(content, path)
     return True

@@ -1,14 +1,14 @@
-// The map of the embedding: points by WebGL, colours, search, the chosen node with its neighbours, selections.
+// The map of the embedding: points drawn by WebGL, colours, the marks of the chosen node; map_panels.js has the panels.
 
 const MOST_LEVELS = 20;
 const MOST_POINTS_SVG = 5000;
-const MOST_ATTRIBUTES = 12; // in the tip beside the pointer; the panel shows all
+const MOST_ATTRIBUTES = 12; // in the tooltip; the panel shows all
 const MISSING = "(missing)";
 
-// The element outlives a change of run: each new one would take three of the browser's few WebGL contexts.
+// One element for all runs: each new element would use three of the few WebGL contexts that browsers allow.
 const view = {
   map: null, groups: [], colours: new Map(), home: null, tip: el("div", { id: "tip", hidden: "" }),
-  div: el("div", { id: "map", role: "group", "aria-label": "Map of the embedding. Search for a node by its id to read its neighbours." }),
+  div: el("div", { id: "map", role: "group", "aria-label": "Map of the embedding. Search for a node by its id to list its neighbours." }),
 };
 
 function mapSection(run) {
@@ -21,10 +21,10 @@ function mapSection(run) {
   const modes = [["pan", "Move"], ["select", "Box"], ["lasso", "Lasso"]];
   const button = (label, act, more = {}) => el("button", { type: "button", onclick: act, ...more }, label);
   return section("embedding", "Map of the embedding",
-    el("p", { class: "quiet" }, note || `${kind} of ${count(ids.length)} embeddings`,
-      ids.length < nodes ? `. The map shows ${count(ids.length)} of ${count(nodes)} nodes.` : ""),
+    el("p", { class: "quiet" }, note || `${kind} of ${count(ids.length)} embeddings.`,
+      ids.length < nodes ? ` The map shows ${count(ids.length)} of ${count(nodes)} nodes.` : ""),
     state.webgl ? null : el("p", { class: "notice", id: "no-webgl" },
-      `This browser has no WebGL: the map shows ${count(Math.min(MOST_POINTS_SVG, ids.length))} of ${count(ids.length)} points, drawn more slowly.`),
+      `This browser has no WebGL. The map shows ${count(Math.min(MOST_POINTS_SVG, ids.length))} of ${count(ids.length)} points and responds more slowly.`),
     el("div", { class: "tools" },
       colourable.length ? el("label", {}, "Colour by", el("select", { id: "colour-by", onchange: (event) => recolour(event.target.value) },
         colourable.map((column) => el("option", { value: column.name, selected: column.name === state.column ? "" : null }, column.name)))) : null,
@@ -32,25 +32,25 @@ function mapSection(run) {
         id: "search", type: "search", list: "suggestions", placeholder: "id, then Enter", autocomplete: "off",
         spellcheck: "false", oninput: suggest })),
       el("datalist", { id: "suggestions" })),
-      el("div", { class: "segments", role: "group", "aria-label": "What dragging does", id: "modes" },
+      el("div", { class: "segments", role: "group", "aria-label": "Drag mode", id: "modes" },
         modes.map(([mode, label]) => button(label, () => setMode(mode), { "data-mode": mode, "aria-pressed": String(mode === state.mode) }))),
       el("div", { class: "segments", role: "group", "aria-label": "View" },
         button("+", () => zoom(0.6), { "aria-label": "Zoom in" }), button("−", () => zoom(1 / 0.6), { "aria-label": "Zoom out" }),
-        button("Whole map", () => moveTo(view.home.x, view.home.y), { id: "reset" }), button("Picture", picture, { title: "Save the map as PNG" })),
+        button("Whole map", () => moveTo(view.home.x, view.home.y), { id: "reset" }), button("Save image", saveImage, { title: "Save the map as PNG" })),
       el("output", { id: "found", class: "quiet", role: "status" })),
     el("div", { class: "map-grid" }, el("div", { class: "plot-box" }, view.div, view.tip),
       el("div", { class: "side" }, el("div", { id: "node", "aria-live": "polite" }), el("div", { id: "selection", "aria-live": "polite" }))),
-    el("p", { class: "quiet" }, "Click into the map, then scroll to zoom. In the legend a click hides a group, a double click shows it alone."));
+    el("p", { class: "quiet" }, "Click the map, then scroll to zoom. In the legend, click a group to hide it, or double-click to show it alone."));
 }
 
 function prepare(map) {
   if (map.place) return;
   map.place = new Map(map.ids.map((id, i) => [id, i]));
-  map.order = mixed(map.ids.length); // graphs often come sorted by class, and what is drawn last lies on top
+  map.order = shuffled(map.ids.length); // nodes are often sorted by class, and the last points drawn cover the others
   if (!state.webgl) map.order = map.order.slice(0, MOST_POINTS_SVG);
 }
 
-function mixed(n) {
+function shuffled(n) {
   const order = Array.from({ length: n }, (_, i) => i);
   let seed = 1;
   for (let i = n - 1; i > 0; i--) {
@@ -69,11 +69,11 @@ function shown(column, node) {
   return value === null ? MISSING : plain(value);
 }
 
-// What is drawn as one trace: { name, nodes, colour, levels } with one colour or, for numbers, one per node.
+// The traces of the map: { name, nodes, colour, levels } with one colour, or for numbers `colours` with one per node.
 function groupsOf(map, column) {
   if (!column) return [{ name: "nodes", nodes: map.order, colour: colourOf(0) }];
-  const none = map.order.filter((i) => (column.kind === "category" ? !(column.values[i] >= 0) : column.values[i] === null));
-  const groups = none.length ? [{ name: MISSING, nodes: none, colour: css("--none"), rank: 1e6, levels: [-1] }] : []; // first: beneath the others
+  const missing = map.order.filter((i) => (column.kind === "category" ? !(column.values[i] >= 0) : column.values[i] === null));
+  const groups = missing.length ? [{ name: MISSING, nodes: missing, colour: css("--none"), rank: 1e6, levels: [-1] }] : []; // first: below the others
   return groups.concat(column.kind === "category" ? levelsOf(map, column) : numbersOf(map, column));
 }
 
@@ -82,10 +82,10 @@ function levelsOf(map, column) {
   for (const i of map.order) members[column.values[i]]?.push(i);
   const byCount = members.map((_, level) => level).filter((level) => members[level].length).sort((a, b) => members[b].length - members[a].length);
   const many = byCount.length > MOST_LEVELS;
-  const kept = many ? byCount.slice(0, MOST_LEVELS - 1) : byCount;
+  const frequent = many ? byCount.slice(0, MOST_LEVELS - 1) : byCount;
   const other = many ? byCount.slice(MOST_LEVELS - 1) : [];
-  // Frequent levels are drawn first, so that rare ones stay visible; the legend keeps the order of the levels.
-  const groups = kept.map((level, place) => ({
+  // Frequent levels are drawn first, so that rare ones stay visible. The legend has the order of the levels.
+  const groups = frequent.map((level, place) => ({
     name: column.levels[level], nodes: members[level], colour: colourOf(many ? place : level), rank: many ? place : level,
     levels: [level] }));
   const rest = { name: `(${count(other.length)} others)`, nodes: other.flatMap((level) => members[level]), colour: css("--soft"), rank: 1e5, levels: other };
@@ -125,7 +125,7 @@ function trace(group, size, narrow, chosen) {
   };
 }
 
-// Ends that would vanish on the background are left out: yellow on white, dark blue on black.
+// Colours with little contrast to the background are left out: yellow on white, dark blue on black.
 function numberScale() {
   const steps = root.dataset.theme === "dark" ? ["#8a4fd8", "#cc4778", "#f89540", "#f0f921"] : ["#0d0887", "#7e03a8", "#cc4778", "#ee8a3a"];
   return steps.map((colour, i) => [i / 3, colour]);
@@ -137,7 +137,7 @@ function drawMap() {
   view.groups = groupsOf(map, chosenColumn());
   view.colours = new Map(view.groups.flatMap((group) => (group.levels ?? []).map((level) => [level, group.colour])));
   const home = (view.home ??= { x: extent(map.x), y: extent(map.y), fresh: true });
-  const kept = home.fresh ? null : view.div.layout;
+  const previous = home.fresh ? null : view.div.layout;
   home.fresh = false;
   const chosen = state.selection.length ? new Set(state.selection) : null;
   const size = Math.max(2.5, Math.min(10, 16 - 2.7 * Math.log10(map.order.length)));
@@ -145,8 +145,8 @@ function drawMap() {
   return Plotly.react(view.div, view.groups.map((group) => trace(group, size, narrow, chosen)), withLooks({
     margin: { l: 8, r: 8, t: 8, b: 8 }, hovermode: "closest", hoverdistance: 12, dragmode: state.mode ?? false,
     showlegend: view.groups.length > 1 || !view.groups[0]?.colours,
-    xaxis: { ...bare, range: kept ? [...kept.xaxis.range] : home.x },
-    yaxis: { ...bare, range: kept ? [...kept.yaxis.range] : home.y, scaleanchor: "x" },
+    xaxis: { ...bare, range: previous ? [...previous.xaxis.range] : home.x },
+    yaxis: { ...bare, range: previous ? [...previous.yaxis.range] : home.y, scaleanchor: "x" },
     legend: { itemsizing: "constant", font: { color: css("--ink") }, uirevision: `${state.run} ${state.column}`, bgcolor: "rgba(0,0,0,0)",
       ...(narrow ? { orientation: "h", x: 0, y: -0.02, yanchor: "top" } : { x: 1.01, y: 1 }) },
     selections: chosen ? view.div.layout?.selections ?? [] : [],
@@ -158,12 +158,12 @@ function drawMap() {
 function extent(values) {
   let least = Infinity, most = -Infinity;
   for (const value of values) { least = Math.min(least, value); most = Math.max(most, value); }
-  const room = 0.04 * (most - least) || 1;
-  return [least - room, most + room];
+  const margin = 0.04 * (most - least) || 1;
+  return [least - margin, most + margin];
 }
 
-// The chosen node and its neighbours stand over the canvas: moving their marks does not draw the points anew. The boxes
-// are annotations, since with shapes of a size in pixels Plotly 4 takes the corners of a selection for pixels too.
+// The marks of the chosen node and its neighbours are above the canvas, so that moving them does not redraw the points.
+// The boxes are annotations: with shapes sized in pixels, Plotly 4 reads the corners of a selection as pixels too.
 function marks() {
   if (state.node === null) return { shapes: [], annotations: [] };
   const { x, y, ids } = view.map;
@@ -181,9 +181,9 @@ function marks() {
 
 function neighbours(node) {
   const { k, neighbours: near = [], similarity = [] } = view.map;
-  const found = [];
-  for (let j = node * k; j < (node + 1) * k; j++) if (near[j] >= 0) found.push({ node: near[j], cosine: similarity[j] });
-  return found;
+  const list = [];
+  for (let j = node * k; j < (node + 1) * k; j++) if (near[j] >= 0) list.push({ node: near[j], cosine: similarity[j] });
+  return list;
 }
 
 function moveTo(x, y) { return Plotly.relayout(view.div, { "xaxis.range": [...x], "yaxis.range": [...y], ...marks() }); }
@@ -195,7 +195,7 @@ function zoom(factor) {
 }
 
 function setMode(mode) {
-  state.mode = state.mode === mode ? null : mode; // a second press leaves dragging to the page
+  state.mode = state.mode === mode ? null : mode; // a second press lets dragging scroll the page
   for (const each of $("modes").children) each.setAttribute("aria-pressed", String(each.dataset.mode === state.mode));
   Plotly.relayout(view.div, { dragmode: state.mode ?? false });
 }
@@ -207,214 +207,7 @@ async function recolour(name) {
   showSelection();
 }
 
-function picture() {
+function saveImage() {
   const { clientWidth: width, clientHeight: height } = view.div;
   Plotly.downloadImage(view.div, { format: "png", width, height, scale: 2, filename: `${payload.runs[state.run].name}-map` });
-}
-
-// ------------------------------------------------------------------------------------------------ talking with the map
-
-const nodeAt = (point) => view.groups[point.curveNumber]?.nodes[point.pointNumber];
-
-function listenToMap() {
-  if (!payload.runs.some((run) => run.map)) return;
-  Plotly.newPlot(view.div, [], {}, QUIET); // gives the element its events
-  view.div.on("plotly_hover", hover);
-  view.div.on("plotly_unhover", () => { hovered = null; view.tip.hidden = true; });
-  view.div.on("plotly_click", ({ points }) => choose(nodeAt(points[0])));
-  view.div.on("plotly_selected", (event) => { if (event) select(event.points.map(nodeAt)); });
-  view.div.on("plotly_deselect", () => select([]));
-  view.div.on("plotly_doubleclick", () => { if (state.mode === "pan") moveTo(view.home.x, view.home.y); });
-  // The wheel scrolls the page until the map is taken in hand, and again once the pointer has left it.
-  let held = false;
-  view.div.addEventListener("pointerdown", () => { held = true; });
-  view.div.addEventListener("pointerleave", ({ clientX: x, clientY: y }) => {
-    const { left, right, top, bottom } = view.div.getBoundingClientRect();
-    held = x > left && x < right && y > top && y < bottom; // Plotly lays a cover over the page while a button is down
-  });
-  view.div.addEventListener("wheel", (event) => { if (!held && !event.ctrlKey) event.stopPropagation(); }, { capture: true });
-  matchMedia("(max-width: 700px)").addEventListener("change", () => { if (view.map) drawMap(); });
-}
-
-let hovered = null;
-function hover({ points, event }) {
-  const waiting = hovered !== null;
-  hovered = { node: nodeAt(points[0]), event };
-  if (!waiting) requestAnimationFrame(showTip); // at most once a frame
-}
-
-function showTip() {
-  if (!hovered) return;
-  const { node, event } = hovered;
-  hovered = null;
-  view.tip.replaceChildren(el("strong", {}, short(view.map.ids[node], 60)), attributes(node, MOST_ATTRIBUTES));
-  view.tip.hidden = false;
-  const box = view.div.getBoundingClientRect();
-  const left = event.clientX - box.left, top = event.clientY - box.top;
-  const { offsetWidth: width, offsetHeight: height } = view.tip;
-  view.tip.style.left = `${Math.max(4, left + 16 + width > box.width ? left - width - 16 : left + 16)}px`;
-  view.tip.style.top = `${Math.max(4, Math.min(top - height / 2, box.height - height - 4))}px`;
-}
-
-function attributes(node, most = Infinity) {
-  const { columns } = view.map;
-  const first = columns.slice(0, most);
-  const chosen = chosenColumn();
-  if (chosen && !first.includes(chosen)) first[most - 1] = chosen;
-  return el("dl", {}, first.flatMap((column) => [el("dt", {}, short(column.name, 40)), el("dd", {}, short(shown(column, node), 80))]),
-    first.length < columns.length ? el("dt", {}, `and ${columns.length - first.length} more`) : null);
-}
-
-function choose(node, move = false) {
-  if (node === undefined) return;
-  state.node = node;
-  showNode();
-  if (!move) { Plotly.relayout(view.div, marks()); return; }
-  // Centred, and near enough to tell the neighbours apart, but never farther away than the user already is.
-  const around = (centre, now, home) => {
-    const span = Math.min(now[1] - now[0], 0.4 * (home[1] - home[0]));
-    return [centre - span / 2, centre + span / 2];
-  };
-  const { xaxis, yaxis } = view.div.layout;
-  moveTo(around(view.map.x[node], xaxis.range, view.home.x), around(view.map.y[node], yaxis.range, view.home.y));
-}
-
-function swatch(node) {
-  const column = chosenColumn();
-  const colour = column?.kind === "category" ? view.colours.get(column.values[node]) : null;
-  return el("span", { class: "swatch", style: `background:${colour ?? "transparent"}` });
-}
-
-// New content for a panel; who was in it with the keyboard stays there.
-function renew(panel, ...children) {
-  const held = panel.contains(document.activeElement);
-  panel.replaceChildren(...children);
-  panel.tabIndex = -1;
-  if (held) panel.focus({ preventScroll: true });
-}
-
-function showNode() {
-  const { node } = state;
-  if (node === null) {
-    renew($("node"), el("h3", {}, "Node"),
-      el("p", { class: "quiet" }, "Click a node or search for its id to see its attributes and nearest neighbours."));
-    return;
-  }
-  const column = chosenColumn();
-  $("node").dataset.node = view.map.ids[node];
-  renew($("node"),
-    el("h3", {}, `Node ${short(view.map.ids[node], 60)}`, el("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => {
-      state.node = null;
-      delete $("node").dataset.node;
-      showNode();
-      Plotly.relayout(view.div, marks());
-    } }, "✕")),
-    attributes(node),
-    el("h4", {}, "Nearest neighbours, by cosine"),
-    el("ol", { class: "rows", id: "neighbours" }, neighbours(node).map(({ node: other, cosine }) => el("li", {},
-      el("button", { type: "button", "data-node": view.map.ids[other], onclick: () => choose(other, true) },
-        swatch(other), el("span", { class: "name" }, view.map.ids[other], column ? el("small", {}, `  ${shown(column, other)}`) : null),
-        el("span", { class: "number" }, decimal(cosine)))))));
-}
-
-// ------------------------------------------------------------------------------------------------ search
-
-function matches(text, most) {
-  const { ids, place } = view.map;
-  const found = place.has(text) ? [place.get(text)] : [];
-  const low = text.toLowerCase();
-  const inside = []; // after those that begin so
-  for (let i = 0; i < ids.length && found.length < most; i++) {
-    const place = ids[i] === text ? -1 : ids[i].toLowerCase().indexOf(low);
-    if (place === 0) found.push(i);
-    else if (place > 0 && inside.length < most) inside.push(i);
-  }
-  return found.concat(inside).slice(0, most);
-}
-
-function suggest(event) {
-  const text = event.target.value.trim();
-  $("suggestions").replaceChildren(...(text ? matches(text, 20) : []).map((i) => el("option", { value: view.map.ids[i] })));
-  // A suggestion taken from the list comes without a key press.
-  if (event.inputType === "insertReplacementText" || !(event instanceof InputEvent)) if (view.map.place.has(text)) search(event);
-}
-
-function search(event) {
-  event.preventDefault();
-  const text = $("search").value.trim();
-  const [node] = text ? matches(text, 1) : [];
-  if (node !== undefined) choose(node, true);
-  $("found").textContent = !text || view.map.ids[node] === text ? ""
-    : node === undefined ? `No node “${short(text)}” on the map.` : `The first id with “${short(text)}”.`;
-}
-
-// ------------------------------------------------------------------------------------------------ selection
-
-function select(nodes) {
-  state.selection = nodes.filter((node) => node !== undefined).sort((a, b) => a - b);
-  showSelection();
-}
-
-function showSelection() {
-  const { selection } = state;
-  $("selection").dataset.count = selection.length;
-  if (!selection.length) {
-    renew($("selection"), el("h3", {}, "Selection"),
-      el("p", { class: "quiet" }, "Choose Box or Lasso and drag over the map; with Shift to add."));
-    return;
-  }
-  const button = (label, id, act) => el("button", { type: "button", id, onclick: act }, label);
-  renew($("selection"),
-    el("h3", {}, `${count(selection.length)} ${selection.length === 1 ? "node" : "nodes"} selected`),
-    makeUp(selection),
-    el("div", { class: "actions" }, button("Download ids (CSV)", "download", download), button("Copy ids", "copy", copy),
-      button("Clear", "clear", () => { select([]); drawMap(); })));
-}
-
-function makeUp(selection) {
-  const { columns } = view.map;
-  const column = chosenColumn()?.kind === "category" ? chosenColumn() : columns.find((each) => each.kind === "category");
-  if (!column) return "";
-  const counts = new Map();
-  for (const node of selection) counts.set(column.values[node], (counts.get(column.values[node]) ?? 0) + 1);
-  const rows = [...counts].sort((a, b) => b[1] - a[1]);
-  const colour = (level) => (column === chosenColumn() ? view.colours.get(level) : null) ?? css("--accent");
-  const name = (level) => column.levels[level] ?? MISSING;
-  const list = rows.slice(0, 10).map(([level, number]) => el("li", { class: "row" },
-    el("span", { class: "swatch", style: `background:${colour(level)}` }), el("span", { class: "name", title: name(level) }, name(level)),
-    el("span", { class: "number" }, `${count(number)} · ${percent(number / selection.length)}%`),
-    el("span", { class: "share" }, el("i", { style: `width:${(100 * number) / selection.length}%;background:${colour(level)}` }))));
-  return el("div", {}, el("h4", {}, column.name), el("ul", { class: "rows", id: "make-up" }, list),
-    rows.length > 10 ? el("p", { class: "quiet" }, `and ${rows.length - 10} more`) : null);
-}
-
-function csv(nodes) {
-  const { ids, columns } = view.map;
-  const quoted = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-  const value = (column, i) => (column.kind === "category" ? column.levels[column.values[i]] ?? "" : String(column.values[i] ?? ""));
-  const lines = [["id", ...columns.map((column) => column.name)], ...nodes.map((i) => [ids[i], ...columns.map((column) => value(column, i))])];
-  return lines.map((line) => `${line.map(quoted).join(",")}\n`).join("");
-}
-
-function download() {
-  const file = new Blob([csv(state.selection)], { type: "text/csv" });
-  const link = el("a", { href: URL.createObjectURL(file), download: `${payload.runs[state.run].name}-selection.csv` });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-async function copy() {
-  const text = state.selection.map((node) => view.map.ids[node]).join("\n");
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch { // not allowed for files in some browsers: the old way
-    const area = el("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  $("copy").textContent = "Copied";
-  setTimeout(() => { if ($("copy")) $("copy").textContent = "Copy ids"; }, 1500);
 }

@@ -1,9 +1,10 @@
-"""A flat map of an embedding: t-SNE, UMAP or two principal components."""
+"""Maps of an embedding in the plane: t-SNE, UMAP or two principal components."""
 
 import importlib.util
 import warnings
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,45 +13,55 @@ from epagcl.core.errors import InputError, MissingExtra
 
 KINDS = ("auto", "tsne", "umap", "pca", "none")
 TITLES = {"tsne": "t-SNE", "umap": "UMAP", "pca": "PCA"}
-TSNE_MOST = 10_000  # nodes; scikit-learn's t-SNE takes half a minute for so many on two cores, and then ever longer
-REDUCED = 50  # dimensions that t-SNE and UMAP are given, as their authors advise
+MAX_TSNE_NODES = 10_000  # takes half a minute on two cores; beyond this, scikit-learn's t-SNE soon takes much longer
+REDUCED_DIM = 50  # dimensions before t-SNE and UMAP, as their authors recommend
 
 
-def check_kind(kind: str) -> None:
-    """Raise now, before long work, if a map of this kind cannot be made."""
+def check_kind(kind: str, argument: str = "kind") -> None:
+    """Raise if a map of this kind cannot be drawn. Call it before long work.
+
+    Args:
+        kind: one of :data:`KINDS`.
+        argument: what the message calls the kind: an argument, or an option of the command line such as ``--map``.
+    """
     if kind not in KINDS:
-        raise InputError(f"--map {kind}: choose one of {', '.join(KINDS)}")
+        value = f"{argument} {kind}" if argument.startswith("--") else f"{argument}={kind!r}"
+        raise InputError(f"{value}: choose one of {', '.join(KINDS)}")
     if kind == "umap" and importlib.util.find_spec("umap") is None:
         raise MissingExtra("umap-learn", "report", "a UMAP map")
 
 
 def choose_kind(kind: str, nodes: int) -> str:
-    """What ``auto`` means for so many nodes: t-SNE for few, UMAP for many where it is installed, else PCA."""
+    """Return the kind of map for this number of nodes.
+
+    ``auto`` is t-SNE up to 10,000 nodes; beyond that UMAP if it is installed, otherwise PCA. Fewer than 5 nodes are
+    too few for t-SNE and UMAP.
+    """
     check_kind(kind)
     if nodes < 5:
         return "none" if kind == "none" else "pca"
     if kind != "auto":
         return kind
-    if nodes <= TSNE_MOST:
+    if nodes <= MAX_TSNE_NODES:
         return "tsne"
     return "umap" if importlib.util.find_spec("umap") is not None else "pca"
 
 
-def flat_map(z: Tensor, kind: str, seed: int = 0) -> np.ndarray:
-    """Places in the plane, ``[N, 2]``, of the unit rows of ``z``: near each other means a high cosine."""
+def flat_map(z: Tensor, kind: str, seed: int = 0) -> npt.NDArray[np.float32]:
+    """Return positions in the plane, ``[N, 2]``, of the unit rows of ``z``; nearby positions mean a high cosine."""
     if kind == "pca":
         return principal_components(z, 2).numpy()
-    rows = principal_components(z, REDUCED).numpy()
+    rows = principal_components(z, REDUCED_DIM).numpy()
     if kind == "tsne":
         from sklearn.manifold import TSNE
 
         perplexity = min(30.0, (len(rows) - 1) / 3)
-        # A start of our own: scikit-learn's draws its first components at random.
+        # An explicit start: scikit-learn's own PCA start is randomised.
         start = rows[:, :2] / max(float(rows[:, 0].std()), 1e-12) * 1e-4
         layout = TSNE(init=start, perplexity=perplexity, max_iter=500, random_state=seed % 2**32, n_jobs=-1)
         return layout.fit_transform(rows)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba and UMAP on threads and seeds
+        warnings.simplefilter("ignore")  # numba and UMAP warn about threads and seeds
         import umap
 
         neighbours = min(15, len(rows) - 1)
@@ -58,9 +69,10 @@ def flat_map(z: Tensor, kind: str, seed: int = 0) -> np.ndarray:
 
 
 def principal_components(z: Tensor, count: int) -> Tensor:
-    """Unit rows of ``z``, centred, along their ``count`` directions of largest variance (at most its width; 2 always).
+    """Return the centred unit rows of ``z`` along their ``count`` directions of largest variance.
 
-    The sign of each direction is that of its largest entry, so that the same embedding gives the same map everywhere.
+    There are at most as many as ``z`` has columns, and at least 2. The sign of each direction is that of its largest
+    entry, so that an embedding has the same map on every machine.
     """
     rows = F.normalize(z.detach().double().cpu(), dim=1)
     rows = rows - rows.mean(0)

@@ -1,6 +1,6 @@
-"""What a run measured: the content of ``metrics.json``, which reports, model cards and the terminal show."""
+"""The measurements of a run as plain values: the content of ``metrics.json``."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, final
 
 from epagcl.evaluation.health import FindingDict
 from epagcl.evaluation.scores import ScoresDict
@@ -15,7 +15,7 @@ class Hardware(TypedDict):
 
 
 class Provenance(TypedDict):
-    """When, on what and with which versions a number was measured."""
+    """When, on what hardware and with which versions a number was measured."""
 
     date: str
     hardware: Hardware
@@ -24,7 +24,7 @@ class Provenance(TypedDict):
 
 
 class GraphSummary(TypedDict):
-    """The size of a graph and, if all nodes have labels, its EPR."""
+    """The size of a graph and, if every node has a label, its EPR."""
 
     name: str
     nodes: int
@@ -36,7 +36,7 @@ class GraphSummary(TypedDict):
 
 
 class TrainingSummary(TypedDict):
-    """How a training ended and what it took. A run of several seeds has a list in place of each value."""
+    """The outcome and the cost of one training; without epochs the loss and the effective rank are None."""
 
     final_loss: float | None
     effective_rank: float | None
@@ -46,14 +46,26 @@ class TrainingSummary(TypedDict):
     peak_memory_gib: float | None
 
 
-class RunMetrics(Provenance):
-    """The metrics of one run, or of several seeds together."""
-
+class _Metrics(Provenance):
     graph: GraphSummary
     method: dict[str, Any]
-    training: TrainingSummary
-    health: list[FindingDict]
     evaluation: NotRequired[ScoresDict]
     references: NotRequired[dict[str, ScoresDict]]
-    seeds: NotRequired[list[int]]
     total_seconds: NotRequired[float]
+
+
+@final
+class RunMetrics(_Metrics):
+    """The metrics of one trained model. ``evaluation`` and ``references`` need labels and a plan."""
+
+    training: TrainingSummary
+    health: list[FindingDict]
+
+
+@final
+class SeedsMetrics(_Metrics):
+    """The metrics of several seeds together: each value of ``training`` is a list with one entry per seed."""
+
+    seeds: list[int]
+    training: dict[str, list[float | None]]
+    health: NotRequired[list[FindingDict]]

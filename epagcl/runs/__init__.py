@@ -1,10 +1,11 @@
-"""A run: train, embed, evaluate, and write a folder that records what was done and what came out."""
+"""A run: train, embed, evaluate, and write a folder that documents settings, results and provenance."""
 
-from epagcl.runs.evaluation import Plan, evaluate, references, split_of, unfit_labels
-from epagcl.runs.execute import merge, run, run_seeds, trained_metrics
+from epagcl.data.splits import published_splits
+from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of, unfit_labels
+from epagcl.runs.execute import run, run_seeds, trained_metrics
 from epagcl.runs.export import read_embeddings, write_embeddings, write_projector
 from epagcl.runs.folder import claim
-from epagcl.runs.provenance import describe, peak_memory_gib, provenance
+from epagcl.runs.record import describe, peak_memory_gib, provenance
 
 __all__ = [
     "Plan",
@@ -14,6 +15,7 @@ __all__ = [
     "merge",
     "peak_memory_gib",
     "provenance",
+    "published_splits",
     "read_embeddings",
     "references",
     "run",

@@ -1,32 +1,38 @@
-"""The model card of a run: what the model is, what it was trained on, how good it is, and what it is not for."""
+"""The model card of a run: the model, its training graph, its scores, how to use it, and its limits."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from epagcl.data.catalogue.entries import find
-from epagcl.core.formatting import counted
+from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
+from epagcl.core.formatting import counted, percent
+from epagcl.data.catalogue.entries import find
+from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
+from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics
 
-SCORES = {"accuracy": "accuracy", "macro_f1": "macro-F1", "knn_accuracy": "nearest neighbours"}
-PLACES = ("device", "capture")  # where and how a model was trained; the hardware says that
+COLUMNS = {"accuracy": "accuracy", "macro_f1": "macro-F1", "knn_accuracy": "nearest neighbours"}
+EXECUTION_SETTINGS = ("device", "capture")  # not properties of the model; Provenance lists the hardware
 
 
-def write_card(folder: Path, metrics: dict[str, Any], config: dict[str, Any]) -> Path:
-    """Write ``README.md`` in the form of a Hugging Face model card; nothing stands in it but what is known of the run.
+def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: dict[str, Any]) -> Path:
+    """Write ``README.md`` in the form of a Hugging Face model card. Return its path.
+
+    Sections without data are left out.
 
     Args:
-        folder: the run's.
-        metrics: what ``metrics.json`` holds.
+        folder: the run folder.
+        metrics: the content of ``metrics.json``.
         config: the tables of ``config.toml``.
     """
-    cls = method(metrics["method"]["name"])
+    settings = current_settings(metrics["method"])
+    cls = method(settings["name"])
     sections = {
         "Graph": _graph(metrics["graph"]),
-        "Settings": _settings(cls, metrics["method"]),
+        "Settings": _settings(cls, settings),
         "Scores": _scores(cls, metrics),
         "Health": _health(metrics.get("health", [])),
         "Use": _use(cls, metrics, config),
@@ -34,33 +40,36 @@ def write_card(folder: Path, metrics: dict[str, Any], config: dict[str, Any]) ->
         "Provenance": _provenance(metrics),
     }
     title = f"# {cls.title} on {_cell(metrics['graph']['name'])}"
-    parts = [_header(cls, metrics), title, _what(cls)]
+    parts = [_header(cls, "evaluation" in metrics), title, _summary(cls)]
     parts += [f"## {name}\n\n{text}" for name, text in sections.items() if text]
     with atomic_path(folder / "README.md") as temporary:
         temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return folder / "README.md"
 
 
-def _header(cls: type[Method], metrics: dict[str, Any]) -> str:
-    """The metadata that model hubs read; a licence is the owner's to choose."""
-    learned = "supervised-learning" if cls.supervised else "self-supervised-learning"
-    tags = ["graph-neural-networks", "node-embeddings", learned, cls.name]
+def _header(cls: type[Method], evaluated: bool) -> str:
+    """Return the metadata that model hubs read. It names no licence, which only the model's owner can choose."""
+    learning = "supervised-learning" if cls.supervised else "self-supervised-learning"
+    tags = ["graph-neural-networks", "node-embeddings", learning, cls.name]
     lines = ["library_name: epagcl", "pipeline_tag: graph-ml", "tags:", *(f"- {tag}" for tag in tags)]
-    if "evaluation" in metrics:
+    if evaluated:
         lines += ["metrics:", "- accuracy", "- f1"]
     return "\n".join(["---", *lines, "---"])
 
 
-def _what(cls: type[Method]) -> str:
-    made = "class scores of nodes, learned from labels" if cls.supervised else "node embeddings, learned without labels"
-    return f"{made.capitalize()}. {cls.summary()} The method is that of {cls.paper}."
+def _summary(cls: type[Method]) -> str:
+    output = (
+        "Class scores of nodes, learned from labels" if cls.supervised else "Node embeddings, learned without labels"
+    )
+    return f"{output}. {cls.summary()} Paper: {cls.paper}."
 
 
-def _graph(graph: dict[str, Any]) -> str:
+def _graph(graph: GraphSummary) -> str:
+    sizes = {key: graph[key] for key in ("nodes", "edges", "features", "classes")}
+    rates = {"EPR per node": graph["epr_per_node"], "EPR per edge": graph["epr_per_edge"]}
     rows = [["name", graph["name"]]]
-    rows += [[key, f"{graph[key]:,}"] for key in ("nodes", "edges", "features", "classes") if graph[key] is not None]
-    rates = {"epr_per_node": "EPR per node", "epr_per_edge": "EPR per edge"}
-    rows += [[words, f"{graph[key]:.4f}"] for key, words in rates.items() if graph[key] is not None]
+    rows += [[name, f"{size:,}"] for name, size in sizes.items() if size is not None]
+    rows += [[name, f"{rate:.4f}"] for name, rate in rates.items() if rate is not None]
     text = _table(["", ""], rows)
     if graph["epr_per_node"] is not None:
         text += "\n\nEPR, the error passing rate, is the share of messages along edges that come from another class."
@@ -71,56 +80,57 @@ def _settings(cls: type[Method], settings: dict[str, Any]) -> str:
     rows = [
         [f"`{field.name}`", settings[field.name], field.default, field.metadata["meaning"]]
         for field in cls.setting_fields()
-        if field.name not in PLACES and field.name in settings and settings[field.name] != field.default
+        if field.name not in EXECUTION_SETTINGS and field.name in settings and settings[field.name] != field.default
     ]
     if not rows:
-        return "All settings are the defaults."
-    others = "All others are the defaults; `config.toml` has every one."
-    return _table(["setting", "here", "default", "meaning"], rows) + f"\n\n{others}"
+        return "All settings have their default values."
+    others = "All other settings have their default values; `config.toml` lists every one."
+    return _table(["setting", "value", "default", "meaning"], rows) + f"\n\n{others}"
 
 
-def _scores(cls: type[Method], metrics: dict[str, Any]) -> str:
+def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     if "evaluation" not in metrics:
         return "The model was not evaluated."
-    own = metrics["evaluation"]
-    columns = [key for key in SCORES if key in own]
+    scores = metrics["evaluation"]
+    columns = [key for key in COLUMNS if key in scores]
     rows = [
-        [name, *(_spread(result[key]) if key in result else "" for key in columns)]
-        for name, result in {**metrics.get("references", {}), cls.title: own}.items()
+        [name, *(percent(result[key], 2) if key in result else "" for key in columns)]  # type: ignore[literal-required]
+        for name, result in {**metrics.get("references", {}), cls.title: scores}.items()
     ]
-    seeds = f" (seeds {', '.join(map(str, own['split_seeds']))})" if own["split_seeds"] else ""
-    runs = len(own["accuracy"]["runs"])
-    text = _table(["", *(SCORES[key] for key in columns)], rows)
+    seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
+    runs = len(scores["accuracy"]["runs"])
+    text = _table(["", *(COLUMNS[key] for key in columns)], rows)
     classifier = "the model's own predictions" if cls.supervised else "a linear classifier on the embedding"
-    text += f"\n\nTest scores in percent, of {classifier}: protocol {own['protocol']}, splits {own['split']}{seeds}, "
+    text += f"\n\nTest scores in percent, of {classifier}: protocol {scores['protocol']}, "
+    text += f"splits {scores['split']}{seeds}, "
     text += f"mean ± standard deviation over {runs} runs." if runs > 1 else "one run."
-    if "clustering" in own:
-        parts = [f"{key.upper()} {value:.3f}" for key, value in own["clustering"].items()]
-        text += f" Clusters of k-means against the classes: {', '.join(parts)}."
+    if "clustering" in scores:
+        parts = [f"{key.upper()} {value:.3f}" for key, value in scores["clustering"].items()]
+        text += f" Clusters of k-means compared with the classes: {', '.join(parts)}."
     return text
 
 
-def _health(findings: Iterable[dict[str, Any]]) -> str:
-    rows = [[finding[key] for key in ("name", "shown", "verdict", "words")] for finding in findings]
-    return rows and _table(["measure", "value", "verdict", "what it means"], rows)
+def _health(findings: Sequence[FindingDict]) -> str:
+    rows = [[finding["name"], finding["shown"], finding["verdict"], finding["words"]] for finding in findings]
+    return _table(["measure", "value", "verdict", "meaning"], rows) if rows else ""
 
 
-def _use(cls: type[Method], metrics: dict[str, Any], config: dict[str, Any]) -> str:
+def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: dict[str, Any]) -> str:
     folder = f"seed-{metrics['seeds'][0]}" if "seeds" in metrics else "."
     lines = [
         "import epagcl",
         "",
-        f'model = epagcl.load_model("{folder}")  # seen from the folder of this file',
+        f'model = epagcl.load_model("{folder}")  # relative to the folder of this file',
         _loading(metrics["graph"], config.get("data", {})),
         "y = model.predict(data)" if cls.supervised else "z = model.embed(data)  # float32, one row per node",
     ]
     code = "\n".join(["```python", *lines, "```"])
-    kept = "class scores" if cls.supervised else "embeddings"
-    return f"{code}\n\nThe {kept} of this graph lie beside the model: `embeddings.npy`, ids in `embeddings.ids.txt`."
+    output = "class scores" if cls.supervised else "embeddings"
+    return f"{code}\n\nThe {output} of this graph are in `embeddings.npy`, the node ids in `embeddings.ids.txt`."
 
 
-def _loading(graph: dict[str, Any], source: dict[str, Any]) -> str:
-    """The line that gives the graph of a run again, where that is known."""
+def _loading(graph: GraphSummary, source: dict[str, Any]) -> str:
+    """Return the line of code that loads the graph of a run, or a comment that describes the graph."""
     if "file" in source:
         return f"data = epagcl.read_graph({_quoted(source['file'])})"
     if "edges" in source:
@@ -136,59 +146,54 @@ def _loading(graph: dict[str, Any], source: dict[str, Any]) -> str:
 
 
 def _quoted(path: str) -> str:
-    """The name of a file; where it lay is nobody else's business."""
+    """Return the name of a file in quotes. Cards are published, so its folder is left out."""
     return json.dumps(Path(path).name, ensure_ascii=False)
 
 
-def _limits(cls: type[Method], graph: dict[str, Any]) -> str:
-    seen = "and the labels of its training and validation nodes" if cls.supervised else "and none of its labels"
+def _limits(cls: type[Method], graph: GraphSummary) -> str:
+    labels = "and the labels of its training and validation nodes" if cls.supervised else "and none of its labels"
     columns = counted(graph["features"], "feature column")
     lines = [
-        f"Training has seen all nodes and edges of this one graph, {seen}. How good the model is on another graph has "
+        f"The model was trained on all nodes and edges of this one graph, {labels}. Its quality on another graph has "
         "to be measured there.",
-        f"Another graph needs the same {columns}, prepared in the same way. Where both tables name them they are "
-        "matched by name; else they must have the same order, and only their number is checked.",
-        "The result repeats what edges and features say, about people too. No audit of fairness or of privacy was "
-        "made; make one before it has a part in decisions about people.",
+        f"Another graph needs the same {columns}, prepared in the same way. Columns are matched by name if both graphs "
+        "name them; otherwise they must be in the same order, and only their number is checked.",
+        "The output reflects the edges and features of the graph, also where these describe people. Fairness and "
+        "privacy were not audited; audit them before the output is used in decisions about people.",
     ]
     if not cls.supervised:
-        lines.append("Distances mean something within one model; embeddings of two models or seeds cannot be compared.")
+        lines.append("Distances are meaningful within one model; embeddings of two models or seeds are not comparable.")
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _provenance(metrics: dict[str, Any]) -> str:
+def _provenance(metrics: RunMetrics | SeedsMetrics) -> str:
     hardware = metrics["hardware"]
     training = {key: value if isinstance(value, list) else [value] for key, value in metrics["training"].items()}
-    seeds = metrics.get("seeds", [metrics["method"]["seed"]])
+    seeds = metrics["seeds"] if "seeds" in metrics else [metrics["method"]["seed"]]
     versions = [f"{name} {number}" for name, number in metrics["versions"].items() if number is not None]
-    where = "CPU" if hardware["device"] == "cpu" else hardware["device"]
-    rows = [
+    device = "CPU" if hardware["device"] == "cpu" else hardware["device"]
+    rows: list[list[str | None]] = [
         ["date", metrics["date"]],
-        ["hardware", f"{where} ({hardware['cpu']}, {counted(hardware['threads'], 'thread')})"],
+        ["hardware", f"{device} ({hardware['cpu']}, {counted(hardware['threads'], 'thread')})"],
         ["versions", ", ".join(versions)],
         ["commit", metrics["commit"]],
         ["seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds))],
-        ["epochs", _listed(training["epochs"], "{:,}")],
-        ["final loss", _listed(training["final_loss"], "{:.4f}")],
-        ["seconds of training", _listed(training["seconds"], "{:.3g}")],
+        ["epochs", _joined(training["epochs"], "{:,}")],
+        ["final loss", _joined(training["final_loss"], "{:.4f}")],
+        ["training time in seconds", _joined(training["seconds"], "{:.3g}")],
     ]
     return _table(["", ""], [row for row in rows if row[1]])
 
 
-def _listed(values: list, form: str) -> str:
+def _joined(values: list[Any], form: str) -> str:
     return ", ".join(form.format(value) for value in values if value is not None)
 
 
-def _spread(score: dict[str, Any]) -> str:
-    mean = f"{100 * score['mean']:.2f}"
-    return f"{mean} ± {100 * score['std']:.2f}" if len(score["runs"]) > 1 else mean
-
-
-def _table(head: list[str], rows: list[list[Any]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
 def _cell(value: object) -> str:
-    """A value as it may stand in a table: one line, no column of its own."""
+    """Return a value as a cell of a Markdown table: one line, with the column separator escaped."""
     return " ".join(str(value).split()).replace("|", "\\|")

@@ -1,51 +1,35 @@
-"""A run: train, embed, evaluate, and leave a folder that says what was done and what came out."""
+"""The evaluation of a run: which protocol, on which splits, against which references, and over several seeds."""
 
-import json
-import os
-import platform
-import subprocess
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
-import numpy as np
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from epagcl.core.version import __version__
-from epagcl.core.config import read_config, write_config
-from epagcl.data.checking import check
-from epagcl.data.graph import Graph
-from epagcl.data.splits import Split, geom_splits, public_splits, random_split
-from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.epr.rate import error_passing_rate
+
 from epagcl.core.errors import InputError
+from epagcl.core.hardware import resolve_device
+from epagcl.data.splits import Split, published_splits, random_split
 from epagcl.evaluation.clusters import clustering
 from epagcl.evaluation.knn import knn_accuracy
 from epagcl.evaluation.linear import linear_evaluation
-from epagcl.evaluation.scores import prediction_evaluation, spread
-from epagcl.core.files import write_json
-from epagcl.core.hardware import resolve_device
-from epagcl.evaluation.health import FEWEST, judge_agreement, neighbour_agreement
+from epagcl.evaluation.scores import ScoresDict, spread
 from epagcl.methods.base import Method
-from epagcl.training.history import Callback, write_history
-from epagcl.data.splits import published_splits
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run is evaluated.
+    """How to evaluate a run.
 
     Attributes:
         protocol: strict, paper or public.
-        runs: random splits per model (with several seeds: one, the split of that seed).
+        runs: number of random splits per model. With several seeds, each seed has one split.
         references: also score the raw features and the untrained encoder.
+
+    Examples:
+        >>> Plan(references=True)
+        Plan(protocol='strict', runs=5, references=True)
     """
 
     protocol: str = "strict"
@@ -62,8 +46,25 @@ def evaluate(
     device: str = "auto",
     companions: bool = True,
     splits: Sequence[Split] | None = None,
-) -> dict[str, Any]:
-    """Scores of an embedding by the plan's protocol; with companions: k-nearest neighbours and clustering."""
+) -> ScoresDict:
+    """Return the scores of an embedding under the plan's protocol.
+
+    Args:
+        z: the embedding, or any other features of the nodes.
+        data: the graph with its labels.
+        plan: the protocol and the number of random splits.
+        seed: seed of the first random split.
+        device: where to compute.
+        companions: also score k-nearest neighbours and clustering.
+        splits: splits to use in place of random or published ones.
+
+    Examples:
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3, seed=3)
+        >>> scores = evaluate(data.x, data, Plan(runs=1), seed=0, device="cpu", companions=False)
+        >>> scores["split"], scores["split_seeds"], len(scores["accuracy"]["runs"])
+        ('random 10/10/80', [0], 1)
+    """
     z, y = z.to(resolve_device(device)), data.y
     if splits is None and plan.protocol == "public":
         splits = published_splits(data)
@@ -74,25 +75,50 @@ def evaluate(
     return scores
 
 
-def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] | None = None) -> dict[str, Any]:
-    """What every accuracy is to be held against: the raw features, and the method's encoder before training.
+def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] | None = None) -> dict[str, ScoresDict]:
+    """Return the scores that every accuracy should be compared with: raw features and the untrained encoder.
 
-    A supervised method has no encoder apart from its classifier; it is held against EPAGCL's, on its own split.
+    A supervised method has no encoder separate from its classifier, so the encoder of EPAGCL takes its place.
+
+    Args:
+        data: the graph with its labels.
+        method: the method whose encoder is scored before training.
+        plan: the protocol and the number of random splits.
+        splits: splits to use in place of random or published ones.
+
+    Examples:
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3, seed=3)
+        >>> method = EPAGCL(hidden=8, dim=4, projection=4, device="cpu")
+        >>> list(references(data, method, Plan(runs=1)))
+        ['raw features', 'untrained encoder']
     """
     from epagcl.methods.epagcl import EPAGCL
 
-    same = {} if method.supervised else method.get_params()
-    kind = EPAGCL if method.supervised else type(method)
-    untrained = kind(**{**same, "seed": method.seed, "device": method.device, "epochs": 0}).fit_embed(data)
-    options = {"seed": method.seed, "device": method.device, "companions": False, "splits": splits}
+    cls, settings = (EPAGCL, {}) if method.supervised else (type(method), method.get_params())
+    untrained = cls(**{**settings, "seed": method.seed, "device": method.device, "epochs": 0}).fit_embed(data)
     return {
-        "raw features": evaluate(data.x, data, plan, **options),
-        "untrained encoder": evaluate(untrained, data, plan, **options),
+        name: evaluate(z, data, plan, seed=method.seed, device=method.device, companions=False, splits=splits)
+        for name, z in (("raw features", data.x), ("untrained encoder", untrained))
     }
 
 
 def split_of(data: Data, protocol: str, seed: int) -> Split:
-    """The split that a supervised method of this seed learns from: its random one, or one of the published."""
+    """Return the split on which a supervised method with this seed is trained.
+
+    Args:
+        data: the graph with its labels.
+        protocol: strict, paper or public. Under ``public`` the seed selects one of the published splits.
+        seed: seed of the method.
+
+    Examples:
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3, seed=3)
+        >>> split = split_of(data, "strict", seed=0)
+        >>> len(split.train), len(split.val), len(split.test)
+        (6, 6, 48)
+    """
     if protocol != "public":
         return random_split(data.y, seed=seed)
     splits = published_splits(data)
@@ -100,7 +126,19 @@ def split_of(data: Data, protocol: str, seed: int) -> Split:
 
 
 def unfit_labels(data: Data, plan: Plan) -> str | None:
-    """Why a graph's labels cannot be evaluated by the plan, or None if they can; asked before training, not after."""
+    """Return why a graph's labels cannot be evaluated, or None if they can or if there are none.
+
+    Call it before training, so that a long run does not fail at its evaluation.
+
+    Examples:
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3, seed=3)
+        >>> unfit_labels(data, Plan()) is None
+        True
+        >>> data.y = data.y * 0
+        >>> unfit_labels(data, Plan())
+        '1 class among the labels, evaluation needs at least 2'
+    """
     if data.y is None:
         return None
     try:
@@ -114,3 +152,37 @@ def unfit_labels(data: Data, plan: Plan) -> str | None:
         return str(error)
     return None
 
+
+def merge(results: Sequence[ScoresDict]) -> ScoresDict:
+    """Return the scores of several seeds as one: runs concatenated, confusion matrices added, clustering averaged.
+
+    Examples:
+        >>> from epagcl.evaluation.scores import spread
+        >>> def scores(seed, accuracy):
+        ...     head = {"protocol": "strict", "split": "random 10/10/80", "split_seeds": [seed], "classes": [0, 1]}
+        ...     return head | {"accuracy": spread([accuracy]), "macro_f1": spread([0.5]), "confusion": [[2, 1], [0, 3]]}
+        >>> merged = merge([scores(0, 0.5), scores(1, 0.75)])
+        >>> merged["accuracy"]["mean"], merged["split_seeds"], merged["confusion"]
+        (0.625, [0, 1], [[4, 2], [0, 6]])
+    """
+    first = results[0]
+
+    def pooled(key: str) -> list[float]:
+        return [value for result in results for value in result[key]["runs"]]  # type: ignore[literal-required]
+
+    merged: ScoresDict = {
+        "protocol": first["protocol"],
+        "split": first["split"],
+        "classes": first["classes"],
+        "confusion": torch.tensor([result["confusion"] for result in results]).sum(0).tolist(),
+        "split_seeds": [seed for result in results for seed in result["split_seeds"]],
+        "accuracy": spread(pooled("accuracy")),
+        "macro_f1": spread(pooled("macro_f1")),
+    }
+    if "knn_accuracy" in first:
+        merged["knn_accuracy"] = spread(pooled("knn_accuracy"))
+    if "clustering" in first:
+        merged["clustering"] = {
+            key: fmean(result["clustering"][key] for result in results) for key in first["clustering"]
+        }
+    return merged

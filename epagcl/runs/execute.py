@@ -1,43 +1,48 @@
-"""A run: train, embed, evaluate, and leave a folder that says what was done and what came out."""
+"""A run from the graph to the finished folder: train, embed, evaluate, report; with one seed or several."""
 
 import json
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.util import find_spec
+from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import Any, Protocol, cast
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from epagcl.core.version import __version__
+
 from epagcl.core.config import read_config, write_config
+from epagcl.core.files import write_json
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
-from epagcl.data.splits import Split, geom_splits, public_splits, random_split
-from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.epr.rate import error_passing_rate
-from epagcl.core.errors import InputError
-from epagcl.evaluation.clusters import clustering
-from epagcl.evaluation.knn import knn_accuracy
-from epagcl.evaluation.linear import linear_evaluation
-from epagcl.evaluation.scores import prediction_evaluation, spread
-from epagcl.core.files import write_json
-from epagcl.core.hardware import resolve_device
-from epagcl.evaluation.health import FEWEST, judge_agreement, neighbour_agreement
+from epagcl.data.splits import Split
+from epagcl.evaluation.health import FEWEST, Finding, FindingDict, judge_agreement, neighbour_agreement
+from epagcl.evaluation.scores import prediction_evaluation
 from epagcl.methods.base import Method
-from epagcl.training.history import Callback, write_history
-from epagcl.runs.folder import CHECKPOINT, begin_run
-from epagcl.runs.evaluation import Plan, evaluate, references, split_of
-from epagcl.runs.provenance import describe, peak_memory_gib, provenance
+from epagcl.report.files import write_comparison, write_run_report
+from epagcl.report.maps import check_kind
+from epagcl.report.metrics import RunMetrics, SeedsMetrics
+from epagcl.report.page import have_plotly
+from epagcl.runs.card import write_card
+from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
+from epagcl.runs.export import check_ids, write_embeddings
+from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run
+from epagcl.runs.record import describe, peak_memory_gib, provenance
+from epagcl.training.history import Callback, Row, write_history
+
+VERDICTS = ("poor", "fair", "good")  # worst first
+
+
+class SeedProgress(Protocol):
+    """Receives the progress of one seed."""
+
+    def __call__(self, row: Row) -> None:
+        """Receive the history row of an epoch."""
+
+    def say(self, words: str) -> None:
+        """Receive the name of the step after training that is in progress."""
 
 
 def run(
@@ -51,76 +56,96 @@ def run(
     callback: Callback | None = None,
     map_kind: str = "auto",
     say: Callable[[str], None] = lambda words: None,
-) -> dict[str, Any]:
-    """Train one model and write its run folder; a run that was begun there goes on, a finished one is read.
+) -> RunMetrics:
+    """Train one model and write its run folder. Continue an interrupted run; return the metrics of a finished one.
 
-    ``config.toml`` (resolved configuration), ``metrics.json``, ``history.csv``, ``embeddings.npy`` with its ids,
-    ``model.safetensors``, ``report.html`` with its data and figures, ``nodes.csv`` (a row per node: label, degree,
-    cluster, place on the map) and the model card ``README.md``; during training also a checkpoint.
+    The folder has ``config.toml`` (resolved configuration), ``metrics.json``, ``history.csv``, ``embeddings.npy`` with
+    its ids, ``model.safetensors``, ``report.html`` with its data and figures, ``nodes.csv`` (label, degree, cluster and
+    map position of each node) and the model card ``README.md``; during training also a checkpoint.
 
     Args:
         data: the graph; evaluated if it has labels.
         method: the method with its settings.
-        folder: where to write; see :func:`claim`.
-        name: what the graph is called.
-        plan: how to evaluate; None: not at all.
-        source: where the graph came from, for the configuration.
+        folder: the run folder; see :func:`claim`.
+        name: the graph's name.
+        plan: how to evaluate; None: no evaluation.
+        source: the origin of the graph, for the configuration.
         callback: called with each epoch's history row.
-        map_kind: of the report's map: auto, tsne, umap, pca or none.
-        say: told what is being done after training.
+        map_kind: map of the report: auto, tsne, umap, pca or none.
+        say: called with the name of each step after training.
 
     Returns:
-        What ``metrics.json`` holds.
-    """
-    from epagcl.runs.card import write_card
-    from epagcl.report.files import write_run_report
+        The content of ``metrics.json``.
 
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> method = EPAGCL(epochs=1, hidden=8, dim=4, projection=4, device="cpu")
+        >>> folder = Path(tempfile.mkdtemp()) / "run"
+        >>> metrics = run(data, method, folder, name="demo", map_kind="none")
+        >>> metrics["graph"]["nodes"], metrics["training"]["epochs"], (folder / "report.html").is_file()
+        (60, 1, True)
+    """
     folder = Path(folder)
+    check_kind(map_kind, "map_kind")
     check_ids(data.get("node_ids"))
     fingerprint = Graph.from_data(check(data, quiet=True)).fingerprint
     sections = {"data": {"name": name, "fingerprint": fingerprint, **(source or {})}}
     if plan is not None:
         sections["evaluation"] = vars(plan)
     begin_run(folder, method, sections)
-    if (folder / "metrics.json").exists():  # the last file that a run writes
-        return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    checkpoint = folder / CHECKPOINT
+    if (folder / METRICS).exists():  # the last file that a run writes
+        return cast(RunMetrics, json.loads((folder / METRICS).read_text(encoding="utf-8")))
+
     start = time.monotonic()
-    protocol = "strict" if plan is None else plan.protocol
-    labelled = method.supervised and data.y is not None
-    split = {"split": split_of(data, protocol, method.seed)} if labelled else {}
-    method.fit(data, checkpoint=checkpoint, resume=True, callback=callback, **split)
+    split = _training_split(data, method, plan)
+    options: dict[str, Any] = {} if split is None else {"split": split}
+    method.fit(data, checkpoint=folder / CHECKPOINT, resume=True, callback=callback, **options)
     say("embedding")
     z = method.embed(data)
     metrics = trained_metrics(data, method, name)
-    # What training gave is safe before anything else can go wrong.
+    # The results of training are safe on disk before a later step can fail.
     write_history(method.history_, folder / "history.csv")
     write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
     method.save(folder, **sections)
     if plan is not None and data.y is not None:
         say("evaluation")
-        if method.supervised:
-            scores = prediction_evaluation(method.predict(data), data.y, *split.values(), protocol, method.seed)
-            metrics["evaluation"] = scores.to_dict()
-        else:
-            metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
-        if plan.references:
-            metrics["references"] = references(data, method, plan, list(split.values()) or None)
+        _add_scores(metrics, z, data, method, plan, split)
     metrics["total_seconds"] = time.monotonic() - start
 
     write_run_report(folder, data, method, z, metrics, kind=map_kind, say=say)
-    write_card(folder, metrics, read_config(folder / "config.toml"))
-    write_json(metrics, folder / "metrics.json")
-    checkpoint.unlink(missing_ok=True)
+    write_card(folder, metrics, read_config(folder / CONFIG))
+    write_json(dict(metrics), folder / METRICS)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     return metrics
 
 
-def trained_metrics(data: Data, method: Method, name: str) -> dict[str, Any]:
-    """What there is to say of a trained model before its embedding is scored."""
+def trained_metrics(data: Data, method: Method, name: str) -> RunMetrics:
+    """Return the metrics of a trained model, without scores.
+
+    Args:
+        data: the graph.
+        method: the trained model.
+        name: the graph's name.
+
+    Examples:
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> metrics = trained_metrics(data, EPAGCL(epochs=1, hidden=8, dim=4, device="cpu").fit(data), "demo")
+        >>> metrics["training"]["epochs"], [finding["name"] for finding in metrics["health"]]
+        (1, ['effective rank', 'uniformity', 'alignment'])
+    """
     history = getattr(method, "history_", [])
     seconds = history[-1]["seconds"] if history else 0.0
+    record = provenance(method.device)
     return {
-        **provenance(method.device),
+        "date": record["date"],
+        "hardware": record["hardware"],
+        "versions": record["versions"],
+        "commit": record["commit"],
         "graph": describe(data, name),
         "method": method.settings(),
         "training": {
@@ -131,8 +156,8 @@ def trained_metrics(data: Data, method: Method, name: str) -> dict[str, Any]:
             "seconds_per_epoch": seconds / max(len(history), 1),
             "peak_memory_gib": peak_memory_gib(method.device),
         },
-        # Class scores of a supervised method have few directions by right.
-        "health": [] if method.supervised else [asdict(finding) for finding in method.health(data)],
+        # The output of a supervised method is class scores, which legitimately have low rank.
+        "health": [] if method.supervised else [_finding_dict(finding) for finding in method.health(data)],
     }
 
 
@@ -142,65 +167,96 @@ def run_seeds(
     folder: Path,
     *,
     plan: Plan | None,
-    progress: Sequence[AbstractContextManager[Callback]] | None = None,
+    progress: Sequence[AbstractContextManager[SeedProgress]] | None = None,
     **options: Any,
-) -> dict[str, Any]:
-    """Several seeds of one method: a run folder each, and their scores together in ``folder/metrics.json``.
+) -> SeedsMetrics:
+    """Run several seeds of one method, each in a folder of its own, and write their scores together.
 
-    Seed k is scored on split k, so that the spread is that of training and split together. The folder has a report of
-    all seeds too, and says how far they agree on nearest neighbours. ``progress`` has a context for each seed that
-    gives the callback of its training, with its ``say``; ``options`` are those of :func:`run`.
+    Seed k is scored on split k, so the spread covers training and split together. ``folder/metrics.json`` also has
+    the agreement of the seeds on nearest neighbours, and ``folder/report.html`` compares the seeds.
+
+    Args:
+        data: the graph; evaluated if it has labels.
+        methods: the method, once per seed.
+        folder: the run folder; seed k is in ``folder/seed-k``.
+        plan: how to evaluate; None: no evaluation.
+        progress: a context manager for each seed; its value is the callback of training and has a method ``say``.
+        options: further arguments of :func:`run`.
+
+    Returns:
+        The content of ``folder/metrics.json``.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
+        >>> methods = [EPAGCL(epochs=1, hidden=8, dim=4, projection=4, seed=seed, device="cpu") for seed in (0, 1)]
+        >>> metrics = run_seeds(data, methods, Path(tempfile.mkdtemp()), plan=None, map_kind="none")
+        >>> metrics["seeds"], metrics["training"]["epochs"], metrics["health"][-1]["name"]
+        ([0, 1], [1, 1], 'neighbour agreement')
     """
-    from epagcl.report.files import have_plotly, write_comparison
-
     folder = Path(folder)
-    single = None if plan is None else Plan(plan.protocol, 1, references=plan.references)
+    seeds = [method.seed for method in methods]
+    folders = [folder / f"seed-{seed}" for seed in seeds]
+    one_split = None if plan is None else Plan(plan.protocol, 1, references=plan.references)
+    contexts: Sequence[AbstractContextManager[SeedProgress | None]] = progress or [nullcontext()] * len(methods)
     results = []
-    for method, context in zip(methods, progress or [nullcontext()] * len(methods), strict=True):
+    for method, seed_folder, context in zip(methods, folders, contexts, strict=True):
         with context as line:
-            shown = {} if line is None else {"callback": line, "say": line.say}
-            seed_folder = folder / f"seed-{method.seed}"
-            results.append(run(data, method, seed_folder, plan=single, **shown, **options))
-    own = ("evaluation", "references", "training", "health")
-    metrics = {key: value for key, value in results[0].items() if key not in own}
-    metrics["seeds"] = [method.seed for method in methods]
-    metrics["training"] = {key: [result["training"][key] for result in results] for key in results[0]["training"]}
-    if "evaluation" in results[0]:
-        metrics["evaluation"] = merge([result["evaluation"] for result in results])
-    if "references" in results[0]:
-        metrics["references"] = {
-            row: merge([result["references"][row] for result in results]) for row in results[0]["references"]
-        }
-    if results[0]["health"]:
-        grades = ("poor", "fair", "good")
-        by_measure = zip(*(result["health"] for result in results), strict=True)
-        metrics["health"] = [min(found, key=lambda one: grades.index(one["verdict"])) for found in by_measure]
-        if len(methods) > 1 and data.num_nodes >= FEWEST:
-            arrays = [np.load(folder / f"seed-{method.seed}" / "embeddings.npy") for method in methods]
-            matrix = neighbour_agreement([torch.from_numpy(array) for array in arrays])
-            metrics["health"].append(asdict(judge_agreement(matrix)))
+            reporting: dict[str, Any] = {} if line is None else {"callback": line, "say": line.say}
+            results.append(run(data, method, seed_folder, plan=one_split, **reporting, **options))
+    metrics = _merge_metrics(results, seeds)
+    if "health" in metrics and len(seeds) > 1 and data.num_nodes >= FEWEST:
+        embeddings = [torch.from_numpy(np.load(seed_folder / "embeddings.npy")) for seed_folder in folders]
+        metrics["health"].append(_finding_dict(judge_agreement(neighbour_agreement(embeddings))))
     if have_plotly():
-        write_comparison(
-            [folder], title=f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
-        )
-    write_config(
-        folder / "config.toml", {**read_config(seed_folder / "config.toml"), "seeds": {"seeds": metrics["seeds"]}}
-    )
-    write_json(metrics, folder / "metrics.json")
+        title = f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
+        write_comparison([folder], title=title)
+    write_config(folder / CONFIG, {**read_config(folders[-1] / CONFIG), "seeds": {"seeds": seeds}})
+    write_json(dict(metrics), folder / METRICS)
     return metrics
 
 
-def merge(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The scores of several seeds as one, their runs side by side."""
-    merged = {key: results[0][key] for key in ("protocol", "split", "classes")}
-    merged["confusion"] = torch.tensor([result["confusion"] for result in results]).sum(0).tolist()
-    merged["split_seeds"] = [seed for result in results for seed in result["split_seeds"]]
-    for key in ("accuracy", "macro_f1", "knn_accuracy"):
-        if key in results[0]:
-            merged[key] = spread([value for result in results for value in result[key]["runs"]])
-    if "clustering" in results[0]:
-        merged["clustering"] = {
-            key: fmean(result["clustering"][key] for result in results) for key in results[0]["clustering"]
-        }
-    return merged
+def _training_split(data: Data, method: Method, plan: Plan | None) -> Split | None:
+    """Return the split that a supervised method is trained on; None for methods that read no labels."""
+    if not method.supervised or data.y is None:
+        return None
+    return split_of(data, "strict" if plan is None else plan.protocol, method.seed)
 
+
+def _add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan: Plan, split: Split | None) -> None:
+    """Add the scores of the embedding (of the predictions, if the method has trained on ``split``) and references."""
+    if split is not None:
+        scores = prediction_evaluation(method.predict(data), data.y, split, plan.protocol, method.seed)
+        metrics["evaluation"] = scores.to_dict()
+    else:
+        metrics["evaluation"] = evaluate(z, data, plan, seed=method.seed, device=method.device)
+    if plan.references:
+        metrics["references"] = references(data, method, plan, None if split is None else [split])
+
+
+def _merge_metrics(results: Sequence[RunMetrics], seeds: list[int]) -> SeedsMetrics:
+    """Return the metrics of several seeds together; each measure of the health is that of the worst seed."""
+    first = results[0]
+    per_seed = ("evaluation", "references", "training", "health")
+    shared = {key: value for key, value in first.items() if key not in per_seed}
+    training = [cast(dict[str, float | None], result["training"]) for result in results]
+    lists = {key: [summary[key] for summary in training] for key in training[0]}
+    metrics = cast(SeedsMetrics, {**shared, "seeds": seeds, "training": lists})
+    if "evaluation" in first:
+        metrics["evaluation"] = merge([result["evaluation"] for result in results])
+    if "references" in first:
+        metrics["references"] = {
+            row: merge([result["references"][row] for result in results]) for row in first["references"]
+        }
+    if first["health"]:
+        by_measure = zip(*(result["health"] for result in results), strict=True)
+        metrics["health"] = [
+            min(findings, key=lambda finding: VERDICTS.index(finding["verdict"])) for findings in by_measure
+        ]
+    return metrics
+
+
+def _finding_dict(finding: Finding) -> FindingDict:
+    return cast(FindingDict, asdict(finding))

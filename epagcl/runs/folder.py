@@ -1,48 +1,21 @@
-"""A run: train, embed, evaluate, and leave a folder that says what was done and what came out."""
+"""The run folder: claiming it for a run, and checking that a resumed run is the same run."""
 
-import json
 import os
-import platform
-import subprocess
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
-from statistics import fmean
 from typing import Any
-import numpy as np
-import torch
-from torch import Tensor
-from torch_geometric.data import Data
-from epagcl.core.version import __version__
-from epagcl.core.config import read_config, write_config
-from epagcl.data.checking import check
-from epagcl.data.graph import Graph
-from epagcl.data.splits import Split, geom_splits, public_splits, random_split
-from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.epr.rate import error_passing_rate
-from epagcl.core.errors import InputError
-from epagcl.evaluation.clusters import clustering
-from epagcl.evaluation.knn import knn_accuracy
-from epagcl.evaluation.linear import linear_evaluation
-from epagcl.evaluation.scores import prediction_evaluation, spread
-from epagcl.core.files import write_json
-from epagcl.core.hardware import resolve_device
-from epagcl.evaluation.health import FEWEST, judge_agreement, neighbour_agreement
-from epagcl.methods.base import Method
-from epagcl.training.history import Callback, write_history
 
+from epagcl.core.config import current_settings, read_config, write_config
+from epagcl.core.errors import InputError
+from epagcl.methods.base import Method
 
 CHECKPOINT = "checkpoint.safetensors"
+CONFIG = "config.toml"
+METRICS = "metrics.json"
 
-
+#: The files that a run may write.
 RUN_FILES = (
-    "config.toml",
-    "metrics.json",
+    CONFIG,
+    METRICS,
     "history.csv",
     "embeddings.npy",
     "embeddings.ids.txt",
@@ -55,10 +28,8 @@ RUN_FILES = (
     "README.md",
     CHECKPOINT,
 )
-
-
-#: Of these, what only a run has: a folder with none of them is somebody's own.
-RUN_MARKS = ("config.toml", "metrics.json", "model.safetensors", "report.json.gz", CHECKPOINT)
+#: The files that identify a run folder. A folder without any of them is never overwritten.
+RUN_MARKS = (CONFIG, METRICS, "model.safetensors", "report.json.gz", CHECKPOINT)
 
 
 def claim(
@@ -67,59 +38,90 @@ def claim(
     resume: bool = False,
     overwrite: bool = False,
     seeds: int = 1,
-    option: str = "--out",
+    option: str = "folder",
     make: bool = True,
 ) -> None:
-    """Make a folder ready for a run: refuse to mix two runs, and with ``overwrite`` remove the files of the old one.
+    """Prepare a folder for a run. Raise if it holds another run or other files.
 
-    Messages name the ``option`` that gave the folder. With ``make=False`` nothing is changed, only checked.
+    Args:
+        folder: the run folder; created with its parents.
+        resume: continue the run in the folder, which must exist.
+        overwrite: remove the files of the run in the folder; other files stay.
+        seeds: number of seeds of the run; more than one run in subfolders ``seed-*``.
+        option: what messages call the folder: an argument, or an option of the command line such as ``--out``.
+        make: if False, only check and change nothing.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "run"
+        >>> claim(folder)
+        >>> folder.is_dir()
+        True
     """
+    on_command_line = option.startswith("--")
+    resume_flag, overwrite_flag = ("--resume", "--overwrite") if on_command_line else ("resume=True", "overwrite=True")
     if resume:
-        several = any(folder.glob("seed-*/config.toml"))
-        if several != (seeds > 1) or not (several or (folder / "config.toml").is_file()):
-            many = " of several seeds" if seeds > 1 else " of one seed"
-            raise InputError(f"{folder}: no run{many} to resume; leave out --resume to start one")
+        several = any(folder.glob(f"seed-*/{CONFIG}"))
+        if several != (seeds > 1) or not (several or (folder / CONFIG).is_file()):
+            kind = "of several seeds" if seeds > 1 else "of one seed"
+            raise InputError(f"{folder}: no run {kind} to resume; leave out {resume_flag} to start one")
         return
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; give the name of a folder with {option}")
+        raise InputError(f"{folder}: is a file, not a folder; give another {option}")
     if folder.is_dir() and any(folder.iterdir()):
         if not any((old / name).exists() for old in (folder, *folder.glob("seed-*")) for name in RUN_MARKS):
             raise InputError(f"{folder}: holds other files and no run; give another {option}")
         if not overwrite:
-            resumed = "--resume to continue it, " if option == "--out" else ""
-            raise InputError(f"{folder}: already there; give another {option}, {resumed}or --overwrite")
-    if not make:
-        return
-    if folder.is_dir():
-        for old in (*folder.glob("seed-*"), folder):
-            for name in (*RUN_FILES, *(event.name for event in old.glob("events.out.tfevents.*"))):
-                (old / name).unlink(missing_ok=True)
-            if old != folder and old.is_dir() and not any(old.iterdir()):
-                old.rmdir()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another {option}") from None
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{folder}: not writable; give another {option}")
+            resumable = f"{resume_flag} to continue it, " if option in ("folder", "--out") else ""
+            raise InputError(f"{folder}: already exists; give another {option}, {resumable}or {overwrite_flag}")
+    if make:
+        _remove_run_files(folder)
+        _make_writable(folder, option)
 
 
 def begin_run(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:
-    """Write what is about to run; of a run that goes on, check that it is the same method, graph and evaluation."""
-    config = folder / "config.toml"
+    """Write the configuration of a new run. Raise if a resumed run has another method, graph or evaluation.
+
+    Args:
+        folder: the run folder.
+        method: the method with its settings.
+        sections: further tables of the configuration: ``data`` with the graph's fingerprint, and ``evaluation``.
+    """
+    config = folder / CONFIG
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_config(config, {"method": method.settings(), **sections})
         return
     saved = read_config(config)
-    now = {"method": method.settings(), "evaluation": sections.get("evaluation", {})}
-    now["data"] = {"fingerprint": sections["data"]["fingerprint"]}
-    for section, values in now.items():
+    saved["method"] = current_settings(saved.get("method", {}))
+    current = {
+        "method": method.identity(),
+        "evaluation": sections.get("evaluation", {}),
+        "data": {"fingerprint": sections["data"]["fingerprint"]},
+    }
+    for section, values in current.items():
         for key, value in values.items():
             before = saved.get(section, {}).get(key)
-            if key not in ("device", "capture") and before != value:
-                what = "another graph" if key == "fingerprint" else f"{key} = {before}, now {key} = {value}"
-                raise InputError(
-                    f"{folder}: was started with {what}; resume it as it was, or start anew with --overwrite"
-                )
+            if before != value:
+                difference = "another graph" if key == "fingerprint" else f"{key} = {before}, now {key} = {value}"
+                raise InputError(f"{folder}: was started with {difference}; resume it unchanged, or overwrite it")
 
+
+def _remove_run_files(folder: Path) -> None:
+    """Remove the files of an earlier run, also those of its seeds and of TensorBoard; other files stay."""
+    if not folder.is_dir():
+        return
+    for old in (*folder.glob("seed-*"), folder):
+        for name in (*RUN_FILES, *(event.name for event in old.glob("events.out.tfevents.*"))):
+            (old / name).unlink(missing_ok=True)
+        if old != folder and old.is_dir() and not any(old.iterdir()):
+            old.rmdir()
+
+
+def _make_writable(folder: Path, option: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another {option}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{folder}: not writable; give another {option}")

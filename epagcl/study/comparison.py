@@ -1,80 +1,145 @@
-"""Methods side by side: the same graph, splits, seeds and classifier, so that rows differ in the method alone."""
+"""Comparison of methods: fill a store with the runs of many cells, and collect their scores."""
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from epagcl.core.progress import Progress, SilentProgress
-from epagcl.evaluation.scores import spread
-from epagcl.study.cells import Cell, Result
+from epagcl.evaluation.scores import Spread, spread
+from epagcl.study.design import Cell
 from epagcl.study.scoring import score_seeds
 from epagcl.study.store import Record, Store
 
+POLL_SECONDS = 0.5  # between two checks while other processes compute all remaining seeds
+
+
+class ProtocolScores(TypedDict):
+    """Scores of the seeds of a cell by one protocol."""
+
+    protocol: str
+    split: str
+    seeds: list[int]
+    accuracy: Spread
+    macro_f1: Spread
+
+
+class CellResult(TypedDict):
+    """The stored seeds of a cell side by side. ``training`` has a list with an entry for each seed; None: untrained."""
+
+    row: str
+    graph: dict[str, Any]
+    named: bool
+    source: str | None
+    settings: dict[str, Any]
+    seeds: list[int]
+    code: str
+    hardware: list[str]
+    dates: list[str]
+    commits: list[str]
+    training: dict[str, list[Any]] | None
+    protocols: dict[str, ProtocolScores]
+
 
 def fill(wanted: Sequence[Cell], store: Store, work: Progress | None = None) -> None:
-    """Train and score what the store lacks of these cells.
+    """Train and score the seeds that the store lacks.
 
-    Seeds are kept as soon as they are scored, on a GPU some at a time, so that an interrupted table goes on where it
-    stopped; a training that fails is left out. Other processes may fill the same store, and what one of them is at is
-    passed over until it is done.
+    Seeds are stored as soon as they are scored (on a GPU a batch at a time), so an interrupted comparison continues
+    where it stopped. Seeds whose training fails are left out. Several processes may fill the same store. Seeds locked
+    by another process are skipped and checked again later.
+
+    Args:
+        wanted: the cells.
+        store: the store.
+        work: receives the progress.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl.data import block_model
+        >>> from epagcl.study import cells, rows
+        >>> graph = block_model(60, num_classes=2, num_features=10, topic_words=5, words_per_node=3)
+        >>> [cell] = cells(graph, "demo", rows()[:1], seeds=1, protocols=["strict"])
+        >>> store = Store(tempfile.mkdtemp())
+        >>> fill([cell], store)
+        >>> collect(cell, store)["protocols"]["strict"]["seeds"]
+        [0]
     """
     work = work or SilentProgress()
-    left = [(cell, cell.missing(store)) for cell in wanted]
-    work.plan([cell.cost for cell, seeds in left for _ in seeds])
-    while left:
-        busy = [(cell, seeds) for cell, seeds in left if not _fill(cell, seeds, store, work)]
-        if len(busy) == len(left):
-            time.sleep(0.5)  # others are at all that is left
-        left = busy
+    remaining = [(cell, cell.missing(store)) for cell in wanted]
+    work.plan([cell.cost for cell, seeds in remaining for _ in seeds])
+    while remaining:
+        locked = [(cell, seeds) for cell, seeds in remaining if not _fill_cell(cell, seeds, store, work)]
+        if len(locked) == len(remaining):
+            time.sleep(POLL_SECONDS)
+        remaining = locked
 
 
-def _fill(cell: Cell, left: list[int], store: Store, work: Progress) -> bool:
-    """Compute what no other process is computing; whether the cell is complete. ``left`` loses what is done."""
-    while left:
-        still = cell.missing(store)
-        work.drop([cell.cost for seed in left if seed not in still])
-        left[:] = [seed for seed in left if seed in still]  # one that has failed here does not come back
-        with store.claim([cell.key(seed) for seed in left], most=cell.seeds_per_batch) as mine:
-            unmade = set(cell.missing(store))  # it may have been written between the look and the claim
-            seeds = [seed for seed in (key["seed"] for key in mine) if seed in unmade]
-            if not mine:
-                return not left
+def _fill_cell(cell: Cell, remaining: list[int], store: Store, work: Progress) -> bool:
+    """Compute the seeds that no other process has locked. Return whether the cell is done.
+
+    Seeds that are done, here or elsewhere, are removed from ``remaining``.
+    """
+    while remaining:
+        missing = cell.missing(store)
+        work.drop([cell.cost for seed in remaining if seed not in missing])
+        remaining[:] = [seed for seed in remaining if seed in missing]
+        with store.claim([cell.key(seed) for seed in remaining], most=cell.seeds_per_batch) as claimed:
+            still_missing = set(cell.missing(store))  # others may have written between the check and the claim
+            seeds = [seed for seed in (key["seed"] for key in claimed) if seed in still_missing]
+            if not claimed:
+                return not remaining
             if seeds:
                 start = time.monotonic()
                 for seed, record in score_seeds(cell, seeds, store, work).items():
                     store.write(cell.key(seed), record)
-                left[:] = [seed for seed in left if seed not in seeds]
+                # Seeds that failed are removed too: another call tries them again.
+                remaining[:] = [seed for seed in remaining if seed not in seeds]
                 work.finish([cell.cost] * len(seeds), time.monotonic() - start)
     return True
 
 
-def collect(cell: Cell, store: Store) -> Result | None:
-    """What the store holds of a cell, its seeds side by side; None if it holds none."""
-    records = {seed: store.read(cell.key(seed)) for seed in range(cell.seeds)}
-    found: dict[int, Record] = {seed: record for seed, record in records.items() if record is not None}
+def collect(cell: Cell, store: Store) -> CellResult | None:
+    """Return the stored results of a cell, its seeds side by side, or None if there are none.
+
+    Args:
+        cell: the cell.
+        store: the store.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl.data import block_model
+        >>> from epagcl.study import cells, rows
+        >>> graph = block_model(60, num_classes=2, num_features=10, topic_words=5, words_per_node=3)
+        >>> [cell] = cells(graph, "demo", rows()[:1])
+        >>> collect(cell, Store(tempfile.mkdtemp())) is None
+        True
+    """
+    stored = ((seed, store.read(cell.key(seed))) for seed in range(cell.seeds))
+    records: dict[int, Record] = {seed: record for seed, record in stored if record is not None}
     protocols = {
-        p: _merged(found, p) for p in cell.protocols if any(p in record["protocols"] for record in found.values())
+        protocol: _protocol_scores(records, protocol)
+        for protocol in cell.protocols
+        if any(protocol in record["protocols"] for record in records.values())
     }
     if not protocols:
         return None
-    trained = [record["training"] for record in found.values() if record["training"] is not None]
+    trainings = [record["training"] for record in records.values() if record["training"] is not None]
     return {
         "row": cell.row.title,
         "graph": cell.about,
         "named": cell.named,
         "source": cell.source,
         "settings": cell.resolved,
-        "seeds": list(found),
+        "seeds": list(records),
         "code": cell.key(0)["code"],
-        "hardware": sorted({record["hardware"]["device"] for record in found.values()}),
-        "dates": sorted({record["date"][:10] for record in found.values()}),
-        "commits": sorted({record["commit"] or "unknown" for record in found.values()}),
-        "training": {key: [one[key] for one in trained] for key in trained[0]} if trained else None,
+        "hardware": sorted({record["hardware"]["device"] for record in records.values()}),
+        "dates": sorted({record["date"][:10] for record in records.values()}),
+        "commits": sorted({record["commit"] or "unknown" for record in records.values()}),
+        "training": {key: [one[key] for one in trainings] for key in trainings[0]} if trainings else None,
         "protocols": protocols,
     }
 
 
-def _merged(records: dict[int, Record], protocol: str) -> dict[str, Any]:
+def _protocol_scores(records: dict[int, Record], protocol: str) -> ProtocolScores:
     scores = {
         seed: record["protocols"][protocol] for seed, record in records.items() if protocol in record["protocols"]
     }

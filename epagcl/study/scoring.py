@@ -1,8 +1,8 @@
-"""Methods side by side: the same graph, splits, seeds and classifier, so that rows differ in the method alone."""
+"""Training and scoring of the seeds of a cell: each seed is scored on the split of its number."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import torch
 from sklearn.base import clone
@@ -13,104 +13,153 @@ from epagcl.core.errors import TrainingError
 from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
 from epagcl.core.progress import Progress
-from epagcl.data import splits
+from epagcl.data import splits as split_module
 from epagcl.data.splits import published_splits
-from epagcl.evaluation import linear, scores
+from epagcl.evaluation import linear as linear_module
+from epagcl.evaluation import scores as scores_module
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.scores import Evaluation, prediction_evaluation
 from epagcl.methods.base import Method
 from epagcl.runs.evaluation import split_of
-from epagcl.runs.provenance import peak_memory_gib, provenance
+from epagcl.runs.record import peak_memory_gib, provenance
 from epagcl.study.store import Record, Store
 
 if TYPE_CHECKING:
-    from epagcl.study.cells import Cell
+    from epagcl.methods.supervised import Supervised
+    from epagcl.study.design import Cell
+
+_Value = TypeVar("_Value")
+
+
+class SeedTraining(TypedDict):
+    """What the training of one seed took, and the effective rank of the embedding where it was measured."""
+
+    epochs: int
+    seconds: float
+    effective_rank: float | None
+
+
+#: The scores of one seed by one protocol: accuracy, macro_f1, split, and what validation nodes chose.
+SeedScores = dict[str, Any]
 
 
 def score_seeds(cell: "Cell", seeds: list[int], store: Store, work: Progress) -> dict[int, Record]:
-    """A record for each of these seeds: its scores by protocol, and what training took; none of one that fails."""
-    # A seed that was scored by other protocols before keeps those scores: the same training gives the same model.
-    before = [store.read(cell.key(seed)) or {} for seed in seeds]
-    known = [set(record.get("protocols", ())) for record in before]
-    protocols = list(dict.fromkeys([*cell.protocols, *(p for found in known for p in found)]))
-    where = resolve_device(cell.settings.get("device", "auto"))
-    if where.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(where)
-    scores: dict[str, dict[int, dict[str, Any]]]
-    training: dict[int, dict[str, Any]] = {}
+    """Train and score some seeds of a cell.
+
+    Args:
+        cell: a row of the comparison on a graph.
+        seeds: the seeds.
+        store: may hold scores of these seeds by other protocols. They are computed again with the new ones, because the
+            same training gives the same model.
+        work: receives the progress.
+
+    Returns:
+        A record for each seed: its scores by protocol, and what training took. Seeds whose training failed have none.
+    """
+    stored = [store.read(cell.key(seed)) or {} for seed in seeds]
+    stored_protocols = [set(record.get("protocols", ())) for record in stored]
+    protocols = list(dict.fromkeys([*cell.protocols, *(p for names in stored_protocols for p in names)]))
+    device = resolve_device(cell.settings.get("device", "auto"))
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    scores: dict[str, dict[int, SeedScores]]
+    training: dict[int, SeedTraining] = {}
     if not cell.models:
         work.say(f"{cell.row.title} of {cell.name}")
-        scores = {p: _linear(dict.fromkeys(seeds, cell.data.x.to(where)), cell.data, p) for p in protocols}
+        scores = {p: _score_linear(dict.fromkeys(seeds, cell.data.x.to(device)), cell.data, p) for p in protocols}
     elif cell.models[0].supervised:
-        # Strict and the paper's protocol have the same splits: one training serves both.
+        # The strict and the paper's protocol share their splits: one training serves both.
         kinds = {p: "public" if p == "public" else "random" for p in protocols}
         by_kind = {
-            kind: _each(cell, seeds, training, partial(_supervised, cell, kind, work))
+            kind: _train_each(cell, seeds, training, partial(_score_supervised, cell, kind, work))
             for kind in sorted(set(kinds.values()))
         }
         scores = {p: by_kind[kinds[p]] for p in protocols}
     else:
-        embeddings = _each(cell, seeds, training, lambda model: _fit(model, cell, work).embed(cell.data).to(where))
-        scores = {p: _linear(embeddings, cell.data, p) for p in protocols}
-    made = {**provenance(str(where)), "graph": cell.about}
-    memory = {"peak_memory_gib": peak_memory_gib(str(where))}
+        embeddings = _train_each(
+            cell, seeds, training, lambda model: _fit(model, cell, work).embed(cell.data).to(device)
+        )
+        scores = {p: _score_linear(embeddings, cell.data, p) for p in protocols}
+    shared = {**provenance(str(device)), "graph": cell.about}
+    memory = {"peak_memory_gib": peak_memory_gib(str(device))}
     return {
         seed: {
-            **made,
-            "training": training[seed] | memory if cell.models else None,
-            "protocols": {protocol: found[seed] for protocol, found in scores.items()},
+            **shared,
+            "training": {**training[seed], **memory} if cell.models else None,
+            "protocols": {protocol: by_seed[seed] for protocol, by_seed in scores.items()},
         }
         for seed in seeds
-        if all(seed in found for found in scores.values())
+        if all(seed in by_seed for by_seed in scores.values())
     }
 
 
-def _each(
-    cell: "Cell", seeds: list[int], training: dict[int, dict[str, Any]], train: Callable[[Method], Any]
-) -> dict[int, Any]:
-    """What training gives for each seed, and in ``training`` what it took; one that fails is left out, and said."""
-    found = {}
+def _train_each(
+    cell: "Cell", seeds: list[int], training: dict[int, SeedTraining], train: Callable[[Method], _Value]
+) -> dict[int, _Value]:
+    """Return the value of ``train`` for each seed, and fill ``training``. Seeds that fail are logged and left out."""
+    values = {}
     for seed in seeds:
-        model = clone(cell.models[seed])  # a copy, so that a long table does not hold every network it has trained
+        model = clone(cell.models[seed])  # a copy, so that the cell does not hold every trained network
         try:
-            found[seed] = train(model)
+            values[seed] = train(model)
         except TrainingError as error:
             log.warning("%s on %s, seed %d: left out (%s)", cell.row.title, cell.name, seed, error)
             continue
-        last = model.history_[-1] if model.history_ else {"seconds": 0.0, "effective_rank": None}
-        training[seed] = {"epochs": len(model.history_), **{k: last[k] for k in ("seconds", "effective_rank")}}
-    return found
+        history = model.history_
+        training[seed] = {
+            "epochs": len(history),
+            "seconds": history[-1]["seconds"] if history else 0.0,
+            "effective_rank": history[-1]["effective_rank"] if history else None,
+        }
+    return values
 
 
 def _fit(model: Method, cell: "Cell", work: Progress, **options: Any) -> Method:
-    with work.training(f"{model.title} on {cell.name}, seed {model.seed}", model.epochs) as callback:
+    with work.training(training_title(model, cell.name), model.epochs) as callback:
         return model.fit(cell.data, callback=callback, **options)
 
 
-def _supervised(cell: "Cell", kind: str, work: Progress, model: Method) -> dict[str, Any]:
+def training_title(model: Method, graph: str) -> str:
+    """Return the title of a training in the progress."""
+    return f"{model.title} on {graph}, seed {model.seed}"
+
+
+def _score_supervised(cell: "Cell", kind: str, work: Progress, model: Method) -> SeedScores:
     split = split_of(cell.data, kind, model.seed)
     _fit(model, cell, work, split=split)
-    return _by_run(prediction_evaluation(model.predict(cell.data), cell.data.y, split, kind, model.seed))[0]
+    prediction = cast("Supervised", model).predict(cell.data)
+    return _scores_by_run(prediction_evaluation(prediction, cell.data.y, split, kind, model.seed))[0]
 
 
-def _linear(embeddings: dict[int, Tensor], data: Data, protocol: str) -> dict[int, dict[str, Any]]:
-    """Scores by seed, each embedding on the split of its seed; all together, which costs a GPU little more than one."""
+def _score_linear(embeddings: dict[int, Tensor], data: Data, protocol: str) -> dict[int, SeedScores]:
+    """Score each embedding on the split of its seed. All are fitted together: on a GPU that costs little more."""
     if not embeddings:
         return {}
     seeds = list(embeddings)
     splits = [split_of(data, "public", seed) for seed in seeds] if protocol == "public" else None
     scores = linear_evaluation(list(embeddings.values()), data.y, protocol, seed=seeds, splits=splits)
-    words = f"published, {len(published_splits(data))}" if splits else scores.split
-    return {seed: score | {"split": words} for seed, score in zip(seeds, _by_run(scores), strict=True)}
+    description = f"published, {len(published_splits(data))}" if splits else scores.split
+    return {seed: run | {"split": description} for seed, run in zip(seeds, _scores_by_run(scores), strict=True)}
 
 
-def _by_run(scores: Evaluation) -> list[dict[str, Any]]:
-    chosen = scores.chosen or [{}] * len(scores.runs)
+def _scores_by_run(scores: Evaluation) -> list[SeedScores]:
+    chosen: Sequence[Mapping[str, object]] = scores.chosen or [{}] * len(scores.runs)
     return [
         {"accuracy": accuracy, "macro_f1": macro_f1, "split": scores.split, **choice}
         for accuracy, macro_f1, choice in zip(scores.runs, scores.macro_f1, chosen, strict=True)
     ]
 
 
-#: What the scores of a run depend on beside its method: code for the keys of stored runs.
-SCORED_BY = (linear, scores, splits, score_seeds, _each, _supervised, _linear, split_of)
+#: The code that scores depend on besides the method, for the keys of stored runs.
+SCORED_BY = (
+    linear_module,
+    scores_module,
+    split_module,
+    split_of,
+    score_seeds,
+    _train_each,
+    _fit,
+    _score_supervised,
+    _score_linear,
+    _scores_by_run,
+)

@@ -1,4 +1,4 @@
-"""A store of finished computations: each is made once, written whole, found by its key, and shared by processes."""
+"""A store of finished computations on disk, shared by any number of processes."""
 
 import contextlib
 import hashlib
@@ -13,30 +13,44 @@ from typing import Any
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 
+#: Everything that a stored result depends on, as plain JSON. ``graph.name`` and ``what`` name the folders of a record.
 Key = dict[str, Any]
-
-
+#: A stored result as plain JSON; ``key`` holds its key.
 Record = dict[str, Any]
 
 
 class Store:
     """A folder of records, one JSON file each: ``<graph>/<what>/<digest of the key>.json``.
 
-    Records are written whole or not at all, and hold their key. Any number of processes may fill a store at once: each
-    claims what it is about to compute, and a claim ends with its process, however that ends.
+    Each record is written atomically and holds its key. Any number of processes may fill a store at the same time: a
+    process claims the keys that it is about to compute, and its claims end with the process.
+
+    Args:
+        folder: created when the first record is written.
+
+    Examples:
+        >>> import tempfile
+        >>> store = Store(tempfile.mkdtemp())
+        >>> key = {"what": "accuracy", "graph": {"name": "demo"}, "seed": 0}
+        >>> store.read(key) is None
+        True
+        >>> store.remember(key, lambda: {"value": 0.5})["value"]
+        0.5
+        >>> store.read(key)["value"]
+        0.5
     """
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
     def path(self, key: Key) -> Path:
-        """Where the record of a key lies; ``key["graph"]["name"]`` and ``key["what"]`` name its folders."""
+        """Return the path of a key's record; ``key["graph"]["name"]`` and ``key["what"]`` name its folders."""
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:20]
-        parts = (_plain(key["graph"]["name"]), _plain(key["what"]))
+        parts = (_folder_name(key["graph"]["name"]), _folder_name(key["what"]))
         return self.folder.joinpath(*parts, f"{digest}.json")
 
     def read(self, key: Key) -> Record | None:
-        """The record of a key; None if there is none that can be read."""
+        """Return the record of a key, or None if there is no readable record."""
         try:
             record = json.loads(self.path(key).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -44,62 +58,64 @@ class Store:
         return record if isinstance(record, dict) and record.get("key") == key else None
 
     def similar(self, key: Key, free: str) -> list[Record]:
-        """All records whose key differs from this one at most in one entry, such as the hardware."""
+        """Return all records whose keys equal ``key`` in all entries except possibly ``free``, such as the hardware."""
         wanted = {name: value for name, value in key.items() if name != free}
-        found = []
+        records = []
         for path in sorted(self.path(key).parent.glob("*.json")):
             with contextlib.suppress(OSError, ValueError):
                 record = json.loads(path.read_text(encoding="utf-8"))
                 if {name: value for name, value in record["key"].items() if name != free} == wanted:
-                    found.append(record)
-        return found
+                    records.append(record)
+        return records
 
     def write(self, key: Key, record: Record) -> Record:
-        """Keep a record under its key."""
+        """Write the record of a key and return it as it will be read."""
         path = self.path(key)
-        _make(path.parent)
-        # As it will be read: numbers and lists of JSON, whether computed just now or found.
-        record = json.loads(json.dumps({"key": key, **record}))
-        write_json(record, path)
-        return record
+        _make_folder(path.parent)
+        # Plain JSON in any case, so that a computed record equals one that is read.
+        plain: Record = json.loads(json.dumps({"key": key, **record}))
+        write_json(plain, path)
+        return plain
 
     @contextlib.contextmanager
     def claim(self, keys: Iterable[Key], most: int = 1) -> Iterator[list[Key]]:
-        """Up to ``most`` of the keys that no other process is computing; they are this one's until the block ends."""
-        mine: list[Key] = []
+        """Claim up to ``most`` keys that no other process has claimed, until the block ends."""
+        claimed: list[Key] = []
         with contextlib.ExitStack() as stack:
             for key in keys:
                 if stack.enter_context(locked(self.path(key).with_suffix(".lock"))):
-                    mine.append(key)
-                if len(mine) == most:
+                    claimed.append(key)
+                if len(claimed) == most:
                     break
-            yield mine
+            yield claimed
 
     def remember(self, key: Key, compute: Callable[[], Record]) -> Record:
-        """The record of a key, computed if nobody has; if another process is at it, this one waits."""
+        """Return the record of a key. Compute it if it is missing; wait if another process is computing it."""
         while (record := self.read(key)) is None:
-            with self.claim([key]) as mine:
-                if mine and (record := self.read(key)) is None:
-                    record = self.write(key, compute())
-                if mine:
-                    return record
+            with self.claim([key]) as claimed:
+                if claimed:
+                    # Another process may have written it between the read and the claim.
+                    return self.read(key) or self.write(key, compute())
             time.sleep(0.2)
         return record
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether this process holds the lock; the system takes it back when the process ends."""
+    """Try to lock a file for this process. The value is whether it holds the lock.
+
+    The operating system releases the lock when the process ends.
+    """
     try:
         import fcntl
     except ImportError:  # Windows: one process at a time
         yield True
         return
-    _make(path.parent)
+    _make_folder(path.parent)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = os.fstat(file.fileno()).st_ino == path.stat().st_ino  # else its last holder has just removed it
+            held = os.fstat(file.fileno()).st_ino == path.stat().st_ino  # False if its last holder just removed it
         except OSError:
             held = False
         try:
@@ -109,12 +125,12 @@ def locked(path: Path) -> Iterator[bool]:
                 path.unlink(missing_ok=True)
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder for the store") from None
 
 
-def _plain(text: str) -> str:
+def _folder_name(text: str) -> str:
     return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-") or "graph"

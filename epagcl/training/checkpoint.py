@@ -35,7 +35,7 @@ class Checkpointer:
 
     @property
     def due(self) -> bool:
-        """Whether the last checkpoint is old enough for the next."""
+        """Whether the interval since the last checkpoint has passed."""
         return time.perf_counter() - self._last > self.interval
 
     def save(self, history: list[Row]) -> None:
@@ -82,7 +82,7 @@ class Checkpointer:
         return history
 
     def _identity(self) -> dict[str, Any]:
-        """What a checkpoint belongs to: the method's settings and the graph."""
+        """Return what identifies the training: the method's settings and the graph."""
         return {**self.epochs.method.identity(), "graph": self.epochs.graph.fingerprint}
 
 

@@ -69,7 +69,7 @@ class EpochRunner:
         return [tuple(values) for values in torch.stack(losses).tolist()]
 
     def _epoch(self, epoch: int | Tensor) -> Tensor:
-        """Run the optimiser steps of one epoch, what follows them, and the check for the best weights so far."""
+        """Run the optimiser steps of one epoch, then ``after_epoch``, then the validation loss."""
         method, network = self.method, self.network
         self._schedule(epoch)
         values: list[Tensor] = []
@@ -106,6 +106,7 @@ class EpochRunner:
                 group["lr"] = float(rate)
 
     def _cuda_epoch(self, epoch: int) -> Tensor:
+        """Run one epoch, or replay it if it is captured; capture it after the warm-up."""
         self._number.fill_(epoch)
         if self.captured is None and not self.reason and self._done >= WARM_UP:
             self._capture()

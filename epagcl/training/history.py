@@ -1,4 +1,4 @@
-"""The history of a training: one row per epoch, with label-free measures of the embedding in some of them."""
+"""The history of a training: one row per epoch, some with label-free measures of the embedding."""
 
 import csv
 import math
@@ -15,12 +15,12 @@ from epagcl.evaluation.health import Measures, alignment, distance_between_nodes
 from epagcl.training.protocol import Trainable, embedding_of
 
 FIRST_MEASUREMENT = 25  # epoch of the first measurement; each takes three forward passes
-SUBSAMPLED = 0.2  # share of pairs and feature columns removed from each view of the alignment, for every method
+SUBSAMPLED = 0.2  # share of pairs and feature columns hidden from each view of the alignment, whatever the method
 COLLAPSED_BELOW = 2.0  # effective rank
 
 
 class Row(Measures):
-    """One epoch. ``seconds`` is the training time so far; most epochs have no measures (None)."""
+    """One epoch. ``seconds`` is the training time so far. Measures are None in most epochs."""
 
     epoch: int
     loss: float
@@ -29,7 +29,6 @@ class Row(Measures):
 
 
 MEASURES = ("effective_rank", "alignment", "distance", "uniformity")
-UNMEASURED = Measures(effective_rank=None, alignment=None, distance=None, uniformity=None)
 #: Called with each row of the history.
 Callback = Callable[[Row], None]
 
@@ -40,6 +39,11 @@ class Look(NamedTuple):
     Attributes:
         every: number of epochs between two looks.
         function: called with the number of epochs done and the current embedding.
+
+    Examples:
+        >>> look = Look(every=10, function=lambda epoch, z: print(epoch, z.shape))
+        >>> look.next_epoch(25)
+        30
     """
 
     every: int
@@ -73,7 +77,15 @@ def measure(method: Trainable, network: nn.Module, graph: Graph) -> Measures:
 
 
 def write_history(history: Sequence[Row], path: str | Path) -> None:
-    """Write the history as CSV, one line per epoch."""
+    """Write the history as CSV, one line per epoch.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_history([], Path(folder, "history.csv"))
+        ...     Path(folder, "history.csv").read_text().strip()
+        'epoch,loss,seconds,effective_rank,alignment,distance,uniformity'
+    """
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         columns = list(history[-1]) if history else ["epoch", "loss", "seconds", *MEASURES]
         writer = csv.DictWriter(file, fieldnames=columns)

@@ -14,19 +14,12 @@ from epagcl.data.graph import Graph
 from epagcl.evaluation.health import Measures
 from epagcl.training.checkpoint import Checkpointer
 from epagcl.training.epoch import EpochRunner
-from epagcl.training.history import (
-    COLLAPSED_BELOW,
-    UNMEASURED,
-    Callback,
-    Look,
-    Row,
-    measure,
-    next_measurement,
-)
+from epagcl.training.history import COLLAPSED_BELOW, Callback, Look, Row, measure, next_measurement
 from epagcl.training.interrupts import deferred_interrupts
 from epagcl.training.protocol import Trainable, embedding_of
 
-BLOCK_SECONDS = 0.1  # a GPU is waited for about this often: for progress, checkpoints and Ctrl-C
+FIRST_BLOCK = 1  # epochs that run without waiting for the device; on a GPU, later blocks take about BLOCK_SECONDS
+BLOCK_SECONDS = 0.1  # the loop waits for the GPU about this often: for progress, checkpoints and Ctrl-C
 
 
 def train(
@@ -50,18 +43,28 @@ def train(
         graph: the graph to train on.
         checkpoint: file to which the state is saved every few seconds.
         resume: continue from ``checkpoint`` if that file exists.
-        callback: called with each row of the history.
+        callback: called with each row of the history. On a GPU, several rows follow one after the other.
         look: called with the embedding every few epochs. It sees the current weights, not the best so far.
 
     Returns:
         The history, one row per epoch.
+
+    Examples:
+        :meth:`Method.fit <epagcl.methods.Method.fit>` calls this function:
+
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.EPAGCL(epochs=2, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> [row["epoch"] for row in model.history_]
+        [1, 2]
     """
     epochs = EpochRunner(method, network, graph, adam(method, network, graph.device))
     checkpointer = Checkpointer(checkpoint, epochs)
     history = checkpointer.load() if resume else []
     stopping = epochs.early_stopping
     stopped = stopping is not None and stopping.exhausted
-    block = 1  # epochs that run without waiting for the device
+    collapsed = False  # whether a warning has been logged
+    block = FIRST_BLOCK
     start = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     with deferred_interrupts(enabled=checkpoint is not None) as interrupted:
         while len(history) < method.epochs and not stopped:
@@ -80,8 +83,9 @@ def train(
             if last and stopping is not None:
                 stopping.restore()
             if last or stop == next_measurement(first):
-                rows[-1].update(measure(method, network, graph))
-                _warn_of_collapse(method, rows[-1], stop, history, last)
+                measures = measure(method, network, graph)
+                rows[-1] = {**rows[-1], **measures}
+                collapsed = _check_collapse(method, measures, stop, last or not collapsed) or collapsed
             history += rows
             if graph.device.type == "cuda":
                 block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
@@ -98,7 +102,15 @@ def train(
 
 
 def adam(method: Trainable, network: nn.Module, device: torch.device) -> torch.optim.Optimizer:
-    """Return Adam, or AdamW, with the method's settings, in the fastest form that the device has."""
+    """Return Adam, or AdamW, with the method's settings, in the fastest form that the device has.
+
+    Examples:
+        >>> from epagcl import DGI
+        >>> network = DGI(dim=4, lr=0.01).build(num_features=8)
+        >>> optimiser = adam(DGI(dim=4, lr=0.01), network, torch.device("cpu"))
+        >>> optimiser.param_groups[0]["lr"]
+        0.01
+    """
     groups = [{"lr": method.lr, "weight_decay": method.weight_decay, **group} for group in method.parameters(network)]
     for group in groups:
         group["initial_lr"] = group["lr"]
@@ -115,26 +127,34 @@ def _rows(losses: list[tuple[float, ...]], method: Trainable, first: int, begun:
         for value in (loss, *validation):
             if not math.isfinite(value):
                 raise TrainingError(f"the loss is {value} at epoch {epoch}; {_advice(method)}")
-        row = Row(epoch=epoch, loss=loss, seconds=round(begun + pace * done, 4), **UNMEASURED)
+        row: Row = {
+            "epoch": epoch,
+            "loss": loss,
+            "seconds": round(begun + pace * done, 4),
+            "effective_rank": None,
+            "alignment": None,
+            "distance": None,
+            "uniformity": None,
+        }
         if validation:
             row["validation_loss"] = validation[0]
         yield row
 
 
-def _warn_of_collapse(method: Trainable, measures: Measures, epoch: int, history: list[Row], last: bool) -> None:
-    """Raise if the embedding is not finite; warn once if it has collapsed, and again if it still has at the end."""
+def _check_collapse(method: Trainable, measures: Measures, epoch: int, warn: bool) -> bool:
+    """Raise if the embedding is not finite; return whether it has collapsed, and if ``warn``, log a warning."""
     rank = measures["effective_rank"]
     if rank is None or not math.isfinite(rank):
         raise TrainingError(f"the embedding is not finite at epoch {epoch}; {_advice(method)}")
     if method.supervised or rank >= COLLAPSED_BELOW:  # logits legitimately have low rank
-        return
-    ranks = [row["effective_rank"] for row in history if row["effective_rank"] is not None]
-    if last or not any(earlier < COLLAPSED_BELOW for earlier in ranks):
+        return False
+    if warn:
         log.warning(
             "seed %d, epoch %d: the embedding has collapsed (effective rank %.2f): "
             "lower lr (now %g), or try another seed",
             *(method.seed, epoch, rank, method.lr),
         )
+    return True
 
 
 def _advice(method: Trainable) -> str:

@@ -1,4 +1,4 @@
-"""What training needs of a method. :class:`epagcl.methods.Method` provides all of it."""
+"""The interface between a method and the training loop. :class:`epagcl.methods.Method` implements it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,10 @@ class Step(NamedTuple):
     Attributes:
         loss: the loss to minimise.
         group: index of the parameter group to update; None updates all groups.
+
+    Examples:
+        >>> Step(loss=lambda network, graph, prepared, epoch: network.weight.sum()).group is None
+        True
     """
 
     loss: LossFunction
@@ -25,7 +29,7 @@ class Step(NamedTuple):
 
 
 class Trainable(Protocol):
-    """The part of a method that the training loop calls."""
+    """The part of a method that the training loop uses; :class:`epagcl.methods.Method` documents each member."""
 
     epochs: int
     lr: float
@@ -47,7 +51,7 @@ class Trainable(Protocol):
     def after_epoch(self, network: Any, epoch: int | Tensor) -> None: ...  # noqa: D102
     def validation_loss(self, network: Any, graph: Graph, prepared: Any) -> Tensor: ...  # noqa: D102
     def lr_factor(self, epoch: Tensor) -> Tensor | None: ...  # noqa: D102
-    def parameters(self, network: nn.Module) -> list[dict[str, Any]]: ...  # noqa: D102
+    def parameters(self, network: Any) -> list[dict[str, Any]]: ...  # noqa: D102
     def represent(self, network: Any, graph: Graph) -> Tensor: ...  # noqa: D102
     def identity(self) -> dict[str, Any]: ...  # noqa: D102
 

@@ -6,6 +6,7 @@
 - :mod:`epagcl.views.transforms` offers both as transforms of PyTorch Geometric.
 """
 
+from epagcl.core.moved import moved_names
 from epagcl.views.masks import feature_mask, feature_masks
 from epagcl.views.probabilities import (
     EdgeProbabilities,
@@ -32,3 +33,8 @@ __all__ = [
     "normalise_from_max",
     "normalise_from_min",
 ]
+
+__getattr__ = moved_names(
+    __name__,
+    {"share_of_large": "epagcl.views.normalise_from_min", "share_of_small": "epagcl.views.normalise_from_max"},
+)

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from epagcl import evaluation
 from epagcl.cli import paper as commands
 from epagcl.evaluation.protocol import Rule
 from epagcl.paper import ARTEFACTS, find_artefact
@@ -13,28 +12,29 @@ TINY = ["--epochs", 2, "--hidden", 8, "--dim", 8, "--projection", 8, "--device",
 
 @pytest.fixture(autouse=True)
 def short_paper_protocol(monkeypatch):
-    monkeypatch.setattr(evaluation, "PAPER", Rule((0.0,), 20, 1, False, True))
+    monkeypatch.setattr("epagcl.evaluation.protocol.PAPER", Rule((0.0,), 20, 1, False, True))
 
 
-def test_the_list_of_artefacts(run):
+def test_without_a_subcommand_the_artefacts_are_listed(run):
     code, out, _ = run("paper")
     assert code == 0
-    for name, (_, source, _) in ARTEFACTS.items():
+    for name, entry in ARTEFACTS.items():
         assert name in out
-        assert source in out
+        assert entry.source in out
 
 
 @pytest.mark.parametrize("name", list(ARTEFACTS))
-def test_every_artefact_has_the_options_of_all(run, name):
+def test_every_artefact_has_the_same_options(run, name):
     code, out, _ = run("paper", name, "--help")
     assert code == 0
-    assert ARTEFACTS[name][1] in out
+    assert ARTEFACTS[name].source in out
     for option in ("--datasets", "--methods", "--runs", "--protocol", "--device", "--stored", "--out", "--json"):
         assert option in out
     assert find_artefact(name).name == name
 
 
-def test_lists_with_spaces_or_commas(run, tmp_path):
+@pytest.mark.slow
+def test_lists_are_written_with_spaces_or_commas(run, tmp_path):
     words = ["--datasets", "demo", "--methods", "epagcl", "gca*", "--runs", 1, "--protocol", "strict", "paper"]
     code, out, err = run("paper", "accuracy", *words, *TINY, "--json")
     assert code == 0, err
@@ -51,7 +51,8 @@ def test_lists_with_spaces_or_commas(run, tmp_path):
     assert {path.name for path in (tmp_path / "runs" / "paper").iterdir()} >= {"accuracy.json", "accuracy.png", "store"}
 
 
-def test_the_terminal_shows_table_note_and_words(run, caplog):
+@pytest.mark.slow
+def test_the_table_its_note_and_the_reading_are_printed(run, caplog):
     words = ["--datasets", "demo", "--methods", "epagcl", "--runs", 1, "--protocol", "strict"]
     with caplog.at_level("INFO", "epagcl"):
         code, out, err = run("paper", "accuracy", *words, *TINY)
@@ -62,7 +63,8 @@ def test_the_terminal_shows_table_note_and_words(run, caplog):
     assert "raw features of demo" in caplog.text  # what is being done
 
 
-def test_quiet_says_nothing(run):
+@pytest.mark.slow
+def test_quiet_prints_nothing(run):
     words = ["--datasets", "demo", "--methods", "epagcl", "--runs", 1, "--protocol", "strict", "--quiet"]
     code, out, err = run("paper", "accuracy", *words, *TINY)
     assert (code, out, err) == (0, "", "")
@@ -73,7 +75,7 @@ def test_quiet_says_nothing(run):
     [
         (["accuracy", "--datasets", "coar"], "did you mean Cora?"),
         (["accuracy", "--methods", "gcl"], "no method 'gcl'"),
-        (["accuracy", "--protocol", "loose"], "--protocol loose: choose of strict, paper, public"),
+        (["accuracy", "--protocol", "loose"], "--protocol loose: choose from strict, paper, public"),
         (["accuracy", "--runs", "-1"], "--runs -1: at least 1"),
         (["accuracy", "--seed", "3"], "no option --seed"),
         (["accuracy", "--epcohs", "3"], "no option --epcohs; did you mean --epochs?"),
@@ -91,7 +93,8 @@ def test_mistakes_are_one_line(run, arguments, message):
     assert len(err.strip().splitlines()) == 1
 
 
-def test_all_of_them_from_one_store(run, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_all_artefacts_share_one_store(run, tmp_path, monkeypatch):
     few = {name: ARTEFACTS[name] for name in ("accuracy", "heterophily", "epr")}
     small = {"datasets": ("demo",), "methods": ("epagcl",), "protocols": ("strict",)}
     monkeypatch.setattr(commands, "ARTEFACTS", few)

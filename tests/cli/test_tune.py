@@ -15,11 +15,12 @@ SHORT = [*FAST, "--trials", "2", "--seeds", "1", "--space", "lr=1e-3:1e-1:log", 
 
 
 @pytest.fixture
-def mine(graph, tmp_path):
-    write_npz(graph, tmp_path / "mine.npz")
+def mine(tuning_graph, tmp_path):
+    write_npz(tuning_graph, tmp_path / "mine.npz")
     return "mine.npz"
 
 
+@pytest.mark.slow
 def test_tune_then_train(run, mine, tmp_path):
     code, out, err = run("tune", mine, *SHORT, "--out", "t")
     assert (code, err) == (0, "")
@@ -53,10 +54,11 @@ def test_json_quiet_and_resume(run, mine, caplog):
     assert sum(result["search"]["trials"].values()) == 3
     code, _, err = run("tune", mine, *SHORT, "--out", "t")
     assert code == 2
-    assert "t: already there; give another --out, or --resume to go on with its study" in err
+    assert "t: already there; give another --out, or --resume to continue its study" in err
 
 
-def test_own_files_with_few_labels(run, graph, tmp_path):
+def test_tables_with_few_labels(run, tuning_graph, tmp_path):
+    graph = tuning_graph
     row, col = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
     pd.DataFrame({"source": row, "target": col}).to_csv(tmp_path / "e.csv", index=False)
     np.save(tmp_path / "f.npy", graph.x.to_dense().numpy())
@@ -101,7 +103,7 @@ def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
         (["--resume"], "no study to resume"),
     ],
 )
-def test_mistakes_end_in_one_line(run, mine, tmp_path, options, message):
+def test_mistakes_are_one_line(run, mine, tmp_path, options, message):
     code, out, err = run("tune", mine, "--out", "t", "--device", "cpu", *options)
     assert (code, out) == (2, "")
     assert message in err
@@ -109,7 +111,7 @@ def test_mistakes_end_in_one_line(run, mine, tmp_path, options, message):
     assert not (tmp_path / "t").exists()
 
 
-def test_ctrl_c_says_how_to_go_on(run, mine, tmp_path, judged):
+def test_ctrl_c_prints_the_command_that_continues(run, mine, tmp_path, judged):
     calls = []
 
     def interrupted(model):

@@ -69,6 +69,7 @@ def test_imports_outside_the_type_checking_block_are_not_public(tmp_path):
     assert attach("a", str(tmp_path / "a.py"))[2] == []
 
 
+@pytest.mark.slow
 def test_the_package_does_not_import_torch_before_it_is_used():
     code = "import sys, epagcl; assert 'torch' not in sys.modules; epagcl.info_nce; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

@@ -92,9 +92,24 @@ def test_installing_twice_adds_one_finder():
 
 
 def test_moved_names_warn_and_unknown_names_are_an_attribute_error():
-    load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files"})
+    load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files.write_json"})
     with pytest.warns(DeprecationWarning, match=r"^epagcl\.data\.write_json is now epagcl\.core\.files\.write_json$"):
         function = load_name("write_json")
     assert function is importlib.import_module("epagcl.core.files").write_json
     with pytest.raises(AttributeError, match=r"module 'epagcl\.data' has no attribute 'nothing'"):
         load_name("nothing")
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("epagcl.data", "write_embeddings", "epagcl.runs.write_embeddings"),
+        ("epagcl.data", "write_projector", "epagcl.runs.write_projector"),
+        ("epagcl.views", "share_of_large", "epagcl.views.normalise_from_min"),
+        ("epagcl.views", "share_of_small", "epagcl.views.normalise_from_max"),
+    ],
+)
+def test_a_deprecated_name_gives_the_current_object(package, old, new):
+    module, _, name = new.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=f"{package}.{old} is now {new}"):
+        assert getattr(importlib.import_module(package), old) is getattr(importlib.import_module(module), name)

@@ -74,6 +74,7 @@ def test_wrong_sizes_name_the_fix():
         block_model(100, num_features=10, topic_words=20)
 
 
+@pytest.mark.slow
 def test_on_demo_training_beats_the_untrained_encoder_which_beats_raw_features():
     data = epagcl.load("demo")
     raw = linear_evaluation(data.x, data.y).mean

@@ -59,6 +59,7 @@ def test_change_agrees_with_building_the_other_graph(self_loops):
     assert min(kinds.values()) > 1000
 
 
+@pytest.mark.slow
 def test_adding_then_dropping_cancels():
     for seed in range(60):
         edge_index, y = random_graph(seed)

@@ -37,6 +37,7 @@ PER_NODE = {
 PER_EDGE = {"Cora": 0.1702, "CiteSeer": 0.2865, "PubMed": 0.2080}
 
 
+@pytest.mark.slow
 def test_rate_agrees_with_the_dense_definition():
     forms = list(itertools.product(("node", "edge"), (False, True), (1, 2, 3, 4)))
     for seed in range(NUM_GRAPHS):

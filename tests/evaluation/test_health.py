@@ -57,7 +57,7 @@ def test_uniformity_is_the_formula(monkeypatch):
     off = ~torch.eye(40, dtype=torch.bool)
     expected = torch.exp(-2 * torch.cdist(u, u).square())[off].mean().log().item()
     assert uniformity(z) == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(health, "ROWS", 7)  # tiles that do not divide 40
+    monkeypatch.setattr(health, "ROWS", 7)  # blocks that do not divide 40
     assert uniformity(z) == pytest.approx(expected, abs=1e-5)
     assert uniformity(torch.ones(30, 4)) == pytest.approx(0, abs=1e-6)
     assert uniformity(torch.eye(300)) == pytest.approx(-4, abs=1e-4)
@@ -76,7 +76,7 @@ def test_a_sample_is_always_the_same_and_sorted():
     assert some.tolist() == sorted(set(some.tolist()))
     assert len(some) == 50
     assert torch.equal(some, sample(10_000, 50))
-    assert some[-1] > 9_000  # not the first ones
+    assert some[-1] > 9_000  # not just the first nodes
 
 
 def test_nearest_is_brute_force(monkeypatch):
@@ -90,7 +90,7 @@ def test_nearest_is_brute_force(monkeypatch):
         assert cosine[node].tolist() == pytest.approx([float(u[node] @ u[k]) for k in others[:5]], abs=1e-5)
     few, _ = nearest(z, 5, torch.tensor([3, 17]))
     assert torch.equal(few, near[[3, 17]])
-    assert nearest(z[:3], 10)[0].shape == (3, 2)  # no more neighbours than other nodes
+    assert nearest(z[:3], 10)[0].shape == (3, 2)  # at most as many neighbours as other nodes
 
 
 def test_agreement_counts_common_neighbours():
@@ -98,7 +98,7 @@ def test_agreement_counts_common_neighbours():
     z = rows(200)
     rotation = torch.linalg.qr(rows(6, 6, seed=1)).Q
     matrix = neighbour_agreement([z, z @ rotation, rows(200, seed=5)], k=10)
-    assert matrix[0][1] == matrix[1][0] == 1  # a rotation changes no neighbour
+    assert matrix[0][1] == matrix[1][0] == 1  # a rotation preserves neighbours
     assert matrix[0][2] == pytest.approx(10 / 199, abs=0.03)  # chance
     assert [matrix[k][k] for k in range(3)] == [1, 1, 1]
 
@@ -122,14 +122,14 @@ def test_verdicts(changes, expected):
     assert [finding.verdict for finding in judge(measures(**changes), 1000, 256)] == expected
 
 
-def test_the_rank_is_held_against_what_it_can_be():
-    """With 40 feature columns 19 directions are many; with 500 they are few."""
+def test_the_rank_is_judged_relative_to_its_upper_bound():
+    """A rank of 19 is high with 40 feature columns and low with 500."""
     assert judge(measures(effective_rank=19.0), 1000, 256, 40)[0].verdict == "good"
     assert judge(measures(effective_rank=19.0), 1000, 256, 500)[0].verdict == "fair"
     assert judge(measures(distance=1e-12), 1000, 256)[2].shown == "> 1000%"
 
 
-def test_words_name_the_measure_and_the_remedy():
+def test_words_explain_the_measure_and_the_remedy():
     rank, spread, moved = judge(measures(effective_rank=1.0, uniformity=0.0, alignment=0.3), 1000, 256)
     assert rank.shown == "1 of 256"
     assert "lower the learning rate" in rank.words
@@ -140,25 +140,25 @@ def test_words_name_the_measure_and_the_remedy():
     assert "worth a look" in overall([moved])
 
 
-def test_agreement_in_words():
-    found = judge_agreement([[1, 0.7, 0.8], [0.7, 1, 0.6], [0.8, 0.6, 1]])
-    assert (found.value, found.shown, found.verdict) == (pytest.approx(0.7), "70%", "good")
+def test_agreement_is_judged():
+    finding = judge_agreement([[1, 0.7, 0.8], [0.7, 1, 0.6], [0.8, 0.6, 1]])
+    assert (finding.value, finding.shown, finding.verdict) == (pytest.approx(0.7), "70%", "good")
     assert judge_agreement([[1, 0.2], [0.2, 1]]).verdict == "poor"
 
 
-def test_a_model_says_how_it_is(small_graph):
+def test_health_of_a_model_equals_the_last_measures_of_its_history(small_graph):
     model = epagcl.EPAGCL(epochs=30, hidden=32, dim=16, projection=16, device="cpu").fit(small_graph)
-    found = model.health(small_graph)
-    assert [type(one) for one in found] == [Finding] * 3
+    findings = model.health(small_graph)
+    assert [type(one) for one in findings] == [Finding] * 3
     last = model.history_[-1]
-    assert found[0].value == pytest.approx(last["effective_rank"], rel=1e-5)
-    assert found[1].value == pytest.approx(last["uniformity"], rel=1e-4)
-    assert found[2].value == pytest.approx(last["alignment"], rel=1e-4)
+    assert findings[0].value == pytest.approx(last["effective_rank"], rel=1e-5)
+    assert findings[1].value == pytest.approx(last["uniformity"], rel=1e-4)
+    assert findings[2].value == pytest.approx(last["alignment"], rel=1e-4)
 
 
-def test_the_verdicts_tell_spoilt_training_from_whole_on_what_was_measured():
-    found = summary(json.loads((RESULTS / "benchmarks" / "health.json").read_text()))
-    whole, untrained, bad, less = (found[kind] for kind in found_kinds(found))
+def test_the_verdicts_separate_failed_from_successful_training_in_the_measured_results():
+    verdicts = summary(json.loads((RESULTS / "benchmarks" / "health.json").read_text()))
+    whole, untrained, bad, less = (verdicts[kind] for kind in row_kinds(verdicts))
     assert len(whole) >= 50
     assert whole.count("good") / len(whole) > 0.7
     assert whole.count("poor") / len(whole) < 0.1
@@ -166,13 +166,13 @@ def test_the_verdicts_tell_spoilt_training_from_whole_on_what_was_measured():
     assert bad.count("poor") / len(bad) > 0.7
 
 
-def found_kinds(found):
+def row_kinds(verdicts):
     order = ("recipe", "not trained", "5 points", "less lost")
-    return [next(kind for kind in found if words in kind) for words in order]
+    return [next(kind for kind in verdicts if words in kind) for words in order]
 
 
-def test_what_the_words_say_of_trained_and_untrained_encoders_was_measured():
-    """The words of a fair alignment, and what docs/report.md adds to the table."""
+def test_claims_about_trained_and_untrained_encoders_hold_in_the_measured_results():
+    """Checks the text of a fair alignment and the claims in docs/report.md."""
     rows = json.loads((RESULTS / "benchmarks" / "health.json").read_text())["rows"]
     rows = [row for row in rows if row["row"] not in SPOILT]
     moved = {(row["graph"], row["row"]): fmean(map(truediv, row["alignment"], row["distance"])) for row in rows}

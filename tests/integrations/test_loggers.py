@@ -1,4 +1,4 @@
-"""Curves in TensorBoard's files and in Weights & Biases."""
+"""Training curves in TensorBoard's files and in Weights & Biases."""
 
 import sys
 import types
@@ -17,7 +17,7 @@ SMALL = {"epochs": 3, "hidden": 8, "dim": 6, "projection": 6, "device": "cpu"}
 
 @pytest.fixture
 def curves(tmp_path):
-    """A folder for TensorBoard's files, where TensorBoard is installed."""
+    """A folder for TensorBoard's files; skip the test if TensorBoard is missing."""
     pytest.importorskip("tensorboard")
     return tmp_path
 
@@ -33,21 +33,21 @@ def curve(folder, tag):
 
 
 def hparams(folder):
-    """Settings and the names of final values, as TensorBoard's HPARAMS tab reads them."""
+    """Return the settings and the names of final values, as TensorBoard's HPARAMS tab reads them."""
     from tensorboard.plugins.hparams import plugin_data_pb2
 
-    found = {}
+    contents = {}
     for tag, value in events(folder).summary_metadata.items():
         content = plugin_data_pb2.HParamsPluginData.FromString(value.plugin_data.content)
-        found[tag.split("/")[-1]] = content
+        contents[tag.split("/")[-1]] = content
     settings = {
         key: getattr(value, value.WhichOneof("kind"))
-        for key, value in found["session_start_info"].session_start_info.hparams.items()
+        for key, value in contents["session_start_info"].session_start_info.hparams.items()
     }
-    return settings, {info.name.tag for info in found["experiment"].experiment.metric_infos}
+    return settings, {info.name.tag for info in contents["experiment"].experiment.metric_infos}
 
 
-def test_tensorboard_reads_back_what_training_gave(curves, small_graph):
+def test_tensorboard_reads_the_history_and_the_settings(curves, small_graph):
     model = EPAGCL(**SMALL)
     with loggers.tensorboard(curves, model.settings()) as log:
         model.fit(small_graph, callback=log)
@@ -61,10 +61,10 @@ def test_tensorboard_reads_back_what_training_gave(curves, small_graph):
     assert settings.keys() == model.settings().keys()
     assert (settings["name"], settings["dim"], settings["p_add"]) == ("epagcl", 6, model.p_add)
     assert final == {*history[-1], "accuracy"} - {"epoch"}
-    assert len(list(curves.iterdir())) == 1  # one run, not one more for the settings
+    assert len(list(curves.iterdir())) == 1  # one run, not a second one for the settings
 
 
-def test_tensorboard_takes_back_epochs_that_are_trained_again(curves):
+def test_tensorboard_replaces_epochs_that_are_trained_again(curves):
     with loggers.tensorboard(curves) as log:
         for epoch in (1, 2, 3):
             log({"epoch": epoch, "loss": 10.0 * epoch})
@@ -74,7 +74,7 @@ def test_tensorboard_takes_back_epochs_that_are_trained_again(curves):
     assert curve(curves, "loss") == {1: 10, 2: 2, 3: 3, 4: 4}
 
 
-def test_tensorboard_keeps_the_curves_of_a_run_that_failed(curves):
+def test_tensorboard_keeps_the_curves_of_a_failed_run(curves):
     log = loggers.tensorboard(curves, {"lr": 0.1})
     log({"epoch": 1, "loss": 2.0})
     with pytest.raises(ZeroDivisionError), log:
@@ -89,7 +89,7 @@ def test_tensorboard_of_an_untrained_model_has_its_settings(curves):
     assert hparams(curves) == ({"lr": 0.5}, set())
 
 
-def test_tensorboard_takes_values_of_any_type(curves):
+def test_tensorboard_accepts_values_of_any_type(curves):
     config = {
         "layers": [1, 2], "folder": Path("a") / "b", "none": None, "many": torch.ones(2),
         "rate": np.float32(0.5), "width": np.int64(8), "one": torch.tensor(3), "on": np.bool_(True),
@@ -113,7 +113,7 @@ def test_tensorboard_takes_values_of_any_type(curves):
 
 @pytest.fixture
 def fake_wandb(monkeypatch):
-    """A wandb that writes down what is called."""
+    """A wandb that records its calls."""
     calls = []
 
     class Run:

@@ -26,13 +26,13 @@ SMALL = {"epochs": 2, "hidden": 8, "dim": 6, "projection": 6, "device": "cpu"}
 
 @pytest.fixture(autouse=True)
 def trainings(monkeypatch):
-    """How many models were trained, from an empty memory."""
-    pipeline._trained.clear()
+    """The settings of each model that is trained, starting with an empty cache."""
+    pipeline._cache.clear()
     count = []
     fit = EPAGCL.fit
     monkeypatch.setattr(EPAGCL, "fit", lambda self, *a, **k: count.append(self.settings()) or fit(self, *a, **k))
     yield count
-    pipeline._trained.clear()
+    pipeline._cache.clear()
 
 
 def nodes_of(data):
@@ -45,8 +45,8 @@ def nodes_of(data):
 @pytest.mark.parametrize("name", epagcl.methods())
 def test_every_method_transforms(small_graph, name):
     cls = epagcl.method(name)
-    known = {field.name for field in cls.setting_fields()}
-    model = cls(**{key: value for key, value in SMALL.items() if key in known})
+    settings = {field.name for field in cls.setting_fields()}
+    model = cls(**{key: value for key, value in SMALL.items() if key in settings})
     z = model.fit_transform(small_graph)
     assert type(z) is np.ndarray
     assert z.dtype == np.float32
@@ -58,10 +58,10 @@ def test_every_method_transforms(small_graph, name):
 def test_a_pipeline_over_graphs(small_graph):
     steps = [EPAGCL(**SMALL), StandardScaler(), KMeans(3, n_init=1, random_state=0)]
     pipe = make_pipeline(*steps)
-    found = pipe.fit_predict(small_graph)
+    clusters = pipe.fit_predict(small_graph)
     z = StandardScaler().fit_transform(EPAGCL(**SMALL).fit_embed(small_graph).numpy())
-    assert np.array_equal(found, KMeans(3, n_init=1, random_state=0).fit_predict(z))
-    assert np.array_equal(pipe.predict(small_graph), found)
+    assert np.array_equal(clusters, KMeans(3, n_init=1, random_state=0).fit_predict(z))
+    assert np.array_equal(pipe.predict(small_graph), clusters)
     assert pipe[:-1].get_feature_names_out().tolist() == [f"epagcl{k}" for k in range(6)]
 
 
@@ -117,11 +117,11 @@ def test_nodes_by_id(small_graph, ids):
     embedder = NodeEmbedder(EPAGCL(**SMALL), data, by="id").fit()
     wanted = [7, 0, 59]
     assert np.array_equal(embedder.transform([ids[k] for k in wanted]), embedder.embedding_[wanted])
-    with pytest.raises(InputError, match=r"X: 1 id not in the graph \(nobody\); leave them out"):
-        embedder.transform(["nobody", ids[0]])
+    with pytest.raises(InputError, match=r"X: 1 id not in the graph \(stranger\); leave them out"):
+        embedder.transform(["stranger", ids[0]])
 
 
-def test_cross_validation_trains_once_and_gives_what_the_embedding_gives(small_graph, trainings):
+def test_cross_validation_trains_once_and_scores_the_embedding(small_graph, trainings):
     X, y = nodes_of(small_graph)
     pipe = make_pipeline(NodeEmbedder(EPAGCL(**SMALL), small_graph), LogisticRegression())
     scores = cross_val_score(pipe, X, y, cv=5)
@@ -154,7 +154,7 @@ def test_methods_can_be_searched_over(small_graph):
         assert search.cv_results_["mean_test_score"][place] == pytest.approx(expected)
 
 
-def test_threads_that_want_the_same_model_train_it_once(small_graph, trainings):
+def test_threads_that_need_the_same_model_train_it_once(small_graph, trainings):
     X, y = nodes_of(small_graph)
     pipe = make_pipeline(NodeEmbedder(EPAGCL(**SMALL), small_graph), LogisticRegression())
     with joblib.parallel_backend("threading", n_jobs=4):
@@ -169,13 +169,13 @@ def test_labels_do_not_leak(small_graph):
     fitted = [
         NodeEmbedder(EPAGCL(**SMALL), data).fit(X, labels) for data, labels in ((small_graph, y), (scrambled, 1 - y))
     ]
-    pipeline._trained.clear()
+    pipeline._cache.clear()
     fitted.append(NodeEmbedder(EPAGCL(**SMALL), scrambled).fit(X, y))
     assert np.array_equal(fitted[0].embedding_, fitted[1].embedding_)
     assert np.array_equal(fitted[0].embedding_, fitted[2].embedding_)
 
 
-# ---- The memory of trained models
+# ---- The cache of trained models
 
 
 def changed(data, key, value):
@@ -184,7 +184,7 @@ def changed(data, key, value):
     return other
 
 
-def test_whatever_training_reads_makes_another_model(small_graph, trainings):
+def test_a_change_of_anything_training_reads_trains_another_model(small_graph, trainings):
     dense = small_graph.x.to_dense()
     base = changed(small_graph, "x", dense)
     nudged = dense.clone()
@@ -203,7 +203,7 @@ def test_whatever_training_reads_makes_another_model(small_graph, trainings):
     assert len(trainings) == 7
 
 
-def test_a_method_that_is_defined_again_is_another(small_graph):
+def test_a_class_that_is_defined_again_is_another_method(small_graph):
     def define(sign):
         class Again(EPAGCL):
             def represent(self, network, graph):
@@ -215,30 +215,30 @@ def test_a_method_that_is_defined_again_is_another(small_graph):
     assert np.array_equal(first, -second)
 
 
-def test_the_memory_is_bounded_and_forgets_the_oldest(small_graph, trainings, monkeypatch):
-    monkeypatch.setattr(pipeline, "CACHED", 2)
+def test_the_cache_is_bounded_and_drops_the_oldest(small_graph, trainings, monkeypatch):
+    monkeypatch.setattr(pipeline, "MAX_CACHED", 2)
     for seed in (0, 1, 0, 2, 0):
         NodeEmbedder(EPAGCL(**SMALL, seed=seed), small_graph).fit()
     assert [settings["seed"] for settings in trainings] == [0, 1, 2]
-    assert len(pipeline._trained) == 2
+    assert len(pipeline._cache) == 2
     NodeEmbedder(EPAGCL(**SMALL, seed=1), small_graph).fit()
     assert [settings["seed"] for settings in trainings] == [0, 1, 2, 1]
 
 
-def test_nobody_can_change_what_is_kept(small_graph):
+def test_cached_models_cannot_be_changed(small_graph):
     X, _ = nodes_of(small_graph)
     first = NodeEmbedder(EPAGCL(**SMALL), small_graph).fit()
-    kept = first.embedding_.copy()
+    before = first.embedding_.copy()
     with pytest.raises(ValueError, match="read-only"):
         first.embedding_[0] = 0
     first.transform(X)[:] = 0
     first.method_.set_params(seed=9).fit(small_graph)
     again = NodeEmbedder(EPAGCL(**SMALL), small_graph).fit()
-    assert np.array_equal(again.transform(X), kept)
-    assert np.array_equal(again.method_.transform(small_graph), kept)
+    assert np.array_equal(again.transform(X), before)
+    assert np.array_equal(again.method_.transform(small_graph), before)
 
 
-# ---- What scikit-learn does with estimators
+# ---- The conventions of scikit-learn
 
 
 def test_params_reach_the_method(small_graph):
@@ -278,13 +278,13 @@ def test_a_fitted_pipeline_survives_pickle_and_joblib(small_graph, tmp_path, tra
     X, y = nodes_of(small_graph)
     pipe = make_pipeline(NodeEmbedder(EPAGCL(**SMALL), small_graph), LogisticRegression()).fit(X, y)
     joblib.dump(pipe, tmp_path / "pipe.joblib")
-    pipeline._trained.clear()
+    pipeline._cache.clear()
     for again in (pickle.loads(pickle.dumps(pipe)), joblib.load(tmp_path / "pipe.joblib")):
         assert np.array_equal(again.predict_proba(X), pipe.predict_proba(X))
     assert len(trainings) == 1
 
 
-def test_names_of_columns_belong_to_the_model(small_graph):
+def test_column_names_are_part_of_the_model(small_graph):
     named = small_graph.clone()
     named.feature_names = [f"w{k}" for k in range(small_graph.num_features)]
     assert NodeEmbedder(EPAGCL(**SMALL), small_graph).fit().method_.feature_names_ is None
@@ -295,13 +295,13 @@ def test_a_clone_keeps_its_class_and_its_output(small_graph):
     class Own(NodeEmbedder):
         pass
 
-    made = clone(Own(EPAGCL(**SMALL), small_graph).set_output(transform="pandas"))
-    assert type(made) is Own
-    assert isinstance(made.fit().transform([1, 2]), pd.DataFrame)
-    copied = copy.deepcopy(made)
-    assert copied.data is made.data
-    assert copied.method is not made.method
-    assert made.transform([]).shape == (0, made.embedding_.shape[1])
+    cloned = clone(Own(EPAGCL(**SMALL), small_graph).set_output(transform="pandas"))
+    assert type(cloned) is Own
+    assert isinstance(cloned.fit().transform([1, 2]), pd.DataFrame)
+    copied = copy.deepcopy(cloned)
+    assert copied.data is cloned.data
+    assert copied.method is not cloned.method
+    assert cloned.transform([]).shape == (0, cloned.embedding_.shape[1])
 
 
 # ---- Mistakes
@@ -315,16 +315,16 @@ def test_mistakes(small_graph):
 
     good = EPAGCL(**SMALL)
     assert fails(NodeEmbedder(SupervisedGCN(), small_graph)).startswith(
-        "gcn learns from labels, and a fold's test labels"
+        "method: gcn is supervised and would see the test labels of each fold"
     )
     assert fails(NodeEmbedder("epagcl", small_graph)) == "method: a str; give one such as epagcl.EPAGCL()"
     assert fails(NodeEmbedder(good, small_graph, by="name")) == "by='name': choose one of number, id"
-    assert fails(NodeEmbedder(good, "graph")).startswith("graph: a str is no torch_geometric.data.Data")
+    assert fails(NodeEmbedder(good, "graph")).startswith("graph: str is not a torch_geometric.data.Data")
     assert fails(NodeEmbedder(good, small_graph, by="id"), ["a"]).startswith("by='id': the graph has no node_ids")
     for X, words in (
         ([60], "X: no node 60; nodes are 0 to 59, or ids with by='id'"),
         ([-1], "X: no node -1; nodes are 0 to 59, or ids with by='id'"),
-        (["a"], "no node numbers; give integers, or ids with by='id'"),
+        (["a"], "values are not node numbers; give integers, or ids with by='id'"),
         (np.eye(3), "X has shape (3, 3); give one node per row"),
     ):
         assert words in fails(NodeEmbedder(good, small_graph), X)

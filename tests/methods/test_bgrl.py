@@ -21,7 +21,7 @@ def start(data, **settings):
     graph = Graph.from_data(check(data))
     torch.manual_seed(0)
     network = method.build(40)
-    with torch.no_grad():  # scales and shifts off their initial values
+    with torch.no_grad():  # scales and shifts differ from their initial values
         for name, p in network.named_parameters():
             if name.endswith(("scale", "shift", "bias")):
                 p.add_(0.3 * torch.randn_like(p))
@@ -29,7 +29,7 @@ def start(data, **settings):
 
 
 def encode(encoder, x, a, norm):
-    """One view through the layers written out, in training."""
+    """Return the output of one view in training mode, computed layer by layer."""
     for number, layer in enumerate(encoder.layers):
         weight = layer.gcn.weight
         if norm == "layer" and number > 0:
@@ -48,7 +48,7 @@ def cosine(q, z):
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_loss_and_gradient_written_out(small_graph, norm, layers):
+def test_loss_and_gradient_equal_an_explicit_computation(small_graph, norm, layers):
     method, graph, network, views = start(small_graph, norm=norm, layers=layers)
     assert [layer.gcn.weight.shape[1] for layer in network.encoder.layers] == [16] * (layers - 1) + [8]
     x = small_graph.x.to_dense()
@@ -72,33 +72,33 @@ def test_each_view_is_normalised_by_its_own_statistics(small_graph, views):
     x = torch.randn(60 * views, 16) * torch.arange(1, views + 1).repeat_interleave(60)[:, None]
     with torch.no_grad():
         layer.scale.fill_(1.0)
-    out = layer._normalised(x, 60)
+    out = layer._normalise(x, 60)
     for part, given in zip(out.split(60), x.split(60), strict=True):
         torch.testing.assert_close(part.mean(0), torch.zeros(16), rtol=0, atol=1e-5)
         torch.testing.assert_close(part.var(0, correction=0), torch.ones(16), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(part, (given - given.mean(0)) / given.std(0, correction=0), rtol=1e-3, atol=1e-3)
-    # Evaluation uses the last view's, nearly: 0.99 of the new ones each time.
+    # Evaluation uses nearly the statistics of the last view, since new ones have momentum 0.99.
     mean, var = torch.zeros(16), torch.ones(16)
     for given in x.split(60):
         mean, var = 0.01 * mean + 0.99 * given.mean(0), 0.01 * var + 0.99 * given.var(0)
     torch.testing.assert_close(layer.mean, mean)
     torch.testing.assert_close(layer.var, var)
     network.eval()
-    torch.testing.assert_close(layer._normalised(x, 60), (x - mean) / (var + 1e-5).sqrt())
+    torch.testing.assert_close(layer._normalise(x, 60), (x - mean) / (var + 1e-5).sqrt())
 
 
 def test_layer_norm_standardises_all_weights_but_the_first(small_graph):
     _, graph, network, _ = start(small_graph, norm="layer", layers=3)
     assert [layer.standardise for layer in network.encoder.layers] == [False, True, True]
     z = network.encoder(graph.x, graph.adjacency)
-    with torch.no_grad():  # a scale and a shift of each output unit are taken out again
+    with torch.no_grad():  # standardisation removes scale and shift of each output unit
         for layer in network.encoder.layers[1:]:
             layer.gcn.weight.mul_(3.0).add_(torch.randn(layer.gcn.weight.shape[1]))
     torch.testing.assert_close(network.encoder(graph.x, graph.adjacency), z, rtol=1e-3, atol=1e-3)
     assert {name.split(".")[-1] for name, _ in network.encoder.named_buffers()} == set()  # no running statistics
 
 
-def test_the_target_starts_from_weights_of_its_own_and_has_no_gradient(small_graph):
+def test_the_target_has_its_own_initial_weights_and_no_gradient(small_graph):
     method, graph, network, views = start(small_graph)
     pairs = list(zip(network.encoder.layers, network.target.layers, strict=True))
     assert not any(torch.equal(online.gcn.weight, target.gcn.weight) for online, target in pairs)
@@ -111,9 +111,9 @@ def test_the_target_starts_from_weights_of_its_own_and_has_no_gradient(small_gra
 
 
 @pytest.mark.parametrize(("momentum", "copies"), [(1.0, False), (0.0, True)])
-def test_the_target_stays_or_is_copied(small_graph, momentum, copies):
+def test_momentum_1_keeps_the_target_and_momentum_0_copies_the_encoder(small_graph, momentum, copies):
     method, graph, network, views = start(small_graph, momentum=momentum)
-    method.loss(network, graph, views, 0)  # the two see the same views, but other running statistics come out
+    method.loss(network, graph, views, 0)  # both see the same views, but their running statistics differ
     before = copy.deepcopy(network.target)
     method.after_epoch(network, 0)
     expected = network.encoder if copies else before
@@ -122,7 +122,7 @@ def test_the_target_stays_or_is_copied(small_graph, momentum, copies):
     assert not any(map(torch.equal, network.target.buffers(), network.encoder.buffers()))
 
 
-def test_a_step_of_the_target_is_the_moving_average(small_graph):
+def test_the_target_is_a_moving_average(small_graph):
     method, _, network, _ = start(small_graph, momentum=0.9, epochs=100)
     before = [p.clone() for p in network.target.parameters()]
     for epoch in (30, torch.tensor(30)):
@@ -135,7 +135,7 @@ def test_a_step_of_the_target_is_the_moving_average(small_graph):
             torch.testing.assert_close(p, m * old + (1 - m) * online)
 
 
-def test_schedules():
+def test_schedules_of_learning_rate_and_momentum():
     method = BGRL(epochs=10_000, lr=5e-4)
     momentum = [method.target_momentum(torch.tensor(t)).item() for t in (0, 5000, 10_000)]
     assert momentum == pytest.approx([0.99, 0.995, 1.0], abs=1e-6)
@@ -154,16 +154,16 @@ def test_schedules_of_very_few_epochs_are_finite(epochs):
         assert 0.99 - 1e-6 <= method.target_momentum(torch.tensor(t)) <= 1
 
 
-def test_training_is_a_loop_written_out(small_graph):
+def test_training_equals_an_explicit_loop(small_graph):
     settings = {"epochs": 20, "lr": 0.01, "weight_decay": 0.1, "momentum": 0.8}
     model = BGRL(**SMALL, **settings).fit(small_graph)
     method, graph = BGRL(**SMALL, **settings), Graph.from_data(check(small_graph))
     method.num_features_ = 40
-    network, views = method._initial_network(), method.prepare(graph)
+    network, views = method.initial_network(), method.prepare(graph)
     trained = [*network.encoder.parameters(), *network.predictor.parameters()]
     optimiser = torch.optim.AdamW(trained, weight_decay=0.1, fused=True)
     for t in range(20):
-        # To the bit: biases before a batch norm have a gradient of rounding alone, which Adam makes steps of.
+        # Bit-equality is needed: biases before a batch norm have gradients of rounding errors, which Adam amplifies.
         optimiser.param_groups[0]["lr"] = float(0.01 * method.lr_factor(torch.tensor(t)))
         optimiser.zero_grad()
         loss = method.loss(network, graph, views, t)
@@ -183,25 +183,25 @@ def stacked(seed=0, n=7, dim=5):
     return [torch.randn(2 * n, dim, generator=generator, dtype=torch.float64) for _ in range(2)]
 
 
-def test_bootstrap_loss_written_out_and_its_bounds():
+def test_bootstrap_loss_equals_its_formula_and_has_bounds():
     q, z = stacked()
     (q1, q2), (z1, z2) = q.chunk(2), z.chunk(2)
     torch.testing.assert_close(bootstrap_loss(q, z), 2 - cosine(q1, z2).mean() - cosine(q2, z1).mean())
-    other = torch.cat([z2, z1])  # what is to be predicted
+    other = torch.cat([z2, z1])  # the targets
     assert bootstrap_loss(other, z).item() == pytest.approx(0, abs=1e-12)
     assert bootstrap_loss(-other, z).item() == pytest.approx(4)
     for seed in range(20):
         assert 0 <= bootstrap_loss(*stacked(seed)) <= 4
 
 
-def test_bootstrap_loss_does_not_see_the_length_of_rows():
+def test_bootstrap_loss_does_not_depend_on_the_norm_of_rows():
     q, z = stacked()
     factor = torch.linspace(0.1, 9, 14, dtype=torch.float64)[:, None]
     for scaled in ((q * factor, z), (q, z * factor)):
         torch.testing.assert_close(bootstrap_loss(*scaled), bootstrap_loss(q, z))
 
 
-def test_the_embedding_is_the_online_encoders_in_evaluation(small_graph):
+def test_the_embedding_is_the_output_of_the_online_encoder_in_evaluation_mode(small_graph):
     model = BGRL(epochs=3, **SMALL).fit(small_graph)
     graph, network = Graph.from_data(check(small_graph)), model.network_
     x, a = small_graph.x.to_dense(), graph.adjacency.to_dense()
@@ -223,6 +223,6 @@ def test_the_embedding_is_the_online_encoders_in_evaluation(small_graph):
         ({"predictor": 0}, "predictor=0: must be at least 1"),
     ],
 )
-def test_wrong_settings_name_the_fix(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         BGRL(**settings)

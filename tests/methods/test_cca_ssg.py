@@ -17,7 +17,7 @@ def rows(seed, n=11, dim=4):
 
 
 def written_out(z1, z2, weight):
-    """Loops over columns: correlations as sums over nodes, divided by N."""
+    """Return the loss by loops over columns: correlations are sums over nodes, divided by N."""
     n, dim = z1.shape
     columns = [[(z[:, k] - z[:, k].mean()) / z[:, k].std() for k in range(dim)] for z in (z1, z2)]
     loss = -sum(sum(a * b) / n for a, b in zip(*columns, strict=True))
@@ -29,7 +29,7 @@ def written_out(z1, z2, weight):
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-3, 0.7])
-def test_loss_and_gradient_written_out(weight):
+def test_loss_and_gradient_equal_an_explicit_computation(weight):
     z1, z2 = rows(0), rows(1)
     losses = decorrelation_loss(z1, z2, weight), written_out(z1, z2, weight)
     torch.testing.assert_close(*losses)
@@ -37,19 +37,19 @@ def test_loss_and_gradient_written_out(weight):
     assert torch.autograd.gradcheck(lambda a, b: decorrelation_loss(a, b, weight), (z1, z2))
 
 
-def test_columns_without_correlation():
-    """Orthonormal columns of mean 0, of which each view has half: nothing in common, nothing redundant."""
+def test_loss_of_uncorrelated_columns():
+    """Each view has half of a set of orthonormal columns of mean 0: no agreement, no redundancy."""
     n = 9
     q, _ = torch.linalg.qr(torch.cat([torch.ones(n, 1, dtype=torch.float64), rows(0, n, 6).detach()], 1))
     z1, z2 = q[:, 1:4], q[:, 4:7]
-    diagonal = (n - 1) / n  # deviations are of a sample, correlations are divided by N
-    apart = 2 * 3 * (1 - diagonal) ** 2
-    assert decorrelation_loss(z1, z2, 0.5).item() == pytest.approx(0.5 * apart)
-    assert decorrelation_loss(z1, z1, 0.5).item() == pytest.approx(0.5 * apart - 3 * diagonal)  # the least there is
-    assert decorrelation_loss(z1, -z1, 0.5).item() == pytest.approx(0.5 * apart + 3 * diagonal)
+    diagonal = (n - 1) / n  # standard deviations divide by N − 1, correlations by N
+    correlation = 2 * 3 * (1 - diagonal) ** 2
+    assert decorrelation_loss(z1, z2, 0.5).item() == pytest.approx(0.5 * correlation)
+    assert decorrelation_loss(z1, z1, 0.5).item() == pytest.approx(0.5 * correlation - 3 * diagonal)  # the minimum
+    assert decorrelation_loss(z1, -z1, 0.5).item() == pytest.approx(0.5 * correlation + 3 * diagonal)
 
 
-def test_mean_and_scale_of_a_column_do_not_matter():
+def test_loss_does_not_depend_on_mean_and_scale_of_columns():
     z1, z2 = rows(0).detach(), rows(1).detach()
     moved = z1 * torch.tensor([0.1, 3, 20, 1.0]) + torch.tensor([5, -3, 0, 0.1])
     torch.testing.assert_close(decorrelation_loss(moved, z2, 0.3), decorrelation_loss(z1, z2, 0.3))
@@ -66,11 +66,11 @@ def test_a_constant_column_is_finite_and_has_a_gradient():
     assert torch.isfinite(z1.grad).all()
     others = [0, 2, 3]
     rest = decorrelation_loss(z1[:, others].detach(), z2[:, others].detach(), 0.0)
-    torch.testing.assert_close(decorrelation_loss(z1, z2, 0.0), rest)  # it takes no part in the agreement
+    torch.testing.assert_close(decorrelation_loss(z1, z2, 0.0), rest)  # it does not contribute to the agreement
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_the_methods_loss_is_that_of_its_two_views(small_graph, layers):
+def test_the_loss_of_the_method_is_that_of_its_two_views(small_graph, layers):
     method = CCASSG(layers=layers, p_mask=0.3, decorrelation=0.05, **SMALL)
     graph = Graph.from_data(check(small_graph))
     network, views = method.build(40), method.prepare(graph)
@@ -79,14 +79,14 @@ def test_the_methods_loss_is_that_of_its_two_views(small_graph, layers):
         h, a = x * feature_mask(40, 0.3, seed=0, epoch=2, view=view), sampler.adjacency(2).to_dense()
         for number, layer in enumerate(network.encoder.layers, 1):
             h = a @ h @ layer.weight + layer.bias
-            h = h.relu() if number < layers else h  # none at the end
+            h = h.relu() if number < layers else h  # no activation after the last layer
         z.append(h)
     loss = method.loss(network, graph, views, 2)
     torch.testing.assert_close(loss, written_out(*z, 0.05), rtol=1e-4, atol=1e-4)
     assert len(network.encoder.layers) == layers
 
 
-def test_both_views_drop_and_hide_at_the_same_rates_but_not_the_same(small_graph):
+def test_both_views_have_the_same_rates_but_differ(small_graph):
     graph = Graph.from_data(check(small_graph))
     first, second = CCASSG(p_drop=0.4, **SMALL).prepare(graph)
     assert torch.equal(first.keep, second.keep)
@@ -112,6 +112,6 @@ def test_training_makes_views_agree_and_columns_differ(small_graph):
         ({"layers": 0}, "layers=0: must be at least 1"),
     ],
 )
-def test_wrong_settings_name_the_fix(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         CCASSG(**settings)

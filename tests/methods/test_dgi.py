@@ -20,7 +20,7 @@ def start(data, **settings):
     method = DGI(**{**SMALL, **settings})
     torch.manual_seed(0)
     network = method.build(40)
-    with torch.no_grad():  # off the initial values, where some parts would vanish
+    with torch.no_grad():  # initial values would make some terms vanish
         network.encoder.layers[0].bias.normal_()
         network.discriminator.bias.fill_(0.2)
         network.discriminator.weight.normal_()
@@ -33,7 +33,7 @@ def encode(network, x, a):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_loss_and_gradient_written_out(small_graph, sparse):
+def test_loss_and_gradient_equal_an_explicit_computation(small_graph, sparse):
     method, graph, network = start(small_graph, seed=4)
     x, a = small_graph.x.to_dense(), graph.adjacency.to_dense()
     if sparse:
@@ -51,7 +51,7 @@ def test_loss_and_gradient_written_out(small_graph, sparse):
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
 
 
-def test_the_false_graph_has_the_rows_in_another_order_each_epoch(small_graph, monkeypatch):
+def test_negatives_permute_the_rows_differently_in_each_epoch(small_graph, monkeypatch):
     method, graph, network = start(small_graph)
     orders = []
     monkeypatch.setattr(dgi, "permute_rows", lambda h, order: orders.append(order) or h[order])
@@ -62,7 +62,7 @@ def test_the_false_graph_has_the_rows_in_another_order_each_epoch(small_graph, m
     assert len(set(losses)) == 4
 
 
-def test_in_the_same_order_both_graphs_score_alike(small_graph, monkeypatch):
+def test_the_identity_permutation_gives_equal_scores(small_graph, monkeypatch):
     method, graph, network = start(small_graph)
     monkeypatch.setattr(dgi, "permutation", lambda n, *_, device: torch.arange(n, device=device))
     seen = []
@@ -73,7 +73,7 @@ def test_in_the_same_order_both_graphs_score_alike(small_graph, monkeypatch):
     assert positive.std() > 0.01
 
 
-def test_without_a_discriminator_the_loss_is_log_2(small_graph):
+def test_a_zero_discriminator_gives_a_loss_of_log_2(small_graph):
     method, graph, network = start(small_graph)
     with torch.no_grad():
         network.discriminator.weight.zero_()
@@ -88,7 +88,7 @@ def test_training_starts_at_chance_and_ends_below(small_graph):
     assert losses[-1] < 0.6
 
 
-def test_the_embedding_is_the_hidden_layer_of_the_intact_graph(small_graph):
+def test_the_embedding_is_the_hidden_layer_of_the_unmodified_graph(small_graph):
     model = DGI(epochs=2, **SMALL).fit(small_graph)
     a = Graph.from_data(check(small_graph)).adjacency.to_dense()
     torch.testing.assert_close(model.embed(small_graph), encode(model.network_, small_graph.x.to_dense(), a).detach())

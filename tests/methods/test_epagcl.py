@@ -5,7 +5,6 @@ import pytest
 import torch
 from sklearn.base import clone
 
-import epagcl
 from epagcl import EPAGCL
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
@@ -43,19 +42,11 @@ def test_views_follow_algorithm_2(small_graph):
     ],
     ids=["add to both views", "drop only", "random drop", "add only", "random add"],
 )
-def test_the_ablation_is_a_matter_of_settings(small_graph, settings, adds, drops):
+def test_the_ablation_is_available_by_settings(small_graph, settings, adds, drops):
     _, graph, (samplers, _) = prepared(small_graph, **{"p_add": 0.3, **settings})
     present = {tuple(pair) for pair in graph.pairs.T.tolist()}
     assert tuple(bool(pairs(sampler) - present) for sampler in samplers) == adds
     assert tuple(bool(present - pairs(sampler)) for sampler in samplers) == drops
-
-
-def test_loss_is_info_nce_of_the_two_projected_views(small_graph):
-    method, graph, views = prepared(small_graph, p_mask_1=0.0, p_mask_2=0.0, temperature=0.2)
-    network = method.build(graph.num_features)
-    z1, z2 = (network.head(network.encoder(graph.x, view.adjacency(3))) for view in views.views)
-    expected = epagcl.info_nce(z1, z2, 0.2, impl="dense")
-    torch.testing.assert_close(method.loss(network, graph, views, 3), expected)
 
 
 def test_gradient_reaches_every_parameter(small_graph):
@@ -65,15 +56,7 @@ def test_gradient_reaches_every_parameter(small_graph):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
-def test_one_batch_of_all_nodes_is_the_full_loss(small_graph):
-    method, graph, views = prepared(small_graph)
-    network = method.build(graph.num_features)
-    batched = EPAGCL(**SMALL, batch_size=60).loss(network, graph, views, 2)
-    torch.testing.assert_close(batched, method.loss(network, graph, views, 2))
-    assert EPAGCL(**SMALL, batch_size=7).loss(network, graph, views, 2) < batched  # log 2B for log 2N
-
-
-def test_training_lowers_the_loss_and_keeps_many_directions():
+def test_training_lowers_the_loss_and_keeps_a_high_rank():
     data = block_model(400, seed=5)
     model = EPAGCL(epochs=60, **SMALL).fit(data)
     losses = [row["loss"] for row in model.history_]
@@ -82,13 +65,13 @@ def test_training_lowers_the_loss_and_keeps_many_directions():
     assert model.history_[-1]["effective_rank"] > 4
 
 
-def test_seed_decides_everything(small_graph):
+def test_the_seed_determines_the_result(small_graph):
     a, b = (EPAGCL(epochs=4, seed=3, **SMALL).fit_embed(small_graph) for _ in range(2))
     assert torch.equal(a, b)
     assert not torch.equal(a, EPAGCL(epochs=4, seed=4, **SMALL).fit_embed(small_graph))
 
 
-def test_global_generator_is_left_alone(small_graph):
+def test_the_global_generator_is_not_used(small_graph):
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
@@ -134,21 +117,6 @@ def test_isolated_nodes_complete_graphs_and_two_nodes_train():
             assert torch.isfinite(z).all()
 
 
-def test_save_and_load(tmp_path, small_graph):
-    model = EPAGCL(epochs=2, temperature=0.4, **SMALL).fit(small_graph)
-    model.save(tmp_path / "run")
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["config.toml", "model.safetensors"]
-    loaded = epagcl.load_model(tmp_path / "run", device="cpu")
-    assert isinstance(loaded, EPAGCL)
-    assert loaded.get_params() == model.get_params()
-    assert torch.equal(loaded.embed(small_graph), model.embed(small_graph))
-
-
-def test_load_model_says_what_is_missing(tmp_path):
-    with pytest.raises(InputError, match=r"config\.toml: no such file"):
-        epagcl.load_model(tmp_path)
-
-
 def test_embeds_unseen_graphs_and_nodes(small_graph):
     model = EPAGCL(epochs=2, **SMALL).fit(small_graph)
     other = block_model(80, num_classes=3, num_features=40, topic_words=10, seed=9)
@@ -177,55 +145,5 @@ def test_scikit_learn_conventions():
         EPAGCL().embed(None)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"p_drop_1": 1.5}, "p_drop_1=1.5: a probability lies between 0 and 1"),
-        ({"temperature": 0.01}, "temperature=0.01: must be at least 0.03"),
-        ({"epochs": -1}, "epochs=-1"),
-        ({"epochs": 2.5}, "epochs=2.5: must be a whole number"),
-        ({"drop": "best"}, "drop='best': choose one of eq7, text, uniform"),
-        ({"device": "tpu"}, "device='tpu': choose one of auto, cpu, cuda, mps"),
-        ({"dim": 0}, "must be at least 1"),
-        ({"lr": 0.0}, "lr=0.0: must be positive"),
-    ],
-)
-def test_wrong_settings_name_the_fix(settings, message):
-    with pytest.raises(InputError, match=message):
-        EPAGCL(**settings)
-
-
-def test_settings_are_checked_again_when_changed(small_graph):
-    model = EPAGCL(**SMALL)
-    with pytest.raises(InputError, match="epochs=-3"):
-        model.set_params(epochs=-3).fit(small_graph)
-    taken = EPAGCL(seed=np.int64(3), lr=np.float32(0.5))
-    assert (type(taken.seed), type(taken.lr)) == (int, float)
-
-
-def test_a_damaged_model_is_one_line(tmp_path, small_graph):
-    EPAGCL(epochs=0, **SMALL).fit(small_graph).save(tmp_path)
-    text = (tmp_path / "config.toml").read_text()
-    (tmp_path / "config.toml").write_text(text.replace("dim = 16", "dim = 17"))
-    with pytest.raises(InputError, match=r"not the weights that config\.toml"):
-        epagcl.load_model(tmp_path)
-    (tmp_path / "config.toml").write_text(text.replace("dim = 16", "dmi = 16"))
-    with pytest.raises(InputError, match="epagcl has no setting 'dmi'"):
-        epagcl.load_model(tmp_path)
-    (tmp_path / "config.toml").write_text(text)
-    (tmp_path / "model.safetensors").write_bytes(b"half")
-    with pytest.raises(InputError, match=r"not the weights that config\.toml"):
-        epagcl.load_model(tmp_path)
-
-
-def test_published_name_and_registry():
-    assert "epagcl" in epagcl.methods()
-    assert epagcl.method("EPAGCL") is EPAGCL
-    with pytest.raises(InputError, match="no method 'node2vec'; there are bgrl, cca-ssg, "):
-        epagcl.method("node2vec")
-    with pytest.raises(InputError, match=r"no method 'gracee'; did you mean grace\?"):
-        epagcl.method("gracee")
-
-
-def test_numpy_sees_the_embedding(small_graph):
+def test_the_embedding_converts_to_numpy(small_graph):
     assert np.asarray(EPAGCL(epochs=0, **SMALL).fit_embed(small_graph)).shape == (60, 16)

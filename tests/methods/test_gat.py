@@ -22,7 +22,7 @@ def start(data, **settings):
 
 
 def dense_layer(layer, h, graph, drop):
-    """[heads, N, dim] by a softmax over the rows of A + I; ``drop`` on the entries, heads under each other."""
+    """Return ``[heads, N, dim]`` by a softmax over the rows of A + I; ``drop`` acts on the entries of stacked heads."""
     row, col = graph.pattern.row, graph.pattern.col
     h = h.view(-1, layer.heads, layer.dim).transpose(0, 1)
     score = torch.full((layer.heads, graph.num_nodes, graph.num_nodes), -torch.inf)
@@ -36,7 +36,7 @@ def dense_layer(layer, h, graph, drop):
 
 @pytest.mark.parametrize("epoch", [None, 3])
 @pytest.mark.parametrize("out_heads", [1, 2])
-def test_logits_written_out(small_graph, epoch, out_heads):
+def test_logits_equal_an_explicit_computation(small_graph, epoch, out_heads):
     model, network, graph = start(small_graph, dropout=0.4, attention_dropout=0.3, out_heads=out_heads)
 
     def drop(place, p):
@@ -44,16 +44,16 @@ def test_logits_written_out(small_graph, epoch, out_heads):
 
     x = drop(0, 0.4)(small_graph.x.to_dense())
     h = dense_layer(network.layer1, x @ network.layer1.weight, graph, drop(1, 0.3))
-    h = F.elu(torch.cat(list(h), 1) + network.bias1)  # heads side by side
+    h = F.elu(torch.cat(list(h), 1) + network.bias1)  # heads concatenated
     h = dense_layer(network.layer2, drop(2, 0.4)(h) @ network.layer2.weight, graph, drop(3, 0.3))
-    expected = h.mean(0) + network.bias2  # heads averaged, as logits
+    expected = h.mean(0) + network.bias2  # heads averaged
     logits = model.logits(network, graph, epoch)
     torch.testing.assert_close(logits, expected)
     gradients = [torch.autograd.grad(y.square().sum(), network.parameters()) for y in (logits, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_without_scores_layers_average_over_a_node_and_its_neighbours(small_graph):
+def test_zero_scores_average_over_a_node_and_its_neighbours(small_graph):
     model, network, graph = start(small_graph)
     with torch.no_grad():
         for layer in (network.layer1, network.layer2):
@@ -82,7 +82,7 @@ def test_relabelling_nodes_permutes_the_scores(small_graph):
     torch.testing.assert_close(model.embed(moved), model.embed(small_graph)[order])
 
 
-def test_attention_depends_on_who_attends(small_graph):
+def test_attention_depends_on_the_receiving_node(small_graph):
     model, network, _ = start(small_graph)
     before = model.embed(small_graph)
     with torch.no_grad():

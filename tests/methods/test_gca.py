@@ -18,7 +18,7 @@ CENTRALITIES = ["degree", "pagerank", "eigenvector"]
 
 
 def circulant(n, steps, x=None):
-    """Node i is joined to i + s for each step: every node has the same neighbourhood."""
+    """Return a circulant graph: node i is connected to i + s for each step, so all nodes are equivalent."""
     nodes = torch.arange(n)
     edge_index = torch.cat([torch.stack([nodes, (nodes + s) % n]) for s in steps], 1)
     return Data(x=torch.eye(n) if x is None else x, edge_index=edge_index)
@@ -35,7 +35,7 @@ def dense_adjacency(graph):
 
 
 def connected(n, density, seed):
-    """A random graph with a path through all nodes."""
+    """Return a random graph with a path through all nodes."""
     path = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
     return graph_of(torch.unique(torch.cat([path, random_edges(n, density, seed)], 1), dim=1), n)
 
@@ -46,21 +46,21 @@ def drop_rates(method, graph):
 
 @pytest.mark.parametrize("centrality", CENTRALITIES)
 @pytest.mark.parametrize(("n", "steps"), [(12, (1, 2)), (15, (1, 3, 4)), (9, (1,))])
-def test_where_all_nodes_are_alike_gca_is_grace(centrality, n, steps):
+def test_equal_centralities_give_the_drop_probabilities_of_grace(centrality, n, steps):
     x = torch.randn(n, 6, generator=torch.Generator().manual_seed(0))
     settings = {**SMALL, "epochs": 3, "p_mask_1": 0.0, "p_mask_2": 0.0, "seed": 2}
     data = circulant(n, steps, x)
     assert torch.equal(GCA(centrality=centrality, **settings).fit_embed(data), GRACE(**settings).fit_embed(data))
 
 
-def test_where_all_columns_are_alike_too_masks_are_graces():
+def test_equal_columns_give_the_mask_probabilities_of_grace():
     data, settings = circulant(12, (1, 2)), {**SMALL, "epochs": 3, "p_mask_1": 0.3, "p_mask_2": 0.4}
     assert torch.equal(GCA(**settings).fit_embed(data), GRACE(**settings).fit_embed(data))
 
 
 @pytest.mark.parametrize("centrality", CENTRALITIES)
 @pytest.mark.parametrize("seed", range(4))
-def test_drop_probabilities_written_out(centrality, seed):
+def test_drop_probabilities_equal_an_explicit_computation(centrality, seed):
     graph = graph_of(random_edges(14, 0.2, seed), 17)
     phi = gca.CENTRALITIES[centrality](graph.adjacency).tolist()
     score = [math.log((phi[i] + phi[j]) / 2) for i, j in graph.pairs.T.tolist()]
@@ -72,7 +72,7 @@ def test_drop_probabilities_written_out(centrality, seed):
         torch.testing.assert_close(p, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=1e-6)
 
 
-def test_mean_rate_before_the_cutoff_and_the_most_central_edge_stays():
+def test_mean_rate_before_the_cutoff_and_the_most_central_edge_is_never_dropped():
     graph = graph_of(random_edges(20, 0.25, 3), 20)
     degree = torch.bincount(graph.pairs.flatten(), minlength=20)
     most = degree[graph.pairs].sum(0).argmax()
@@ -82,7 +82,7 @@ def test_mean_rate_before_the_cutoff_and_the_most_central_edge_stays():
     assert drop_rates(GCA(p_drop_1=0.9, cutoff=0.35), graph)[0].max().item() == pytest.approx(0.35)
 
 
-def test_edges_are_dropped_as_often_as_their_probability_says():
+def test_edges_are_dropped_with_their_probability():
     graph = graph_of(random_edges(20, 0.25, 3), 20)
     sampler, _ = GCA(p_drop_1=0.3).prepare(graph).views
     kept = torch.stack([sampler.kept(epoch) for epoch in range(1500)]).double().mean(0)
@@ -92,7 +92,7 @@ def test_edges_are_dropped_as_often_as_their_probability_says():
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.3])
-def test_the_unit_of_a_centrality_does_not_matter(monkeypatch, small_graph, factor):
+def test_the_scale_of_a_centrality_does_not_matter(monkeypatch, small_graph, factor):
     graph, method = Graph.from_data(check(small_graph)), GCA(p_mask_2=0.4)
     before = method.prepare(graph)
     degree = gca.degree
@@ -105,16 +105,16 @@ def test_the_unit_of_a_centrality_does_not_matter(monkeypatch, small_graph, fact
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_feature_shares_written_out(sparse):
+def test_feature_shares_equal_an_explicit_computation(sparse):
     x = torch.tensor([[1.0, 0, 2, 0], [0, 3, 1, 0], [0, 1, 0.5, 0]])
     phi = torch.tensor([2.0, 1.0, 5.0], dtype=torch.float64)
-    score = [math.log(2), math.log(6), math.log(8)]  # where a column occurs, however much of it
+    score = [math.log(2), math.log(6), math.log(8)]  # non-zero entries count, not their values
     mean = sum(score) / 3
     expected = [(score[2] - s) / (score[2] - mean) for s in score]
     share = gca.feature_shares(SparseMatrix.from_torch(x.to_sparse()) if sparse else x, phi)
     assert share.tolist() == pytest.approx([*expected, 1.0])
     signed = x.clone()
-    signed[0, 2] = -2  # then by magnitude: 2·1, 1·3 + 5·1, 2·2 + 1·1 + 5·0.5
+    signed[0, 2] = -2  # signed features count by magnitude: 2·1, 1·3 + 5·1, 2·2 + 1·1 + 5·0.5
     score = [math.log(2), math.log(8), math.log(7.5)]
     expected = [(score[1] - s) / (score[1] - sum(score) / 3) for s in score]
     share = gca.feature_shares(SparseMatrix.from_torch(signed.to_sparse()) if sparse else signed, phi)
@@ -122,7 +122,7 @@ def test_feature_shares_written_out(sparse):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_columns_that_never_occur_change_nothing(small_graph, dense):
+def test_columns_without_entries_change_nothing(small_graph, dense):
     x = small_graph.x.to_dense()
     wide = torch.cat([x, torch.zeros(60, 3)], 1)
     pairs = Graph.from_data(check(small_graph)).pairs
@@ -135,13 +135,13 @@ def test_columns_that_never_occur_change_nothing(small_graph, dense):
         assert p.min() == 0
 
 
-def test_a_column_on_isolated_nodes_alone_does_not_poison_the_others():
+def test_a_column_only_on_isolated_nodes_gives_finite_probabilities():
     x = torch.eye(5)
-    graph = graph_of(torch.tensor([[0, 1, 0], [1, 2, 3]]), 5, x)  # node 4 has no edges, so its column weighs 0
+    graph = graph_of(torch.tensor([[0, 1, 0], [1, 2, 3]]), 5, x)  # node 4 has no edges, so its column has weight 0
     p, _ = GCA(p_mask_1=0.2).prepare(graph).p_masks
     assert torch.isfinite(p).all()
     assert p[4].item() == pytest.approx(0.2)
-    assert p[0] == 0  # of the hub
+    assert p[0] == 0  # the column of the hub
     assert p[:4].mean().item() == pytest.approx(0.2)
 
 
@@ -163,7 +163,7 @@ def test_pagerank_solves_its_equation(seed):
     torch.testing.assert_close(gca.pagerank(graph.adjacency), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_pagerank_is_1_on_a_regular_graph_and_keeps_the_mass_of_a_component():
+def test_pagerank_is_1_on_a_regular_graph_and_preserves_the_mass_of_a_component():
     regular = Graph.from_data(check(circulant(11, (1, 2))))
     torch.testing.assert_close(gca.pagerank(regular.adjacency), torch.ones(11, dtype=torch.float64))
     first, second = connected(6, 0.3, 0).pairs, connected(8, 0.3, 1).pairs + 6
@@ -182,7 +182,7 @@ def test_eigenvector_is_the_leading_one(seed):
 def test_eigenvector_of_a_star_and_outside_the_leading_component():
     star = graph_of(torch.tensor([[0, 0, 0, 0, 5], [1, 2, 3, 4, 6]]), 8)
     x = gca.eigenvector(star.adjacency)
-    # A bipartite graph has an eigenvalue −λ too; the hub has √4 times a leaf.
+    # A bipartite graph also has the eigenvalue −λ. The value of the hub is √4 times that of a leaf.
     torch.testing.assert_close(x[:5], torch.tensor([2.0, 1, 1, 1, 1], dtype=torch.float64) / 8**0.5)
     assert x[5:].tolist() == [gca.FLOOR] * 3
 
@@ -193,7 +193,7 @@ def test_degree_counts_neighbours():
 
 
 @pytest.mark.parametrize("cutoff", [0.0, 1.2, -0.5])
-def test_a_cutoff_that_is_no_probability_is_refused(cutoff):
+def test_a_cutoff_that_is_not_a_probability_is_rejected(cutoff):
     with pytest.raises(InputError, match=f"cutoff={cutoff}: must be above 0 and at most 1"):
         GCA(cutoff=cutoff)
     with pytest.raises(InputError, match="centrality='pr': choose one of degree, pagerank, eigenvector"):

@@ -23,7 +23,7 @@ def start(data, **settings):
 
 
 @pytest.mark.parametrize("epoch", [None, 3])
-def test_logits_written_out(small_graph, epoch):
+def test_logits_equal_an_explicit_computation(small_graph, epoch):
     model, network, graph = start(small_graph, dropout=0.4)
     a, h = graph.adjacency.to_dense(), small_graph.x.to_dense()
     drop = (lambda x, place: x) if epoch is None else lambda x, p: dropout(x, 0.4, 0, Stream.DROPOUT, epoch, p)
@@ -35,7 +35,7 @@ def test_logits_written_out(small_graph, epoch):
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_without_edges_it_is_a_perceptron_of_two_layers(small_graph):
+def test_without_edges_it_is_a_two_layer_perceptron(small_graph):
     model, network, graph = start(small_graph)
     lonely = Graph(x=graph.x, pairs=graph.pairs[:, :0], num_nodes=60)
     x = small_graph.x.to_dense()
@@ -51,14 +51,14 @@ def test_relabelling_nodes_permutes_the_scores(small_graph):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_adjacency_keeps_the_root_of_the_degrees(seed):
+def test_the_root_of_the_degrees_is_an_eigenvector_of_the_adjacency(seed):
     pairs = random_edges(12, 0.3, seed)
     graph = Graph(x=torch.zeros(15, 1), pairs=pairs, num_nodes=15)
     root = (torch.bincount(pairs.flatten(), minlength=15) + 1.0).sqrt()[:, None]
     torch.testing.assert_close(graph.adjacency @ root, root)
 
 
-def test_weight_decay_is_on_the_first_layers_weights_alone(small_graph):
+def test_only_the_weights_of_the_first_layer_decay(small_graph):
     model, network, _ = start(small_graph, weight_decay=0.3)
     decayed, others = model.parameters(network)
     assert [id(p) for p in decayed["params"]] == [id(network.layer1.weight)]
@@ -68,10 +68,10 @@ def test_weight_decay_is_on_the_first_layers_weights_alone(small_graph):
     assert others["weight_decay"] == 0
 
 
-def test_training_is_torchs_adam_on_cross_entropy_and_half_the_squared_weights(small_graph):
+def test_training_equals_adam_on_cross_entropy_and_half_the_squared_weights(small_graph):
     split = random_split(small_graph.y)
     model = GCN(**{**SMALL, "weight_decay": 0.3, "patience": 0}).fit(small_graph, split=split)
-    graph, network = Graph.from_data(check(small_graph)), model._initial_network()
+    graph, network = Graph.from_data(check(small_graph)), model.initial_network()
     optimiser = torch.optim.Adam(network.parameters(), lr=0.02, fused=True)
     for epoch in range(5):
         logits = model.logits(network, graph, epoch)
@@ -84,16 +84,16 @@ def test_training_is_torchs_adam_on_cross_entropy_and_half_the_squared_weights(s
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
-def test_two_nodes_can_be_learned_and_stopped_on():
+def test_one_training_and_one_validation_node_suffice():
     data = Data(x=torch.eye(2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1, 0]))
     split = Split(torch.tensor([0]), torch.tensor([1]), torch.empty(0, dtype=torch.long))
     model = GCN(**SMALL).fit(data, split=split)
     z = model.embed(data)
     assert torch.isfinite(z).all()
-    torch.testing.assert_close(z[0], z[1])  # both see the mean of both
+    torch.testing.assert_close(z[0], z[1])  # both nodes receive the mean of both
 
 
-def test_labels_help():
+def test_training_on_labels_improves_the_accuracy():
     data = block_model(150, num_classes=3, num_features=40, topic_words=10, topic_share=0.7, seed=1)
     split = random_split(data.y, (0.4, 0.2))
     model = GCN(hidden=16, lr=0.05, device="cpu").fit(data, split=split)

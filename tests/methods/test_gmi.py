@@ -10,7 +10,7 @@ from epagcl.core.randomness import Stream, other_nodes
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.losses.infonce.loss import edges
+from epagcl.losses import edges
 from epagcl.methods.gmi import GMI, neighbour_mean, score_loss
 from tests.conftest import Largest
 
@@ -29,7 +29,7 @@ def prepared(data, **settings):
 
 
 def dense_loss(method, network, graph, epoch):
-    """The three terms written out with dense matrices."""
+    """Return the three terms from dense matrices."""
     x, n = graph.x.to_dense(), graph.num_nodes
     a = torch.zeros(n, n)
     a[graph.pairs[0], graph.pairs[1]] = a[graph.pairs[1], graph.pairs[0]] = 1
@@ -63,7 +63,7 @@ def test_loss_is_the_formula(layers, num_features, kind):
     data = block_model(60, num_classes=3, num_features=num_features, topic_words=10, words_per_node=6, seed=3)
     method, graph, mean, network = prepared(data, layers=layers, alpha=0.7, beta=0.9, gamma=1.3, negatives=3)
     assert isinstance(graph.x, kind)
-    with torch.no_grad():  # scores that differ, and slopes that are not all the same
+    with torch.no_grad():  # make scores and slopes differ
         network.own.weight.mul_(30)
         network.neighbours.weight.mul_(30)
         for slope, module in enumerate([*network.activations, network.mean_activation]):
@@ -75,7 +75,7 @@ def test_loss_is_the_formula(layers, num_features, kind):
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_the_features_score_lies_between_its_bounds():
+def test_the_feature_score_lies_between_its_bounds():
     least, most = softplus(-1) + softplus(0), softplus(0) + softplus(1)
     assert (least, most) == pytest.approx((1.0064, 2.0064), abs=5e-5)
     generator = torch.Generator().manual_seed(0)
@@ -84,8 +84,8 @@ def test_the_features_score_lies_between_its_bounds():
         a, b = (scale * torch.randn(50, 8, generator=generator) for _ in range(2))
         assert least - 1e-6 <= score_loss(a, b, zero, others).item() <= most + 1e-6
     rows = 100 * torch.eye(50)
-    assert score_loss(rows, rows, zero - 50, others).item() == pytest.approx(least)  # all told apart
-    assert score_loss(rows, -rows, zero + 50, others).item() == pytest.approx(most)  # all taken for the wrong one
+    assert score_loss(rows, rows, zero - 50, others).item() == pytest.approx(least)  # positives and negatives separated
+    assert score_loss(rows, -rows, zero + 50, others).item() == pytest.approx(most)  # all pairs misclassified
 
 
 def test_zero_weights_score_one_half(small_graph):
@@ -98,12 +98,12 @@ def test_zero_weights_score_one_half(small_graph):
     assert method.loss(network, graph, mean, 0).item() == pytest.approx(1.8 * chance, rel=1e-6)
 
 
-def test_negatives_are_other_nodes_uniformly_and_anew():
+def test_negatives_are_other_nodes_sampled_uniformly_in_each_epoch():
     n, method, graph = 7, GMI(**SMALL), Graph.from_data(check(block_model(7, num_classes=2, seed=0)))
     draws = torch.stack([method._others(graph, 5, epoch, term) for epoch in range(400) for term in (0, 1)])
     assert (draws != torch.arange(n)).all()
-    assert (draws.sort(-1).values == torch.arange(n)).all()  # each a permutation
-    assert not torch.equal(draws[0::2], draws[1::2])  # the terms draw for themselves
+    assert (draws.sort(-1).values == torch.arange(n)).all()  # each is a permutation
+    assert not torch.equal(draws[0::2], draws[1::2])  # the terms sample independently
     assert not torch.equal(draws[0], draws[2])
     counts = torch.stack([torch.bincount(draws[:, :, i].flatten(), minlength=n) for i in range(n)])
     expected = 4000 / (n - 1)  # standard deviation about 24
@@ -120,13 +120,13 @@ def test_neighbour_mean_has_rows_of_sum_one_or_zero(small_graph):
     assert torch.equal((mean > 0).sum(1), degree)
 
 
-def test_sampled_edges_stand_for_all_of_them(small_graph):
+def test_the_sampled_edge_term_estimates_the_exact_one(small_graph):
     method, graph, mean, network = prepared(small_graph)
     sampled = GMI(**SMALL, edge_pairs=20)
     exact = method.loss(network, graph, mean, 0)
     with torch.no_grad():
         estimates = torch.stack([sampled.loss(network, graph, mean, epoch) for epoch in range(50)])
-    # The first two terms, near chance, hardly move from epoch to epoch.
+    # The first two terms are near chance and hardly change between epochs.
     assert estimates.mean().item() == pytest.approx(exact.item(), rel=1e-3)
     assert estimates.std() > 0
 
@@ -138,7 +138,7 @@ def test_gradient_reaches_every_parameter(small_graph, settings):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
-def test_training_lowers_the_loss_and_keeps_many_directions():
+def test_training_lowers_the_loss_and_keeps_a_high_rank():
     data = block_model(300, seed=5)
     for settings in ({}, {"edge_pairs": 5}):
         model = GMI(epochs=60, lr=5e-3, patience=0, **settings, **SMALL).fit(data)
@@ -155,14 +155,14 @@ def test_published_settings_are_the_defaults():
     assert epagcl.method("gmi") is GMI
 
 
-def test_the_epoch_may_be_a_number_on_the_device(small_graph):
+def test_the_epoch_may_be_a_tensor(small_graph):
     method, graph, mean, network = prepared(small_graph, edge_pairs=4)
     first, second, again = (method.loss(network, graph, mean, epoch) for epoch in (1, 2, torch.tensor(2)))
     assert torch.equal(second, again)
     assert not torch.equal(first, second)
 
 
-def test_seed_decides_everything(small_graph):
+def test_the_seed_determines_the_result(small_graph):
     a, b = (GMI(epochs=4, seed=3, **SMALL).fit_embed(small_graph) for _ in range(2))
     assert torch.equal(a, b)
     assert not torch.equal(a, GMI(epochs=4, seed=4, **SMALL).fit_embed(small_graph))
@@ -237,6 +237,6 @@ def test_no_tensor_of_all_pairs_in_training(monkeypatch, edge_pairs):
         ({"edge_pairs": -1}, "edge_pairs=-1: must be at least 0"),
     ],
 )
-def test_wrong_settings_name_the_fix(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         GMI(**settings)

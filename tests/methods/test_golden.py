@@ -1,6 +1,6 @@
-"""Accuracy of every method on the graph ``demo``, small and short, held against ``golden.json``.
+"""Accuracy of every method on the graph ``demo`` after a short training, compared with ``golden.json``.
 
-``python -m tests.methods.test_golden`` measures it anew.
+``python -m tests.methods.test_golden`` writes the file again.
 """
 
 import json
@@ -12,10 +12,10 @@ import epagcl
 from epagcl.data import random_split
 
 GOLDEN = Path(__file__).parent / "golden.json"
-TOLERANCE = 0.015  # other CPUs add up in another order
-UNTRAINED = 0.558  # of a GCN of these widths with its initial weights
+TOLERANCE = 0.015  # other CPUs sum in another order
+UNTRAINED = 0.558  # accuracy of an untrained GCN of these widths
 SMALL = {"hidden": 64, "dim": 64, "projection": 64, "predictor": 64, "gate_hidden": 32}
-OWN = {  # what few epochs need
+SPECIFIC = {  # settings for few epochs
     "bgrl": {"epochs": 60, "lr": 0.01},
     "gmi": {"epochs": 25, "lr": 0.005},
     "greet": {"epochs": 15, "lr": 0.01, "gate_lr": 0.01, "k": 0, "alpha": 0.1, "p_drop_1": 0.2},
@@ -27,13 +27,14 @@ def accuracy(name: str) -> float:
     known = {field.name for field in cls.setting_fields()}
     widths = {} if cls.supervised else {key: value for key, value in SMALL.items() if key in known}
     data = epagcl.load("demo")
-    model = cls(**widths, **{"epochs": 40, **OWN.get(name, {})}, device="cpu").fit(data)
+    model = cls(**widths, **{"epochs": 40, **SPECIFIC.get(name, {})}, device="cpu").fit(data)
     if cls.supervised:
         test = random_split(data.y, seed=0).test
         return float((model.predict(data)[test] == data.y[test]).double().mean())
     return epagcl.linear_evaluation(model.embed(data), data.y, runs=2).mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", json.loads(GOLDEN.read_text()) if GOLDEN.exists() else [])
 def test_accuracy_on_demo(name):
     golden = json.loads(GOLDEN.read_text())[name]

@@ -20,7 +20,7 @@ def prepared(data, **settings):
 
 
 def dense_view(sampler, epoch, n):
-    """Â of a view, from its pairs."""
+    """Return Â of a view from its pairs."""
     a = torch.eye(n)
     i, j = sampler.pairs(epoch)
     a[i, j] = a[j, i] = 1
@@ -29,14 +29,14 @@ def dense_view(sampler, epoch, n):
 
 
 def nt_xent(z, temperature):
-    """The loss of the stacked 2N rows, the other view's row as the class of each."""
+    """Return the loss of the stacked 2N rows as a cross-entropy whose class is the row in the other view."""
     z = F.normalize(z, dim=1)
     s = (z @ z.T / temperature).fill_diagonal_(-torch.inf)
     return F.cross_entropy(s, torch.arange(z.shape[0]).roll(z.shape[0] // 2))
 
 
 @pytest.mark.parametrize("activation", ["prelu", "relu", "rrelu"])
-def test_loss_written_out(small_graph, activation):
+def test_loss_equals_an_explicit_computation(small_graph, activation):
     method, graph, (views, _) = prepared(small_graph, activation=activation, temperature=0.4, p_mask_1=0.3)
     network = method.build(40)
     slope = {"prelu": 0.25, "relu": 0.0, "rrelu": 11 / 48}[activation]
@@ -48,7 +48,7 @@ def test_loss_written_out(small_graph, activation):
         t = F.leaky_relu(a @ (x * mask) @ first.weight + first.bias, slope)
         h.append(F.leaky_relu(a @ t @ second.weight + second.bias, slope))
     into, _, out = network.head
-    expected = nt_xent(out(F.elu(into(torch.cat(h)))), 0.4)  # the projector has an ELU
+    expected = nt_xent(out(F.elu(into(torch.cat(h)))), 0.4)  # the projection head has an ELU
     torch.testing.assert_close(method.loss(network, graph, method.prepare(graph), 5), expected)
 
 
@@ -73,7 +73,7 @@ def test_without_augmentation_both_views_are_the_graph(small_graph):
     assert losses[0] == losses[1]
 
 
-def test_rows_that_are_all_equal_give_log_2n_minus_1(small_graph):
+def test_equal_rows_give_a_loss_of_log_2n_minus_1(small_graph):
     method, graph, augmentation = prepared(small_graph)
     network = method.build(40)
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_rows_that_are_all_equal_give_log_2n_minus_1(small_graph):
     assert method.loss(network, graph, augmentation, 0).item() == pytest.approx(math.log(2 * 60 - 1))
 
 
-def test_the_loss_does_not_see_the_length_of_projections(small_graph):
+def test_the_loss_does_not_depend_on_the_norm_of_projections(small_graph):
     method, graph, augmentation = prepared(small_graph)
     network = method.build(40)
     loss = method.loss(network, graph, augmentation, 0)
@@ -93,7 +93,7 @@ def test_the_loss_does_not_see_the_length_of_projections(small_graph):
     assert loss > math.log(1 + (2 * 60 - 2) * math.exp(-2 / 0.3))
 
 
-def test_the_embedding_is_the_encoders_output_on_the_intact_graph(small_graph):
+def test_the_embedding_is_the_output_of_the_encoder_on_the_unmodified_graph(small_graph):
     model = GRACE(epochs=2, **SMALL).fit(small_graph)
     graph = Graph.from_data(check(small_graph))
     torch.testing.assert_close(
@@ -101,7 +101,7 @@ def test_the_embedding_is_the_encoders_output_on_the_intact_graph(small_graph):
     )
 
 
-def test_epagcl_that_only_drops_at_random_has_the_same_views(small_graph):
+def test_epagcl_with_uniform_dropping_alone_has_the_same_views(small_graph):
     _, graph, (views, _) = prepared(small_graph)
     other = epagcl.EPAGCL(drop="uniform", p_add=0.0, **SMALL).prepare(graph)
     for ours, theirs in zip(views, other.views, strict=True):
@@ -119,6 +119,6 @@ def test_epagcl_that_only_drops_at_random_has_the_same_views(small_graph):
         ({"batch_size": -1}, "batch_size=-1: must be at least 0"),
     ],
 )
-def test_wrong_settings_name_the_fix(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         GRACE(**settings)

@@ -17,7 +17,7 @@ SMALL = {"dim": 8, "device": "cpu"}
 
 @pytest.fixture(autouse=True)
 def exact(monkeypatch):
-    """Dense matrices are compared with what a small tolerance gives."""
+    """Use a small tolerance, for the comparison with dense matrices."""
     monkeypatch.setattr("epagcl.methods.mvgrl.TOLERANCE", 1e-6)
 
 
@@ -54,7 +54,7 @@ def encode(encoder, x, s):
 
 @pytest.mark.parametrize("kind", ["ppr", "heat"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_loss_and_gradient_written_out(small_graph, kind, sparse):
+def test_loss_and_gradient_equal_an_explicit_computation(small_graph, kind, sparse):
     method, graph, network = start(small_graph, diffusion=kind, seed=4)
     x, matrices = small_graph.x.to_dense(), (graph.adjacency.to_dense(), dense_diffusion(graph, kind))
     if sparse:
@@ -74,7 +74,7 @@ def test_loss_and_gradient_written_out(small_graph, kind, sparse):
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
 
 
-def test_views_and_encoders_that_change_places_leave_the_loss(small_graph):
+def test_swapping_views_and_encoders_keeps_the_loss(small_graph):
     method, graph, network = start(small_graph)
     swapped = method.build(40)
     swapped.load_state_dict(network.state_dict())
@@ -86,11 +86,11 @@ def test_views_and_encoders_that_change_places_leave_the_loss(small_graph):
     torch.testing.assert_close(
         method.loss(swapped, mirrored, graph.adjacency.__matmul__, 2), loss, rtol=1e-4, atol=1e-5
     )
-    others = method.loss(swapped, graph, method.prepare(graph), 2)  # the encoders alone make a difference
+    others = method.loss(swapped, graph, method.prepare(graph), 2)  # swapping only the encoders changes the loss
     assert abs(others - loss) > 1e-3
 
 
-def test_the_two_views_share_no_weights_but_the_discriminator(small_graph):
+def test_the_two_views_share_only_the_discriminator(small_graph):
     method, graph, network = start(small_graph)
     (h1, _), (h2, _) = (h.chunk(2) for h in network(graph, method.prepare(graph), torch.arange(60)))
     assert torch.autograd.grad(h1.sum(), network.diffusion_encoder.parameters(), allow_unused=True)[0].abs().sum() == 0
@@ -100,7 +100,7 @@ def test_the_two_views_share_no_weights_but_the_discriminator(small_graph):
     assert h2.shape == h1.shape == (60, 8)
 
 
-def test_without_a_discriminator_the_loss_is_log_2(small_graph):
+def test_a_zero_discriminator_gives_a_loss_of_log_2(small_graph):
     method, graph, network = start(small_graph)
     with torch.no_grad():
         network.discriminator.weight.zero_()
@@ -131,7 +131,7 @@ def test_training_lowers_the_loss(small_graph):
         ({"diffusion": "heat", "t": 0.0}, "t above 0 and at most 100"),
     ],
 )
-def test_a_diffusion_that_is_none_is_refused(small_graph, settings, message):
+def test_invalid_diffusions_are_rejected(small_graph, settings, message):
     with pytest.raises(InputError, match=message):
         MVGRL(**SMALL, **settings).fit(small_graph)
     with pytest.raises(InputError, match="diffusion='walk': choose one of ppr, heat"):

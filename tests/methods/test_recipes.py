@@ -7,7 +7,7 @@ from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.methods import method, names
 from epagcl.methods.recipes import recipe
 from epagcl.paper import reported
-from epagcl.study.cells import STARRED
+from epagcl.study.design import STARRED
 
 APPENDIX_D = reported()["hyperparameters"]
 KEYS = ["lr", "weight_decay", "p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2", "temperature", "epochs"]
@@ -37,14 +37,14 @@ def test_published_settings_are_those_of_the_paper(graph):
 
 @pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
 @pytest.mark.parametrize("name", names())
-def test_every_recipe_makes_a_method_and_says_where_it_is_from(graph, name):
+def test_every_recipe_is_valid_and_names_its_source(graph, name):
     settings = recipe(graph, name)
     assert settings.pop("source") == ("paper" if graph in PUBLISHED[name] else "ours")
     method(name)(**settings)
 
 
 @pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
-def test_a_recipe_has_sections_of_methods_only_and_starred_ones_hide_nothing(graph):
+def test_sections_are_names_of_methods_and_starred_ones_have_no_masks(graph):
     file = resources.files("epagcl.methods.recipes") / f"{graph.lower()}.toml"
     for section, settings in tomllib.loads(file.read_text(encoding="utf-8")).items():
         name = section.removesuffix("*")
@@ -65,7 +65,7 @@ def test_a_recipe_has_sections_of_methods_only_and_starred_ones_hide_nothing(gra
             {"lr": 5e-4, "dim": 128, "hidden": 256, "activation": "relu", "p_drop_2": 0.4},
         ),
         ("CiteSeer", "grace", {"temperature": 0.9, "p_drop_2": 0.0, "activation": "prelu"}),
-        ("Amazon-Photo", "gca", {"lr": 0.1, "projection": 64, "features": "row-sum"}),
+        ("Amazon-Photo", "gca", {"lr": 0.1, "projection": 64, "feature_scaling": "row-sum"}),
         ("Coauthor-Physics", "gca", {"activation": "rrelu", "temperature": 0.5, "p_mask_2": 0.4}),
         ("Amazon-Photo", "bgrl", {"lr": 1e-4, "hidden": 256, "dim": 128, "p_drop_1": 0.4, "epochs": 10_000}),
         ("PubMed", "dgi", {"dim": 256}),
@@ -80,5 +80,5 @@ def test_published_settings_of_the_baselines(graph, name, settings):
     assert recipe(graph, name).items() >= settings.items()
 
 
-def test_no_recipe_is_empty():
+def test_an_unknown_graph_has_an_empty_recipe():
     assert recipe("my-graph", "epagcl") == {}

@@ -1,4 +1,4 @@
-"""What GCN and GAT share."""
+"""Properties that GCN and GAT share."""
 
 import logging
 
@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 
 import epagcl
-from epagcl import training
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, dropout
 from epagcl.core.sparse import SparseMatrix
@@ -52,19 +51,19 @@ def test_test_labels_are_not_read(graph_data, cls):
 
 
 @methods
-def test_without_a_split_it_is_the_random_one_of_the_seed(graph_data, cls):
+def test_the_default_split_is_the_random_one_of_the_seed(graph_data, cls):
     model = cls(**SMALL, seed=2).fit(graph_data)
     assert same_model(model, cls(**SMALL, seed=2).fit(graph_data, split=random_split(graph_data.y, seed=2)), graph_data)
     assert not same_model(model, cls(**SMALL, seed=2).fit(graph_data, split=random_split(graph_data.y)), graph_data)
 
 
 @methods
-def test_losses_are_cross_entropies_of_the_parts(graph_data, cls):
+def test_losses_are_cross_entropies_on_training_and_validation_nodes(graph_data, cls):
     split = random_split(graph_data.y)
     model = cls(**{**SMALL, "epochs": 3, "patience": 0}).fit(graph_data, split=split)
     graph = Graph.from_data(check(graph_data))
-    network, targets = model._initial_network(), model.prepare(graph)
-    # The loss of the first epoch, under its dropout, is that of the initial weights; validation is after the step.
+    network, targets = model.initial_network(), model.prepare(graph)
+    # The loss of the first epoch, under its dropout, belongs to the initial weights; validation follows the step.
     loss = -model.logits(network, graph, 0)[split.train].log_softmax(1)[range(15), graph_data.y[split.train]].mean()
     assert model.history_[0]["loss"] == pytest.approx(loss.item())
     torch.testing.assert_close(model.loss(network, graph, targets, 0), loss)
@@ -72,6 +71,7 @@ def test_losses_are_cross_entropies_of_the_parts(graph_data, cls):
     assert model.history_[-1]["validation_loss"] == pytest.approx(-probability.log().mean().item(), rel=1e-5)
 
 
+@pytest.mark.slow
 @methods
 def test_classes_are_learned_and_keep_their_numbers(graph_data, cls, tmp_path):
     numbers = torch.tensor([3, 7, 9])
@@ -96,7 +96,7 @@ def test_classes_are_learned_and_keep_their_numbers(graph_data, cls, tmp_path):
 
 
 @methods
-def test_nodes_without_a_label_are_not_learned_from(graph_data, cls):
+def test_nodes_without_a_label_are_left_out(graph_data, cls):
     split = random_split(graph_data.y)
     y = graph_data.y.clone()
     hidden = torch.cat([split.train[:4], split.val[:5]])
@@ -112,7 +112,7 @@ def test_nodes_without_a_label_are_not_learned_from(graph_data, cls):
 @pytest.mark.parametrize(
     "change", [lambda y: y[:, None], lambda y: y.double(), lambda y: y.int()], ids=["column", "float", "int32"]
 )
-def test_labels_in_any_form_that_graphs_may_have(graph_data, cls, change):
+def test_labels_of_the_graph_are_accepted_in_any_form(graph_data, cls, change):
     split = random_split(graph_data.y)
     model = cls(**SMALL).fit(graph_data, split=split)
     other = cls(**SMALL).fit(relabelled(graph_data, change(graph_data.y)), split=split)
@@ -122,16 +122,16 @@ def test_labels_in_any_form_that_graphs_may_have(graph_data, cls, change):
 
 
 @methods
-def test_a_missing_label_may_be_no_number(graph_data, cls):
+def test_a_missing_label_may_be_nan(graph_data, cls):
     y = graph_data.y.double()
-    y[::7] = torch.nan  # what a table with empty cells gives
+    y[::7] = torch.nan  # as in a table with empty cells
     blank = relabelled(graph_data, torch.where(y.isnan(), -1, y).long())
     assert same_model(cls(**SMALL).fit(relabelled(graph_data, y)), cls(**SMALL).fit(blank), graph_data)
 
 
 @methods
 def test_errors_without_labels(graph_data, cls):
-    with pytest.raises(InputError, match=f"{cls.name} learns from labels, and the graph has none; give data.y"):
+    with pytest.raises(InputError, match=f"{cls.name} learns from labels, .* has none; set data.y or give y="):
         cls(**SMALL).fit(relabelled(graph_data, None))
     split = random_split(graph_data.y)
     for part in (split.train, split.val):
@@ -146,7 +146,7 @@ def test_errors_without_labels(graph_data, cls):
 
 @methods
 @pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_dropout_that_leaves_nothing_is_refused(cls, p):
+def test_invalid_dropout_is_rejected(cls, p):
     with pytest.raises(InputError, match=f"dropout={p}: must be at least 0 and below 1"):
         cls(dropout=p)
     with pytest.raises(InputError, match="hidden=0: must be at least 1"):
@@ -154,7 +154,7 @@ def test_a_dropout_that_leaves_nothing_is_refused(cls, p):
 
 
 @methods
-def test_dropout_of_features_is_that_of_their_entries(graph_data, cls):
+def test_dropout_of_features_applies_to_their_entries(graph_data, cls):
     x = graph_data.x.to_dense()
     weight = torch.randn(40, 5)
     model = cls(dropout=0.4, seed=6)
@@ -197,8 +197,8 @@ def test_relabelling_nodes_permutes_the_result_of_training(graph_data, cls):
 
 
 @methods
-def test_two_classes_are_not_said_to_be_a_collapse(cls, caplog):
-    """Scores of two classes that are told apart well lie in a plane at most, and there is nothing to be mended."""
+def test_two_classes_are_not_reported_as_a_collapse(cls, caplog):
+    """Logits of two separable classes have rank 2 at most, which is not a failure."""
     data = block_model(120, num_classes=2, num_features=40, topic_words=10, topic_share=0.9, homophily=0.95, seed=1)
     split = random_split(data.y, (0.4, 0.2))
     with caplog.at_level(logging.WARNING, logger="epagcl"):
@@ -217,7 +217,7 @@ def test_the_validation_loss_chooses_the_epoch(graph_data, cls):
 
 
 @methods
-def test_predict_before_fit_says_so(graph_data, cls):
+def test_predict_before_fit_raises(graph_data, cls):
     with pytest.raises(InputError, match=r"is not trained; call fit\(data\) first"):
         cls(**SMALL).predict(graph_data)
 
@@ -230,21 +230,22 @@ def test_a_split_may_be_plain_node_numbers_or_masks(graph_data, cls):
     masks = [torch.zeros(150, dtype=torch.bool).index_fill(0, part, True) for part in parts]
     for form in (parts, parts[:2], Split(*masks), [part.numpy() for part in parts], masks[:2]):
         assert same_model(model, cls(**SMALL).fit(graph_data, split=form), graph_data)
-    with pytest.raises(InputError, match="split: a Tensor is no split"):
+    with pytest.raises(InputError, match="split: a Tensor is not a split"):
         cls(**SMALL).fit(graph_data, split=split.train)
     with pytest.raises(InputError, match=r"split.val: node 150 is out of range; nodes are 0 to 149"):
         cls(**SMALL).fit(graph_data, split=(split.train, [150]))
 
 
 @methods
-def test_labels_beside_a_graph_that_has_none(graph_data, cls):
+def test_labels_may_be_given_separately_from_the_graph(graph_data, cls):
     model = cls(**SMALL).fit(graph_data)
     bare = relabelled(graph_data, None)
     names = [None if c < 0 else "abc"[c] for c in graph_data.y.tolist()]
     for y in (graph_data.y, graph_data.y.numpy(), graph_data.y.tolist(), names):
         assert same_model(model, cls(**SMALL).fit(bare, y), bare)
     assert "y" not in bare or bare.y is None
-    assert same_model(model, cls(**SMALL).fit(graph_data, (graph_data.y + 1) % 3), graph_data)  # it has its own
+    # The labels of the graph take precedence.
+    assert same_model(model, cls(**SMALL).fit(graph_data, (graph_data.y + 1) % 3), graph_data)
     z = cls(**SMALL).fit_transform(bare, graph_data.y)
     assert np.array_equal(z, model.transform(graph_data))
     with pytest.raises(InputError, match="y: 20 labels for 150 nodes; give one per node"):
@@ -252,12 +253,12 @@ def test_labels_beside_a_graph_that_has_none(graph_data, cls):
 
 
 class Stop(Exception):
-    """Stands for a kill between two epochs."""
+    """Simulates a kill between two epochs."""
 
 
 @methods
-def test_resume_with_another_split_or_other_labels_is_refused(graph_data, cls, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+def test_resume_with_another_split_or_other_labels_is_rejected(graph_data, cls, tmp_path, monkeypatch):
+    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     split, checkpoint = random_split(graph_data.y), tmp_path / "c.safetensors"
 
     def stop(row):
@@ -268,5 +269,5 @@ def test_resume_with_another_split_or_other_labels_is_refused(graph_data, cls, t
         cls(**SMALL).fit(graph_data, split=split, checkpoint=checkpoint, callback=stop)
     changed = relabelled(graph_data, (graph_data.y + 1) % 3)
     for data, part in ((graph_data, random_split(graph_data.y, seed=1)), (changed, split)):
-        with pytest.raises(InputError, match="was made with"):
+        with pytest.raises(InputError, match="made with"):
             cls(**SMALL).fit(data, split=part, checkpoint=checkpoint, resume=True)

@@ -5,6 +5,7 @@ from epagcl.paper.ablation import ADD_ONLY, ARTEFACT, BASE, BOTH, DROP_ONLY, ORA
 from tests.paper.conftest import cell, result
 
 
+@pytest.mark.slow
 def test_small_measurement_has_every_variant(request_of, tmp_path):
     made = ARTEFACT.make(request_of(protocols=("strict",)), "epagcl paper ablation")
     assert [c["row"] for c in made["cells"]] == [row.title for row in variants()]

@@ -9,6 +9,7 @@ from epagcl.paper.tables import BEST, SECOND
 from tests.paper.conftest import cell, result
 
 
+@pytest.mark.slow
 def test_small_measurement_has_all_rows_and_files(request_of, tmp_path):
     request = request_of(methods=("gcn", "grace", "gca*", "epagcl"))
     made = ARTEFACT.make(request, "epagcl paper accuracy")
@@ -26,6 +27,7 @@ def test_small_measurement_has_all_rows_and_files(request_of, tmp_path):
     assert ARTEFACT.reading(made)
 
 
+@pytest.mark.slow
 def test_stored_runs_make_a_table_without_training(request_of, monkeypatch):
     with pytest.raises(InputError, match="store: no stored results for this request; compute them first"):
         ARTEFACT.make(request_of(train=False), "c")

@@ -7,6 +7,7 @@ from epagcl.paper.add_vs_drop import ARTEFACT, curves, gaps, variants
 from tests.paper.conftest import SMALL, cell, result
 
 
+@pytest.mark.slow
 def test_small_measurement_has_every_kind(request_of, tmp_path, monkeypatch):
     monkeypatch.setattr(add_vs_drop, "RATES", (0.2, 0.6))
     made = ARTEFACT.make(request_of(protocols=("strict",)), "epagcl paper add-vs-drop")

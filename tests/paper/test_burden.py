@@ -38,6 +38,7 @@ def measured(tmp_path_factory):
     return request, json.loads(json.dumps(ARTEFACT.measure(request)))
 
 
+@pytest.mark.slow
 def test_a_measurement_is_complete_and_stored(measured, monkeypatch):
     request, result = measured
     assert [cell["method"] for cell in result["cells"]] == ["GRACE", "GCA", "EPAGCL"]

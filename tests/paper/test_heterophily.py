@@ -1,7 +1,10 @@
+import pytest
+
 from epagcl.paper.heterophily import ARTEFACT
 from tests.paper.conftest import cell, result
 
 
+@pytest.mark.slow
 def test_small_measurement_has_all_files(request_of, tmp_path):
     made = ARTEFACT.make(request_of(methods=("gca", "epagcl")), "epagcl paper heterophily")
     assert {path.name for path in ARTEFACT.write(made, tmp_path / "out")} >= {"heterophily.csv", "heterophily.png"}

@@ -58,6 +58,7 @@ def test_looks_are_every_50_epochs_or_ten_in_all():
     assert [leakage.look_interval(epochs) for epochs in (0, 4, 99, 100, 2000)] == [1, 1, 9, 50, 50]
 
 
+@pytest.mark.slow
 def test_stored_run_equals_a_model_trained_again(result):
     data = epagcl.load("demo")
     [row] = result["rows"]

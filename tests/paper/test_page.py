@@ -18,10 +18,12 @@ def results():
     return read_results(RESULTS)
 
 
+@pytest.mark.slow
 def test_page_matches_the_results(results):
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page_text(results)
 
 
+@pytest.mark.slow
 def test_every_artefact_has_a_section(results):
     assert list(results) == list(ARTEFACTS)
     text = page_text(results)
@@ -30,6 +32,7 @@ def test_every_artefact_has_a_section(results):
     assert "Not measured\n" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ARTEFACTS))
 def test_every_figure_is_drawn_from_its_result(results, name):
     mark = f"source {digest(results[name])}"
@@ -43,6 +46,7 @@ def test_every_figure_is_drawn_from_its_result(results, name):
         assert mark.encode() in png
 
 
+@pytest.mark.slow
 def test_no_outdated_figure_remains(results):
     wanted = {find_artefact(name).stem(slug) for name in results for slug in find_artefact(name).figures(results[name])}
     assert {path.stem for path in (ROOT / "docs" / FIGURES).iterdir()} == wanted
@@ -107,6 +111,7 @@ def test_statements_of_the_documentation_hold(results):
     assert "significantly better in 0" in find_artefact("significance").reading(results["significance"])[0]
 
 
+@pytest.mark.slow
 def test_prose_lines_have_at_most_120_characters(results):
     prose = [line for line in page_text(results).splitlines() if not line.startswith(("|", "[!["))]
     assert max(map(len, prose)) <= 120

@@ -95,6 +95,7 @@ def test_the_known_exception_is_counted():
     assert size == size_against == pytest.approx(0.16698 - 1 / 6, abs=5e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_random_graphs_are_counted_by_family():
     rows = theorems.random_graphs()["rows"]

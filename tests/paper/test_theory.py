@@ -20,6 +20,7 @@ def demo():
     return theory_of_demo()
 
 
+@pytest.mark.slow
 def test_tables_figures_and_text_of_the_packaged_graph(demo, tmp_path):
     tables = {table.slug: table for table in ARTEFACT.tables(demo)}
     assert list(tables) == ["", "per-node", "rate-0.1", "theorem-3-3", "theorem-3-5"]
@@ -42,6 +43,7 @@ def test_uniform_adding_changes_the_rate_most(demo):
     assert cells["eq7_add"]["alpha"] < cells["uniform_add"]["alpha"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_absent_graphs_have_a_reason_in_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr("epagcl.paper.theory.load_all", lambda *_, **__: {"WikiCS": "data are absent"})

@@ -41,6 +41,7 @@ def made(*maps, labels="0 1", nodes=2):
     }
 
 
+@pytest.mark.slow
 def test_maps_of_features_and_embedding(result):
     [graph] = result["graphs"]
     assert [one["title"] for one in graph["maps"]] == ["raw features", "EPAGCL"]

@@ -1,4 +1,4 @@
-"""A browser for tests of pages, and made-up reports for it to show."""
+"""A browser for tests of report pages, and payloads for it to show."""
 
 import base64
 import gzip
@@ -25,19 +25,19 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """A Chromium without a window, or a skip that says what is missing."""
+    """Launch a headless Chromium; skip the test, naming what is missing, if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (Python package)")
-    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-    if not found:
+    browsers = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    if not browsers:
         pytest.skip("needs a browser: chromium or google-chrome")
     with playwright.sync_playwright() as control:
-        browser = control.chromium.launch(executable_path=found[0], args=FLAGS)
+        browser = control.chromium.launch(executable_path=browsers[0], args=FLAGS)
         yield browser
         browser.close()
 
 
-class Shown:
-    """A page in the browser, with what it asked for and what went wrong in it."""
+class OpenPage:
+    """A page in the browser, with its network requests and its errors."""
 
     def __init__(self, browser: Any, path: Path, script: str = "", **settings: Any):
         self.requests: list[str] = []
@@ -54,31 +54,31 @@ class Shown:
         self.page.goto(self.url)
 
     def note(self, request: Any) -> None:
-        """Keep what was asked for; blobs and data are in the page already."""
+        """Record a request; blobs and data are part of the page itself."""
         if not request.url.startswith(("blob:", "data:")):
             self.requests.append(request.url)
 
     def wait(self) -> Any:
-        """The page, once its first plots are drawn."""
+        """Return the page once its first plots are drawn."""
         self.page.wait_for_selector("html[data-ready=yes]", state="attached")
         return self.page
 
     def close(self) -> None:
-        """Close the page; it must have been quiet and alone."""
+        """Close the page; it must have had no error and no request other than itself."""
         self.context.close()
         assert self.errors == []
         assert self.requests == [self.url]
 
 
 def map_payload(n: int = 120, k: int = 5, seed: int = 0) -> dict[str, Any]:
-    """Points on a grid, far enough apart to be told from each other, with columns of every kind."""
+    """Return points on a grid, far enough apart to be hovered separately, with columns of every kind."""
     rng = np.random.default_rng(seed)
     wide = int(np.ceil(np.sqrt(n)))
     x, y = np.arange(n) % wide + 0.0, np.arange(n) // wide + 0.0
     near = np.argsort((x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 + 10 * np.eye(n), axis=1, kind="stable")[:, :k]
     return {
         "kind": "t-SNE",
-        "note": "made up",
+        "note": "Synthetic.",
         "nodes": 2 * n,
         "x": x.tolist(),
         "y": y.tolist(),
@@ -106,12 +106,12 @@ def map_payload(n: int = 120, k: int = 5, seed: int = 0) -> dict[str, Any]:
 
 
 def many_levels(n: int) -> list[int]:
-    """25 levels, of which the low ones are frequent."""
+    """Return 25 levels, the low ones frequent."""
     return [i % 25 if i < 25 else i % 19 for i in range(n)]
 
 
 def run_payload(name: str = "first", **changes: Any) -> dict[str, Any]:
-    """A run with every section filled."""
+    """Return a run in which no section is empty."""
     return {
         "name": name,
         "method": "EPAGCL",
@@ -127,7 +127,7 @@ def run_payload(name: str = "first", **changes: Any) -> dict[str, Any]:
                 "value": 11.0,
                 "shown": "11 of 16",
                 "verdict": "good",
-                "words": "Fine as it is.",
+                "words": "Nothing to do.",
             },
             {"name": "loss", "value": None, "shown": "rose", "verdict": "poor", "words": "Lower the learning rate."},
         ],
@@ -179,18 +179,18 @@ def run_payload(name: str = "first", **changes: Any) -> dict[str, Any]:
 
 
 def payload(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A report of these runs, or of one."""
+    """Return a report of these runs, by default of one."""
     head = {"title": "EPAGCL on made", "created": "2026-11-15T19:20:00+00:00", "version": "0.1.0", "agreement": None}
     return {**head, "runs": list(runs) or [run_payload()], **changes}
 
 
 def agreement_payload(first: str, second: str, words: str = "Alike.") -> dict[str, Any]:
-    """Two runs that share 63% of their neighbours."""
+    """Return the agreement of two runs that share 63% of their neighbours."""
     return {"k": 10, "runs": [first, second], "matrix": [[1, 0.63], [0.63, 1]], "verdict": "good", "words": words}
 
 
 def flat_map(n: int, k: int = 10) -> dict[str, Any]:
-    """Many points, in seven clouds."""
+    """Return a map of many points in seven clusters."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 7, n)
     xy = np.round(rng.normal(size=(n, 2)) + 4 * np.stack([np.cos(label), np.sin(label)], 1), 3)
@@ -211,7 +211,7 @@ def flat_map(n: int, k: int = 10) -> dict[str, Any]:
 
 
 def pixels(page, nodes, map_=None):
-    """Where nodes are on the screen, from the plot's axes."""
+    """Return the screen positions of nodes, from the plot's axes."""
     map_ = map_ or map_payload()
     places = [[map_["x"][i], map_["y"][i]] for i in nodes]
     return page.evaluate(
@@ -226,12 +226,12 @@ def pixels(page, nodes, map_=None):
 
 
 def traces(page):
-    """Name, number of points and colour of what the map draws."""
+    """Return name, number of points and colour of each trace of the map."""
     return page.evaluate("map.data.map((t) => ({name: t.name, length: t.x.length, color: t.marker.color}))")
 
 
 def coloured_pixels(page) -> int:
-    """How many pixels between the map's axes show a point."""
+    """Return the number of pixels between the map's axes that show a point."""
     page.locator("#map").scroll_into_view_if_needed()
     (left, low), (right, high) = page.evaluate(
         "(([a, b], [c, d]) => [[a, c], [b, d]])(map._fullLayout.xaxis.range, map._fullLayout.yaxis.range)"
@@ -243,7 +243,7 @@ def coloured_pixels(page) -> int:
 
 
 def drag(page, *places):
-    """With the left button from the first place over the others."""
+    """Drag with the left button from the first position over the others."""
     page.mouse.move(*places[0])
     page.mouse.down()
     for place in places[1:]:
@@ -252,11 +252,11 @@ def drag(page, *places):
 
 
 def search(page, text: str) -> None:
-    """Type into the search box, and Enter."""
+    """Type into the search box and press Enter."""
     page.locator("#search").fill(text)
     page.locator("#search").press("Enter")
 
 
 def unpacked(text: str, name: str) -> str:
-    """What the page of this ``text`` holds under a name."""
+    """Return the unpacked data that a page (as ``text``) has under this element id."""
     return gzip.decompress(base64.b64decode(re.search(rf'id="{name}">([^<]*)<', text)[1])).decode()

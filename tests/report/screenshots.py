@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from tests.report.browser import Shown, launched
+from tests.report.browser import OpenPage, launched
 
 
 def main(page: Path, folder: Path) -> None:
-    """Health and map in both themes, with a node chosen, and the map on a phone: ``report-<look>.png``."""
+    """Save ``report-<look>.png``: health and map in both themes with a node chosen, and the map on a phone."""
     looks = {
         "light": {"viewport": {"width": 1280, "height": 1330}, "color_scheme": "light"},
         "dark": {"viewport": {"width": 1280, "height": 1330}, "color_scheme": "dark"},
@@ -15,20 +15,20 @@ def main(page: Path, folder: Path) -> None:
     }
     with launched() as browser:
         for name, look in looks.items():
-            shown = Shown(browser, page.resolve(), **look)
-            view = shown.wait()
+            opened = OpenPage(browser, page.resolve(), **look)
+            browser_page = opened.wait()
             if name == "phone":
-                view.locator("#map").scroll_into_view_if_needed()
-                view.evaluate("document.querySelector('#map').scrollIntoView({block: 'center'})")
+                browser_page.locator("#map").scroll_into_view_if_needed()
+                browser_page.evaluate("document.querySelector('#map').scrollIntoView({block: 'center'})")
             else:
-                view.fill("#search", "1")  # the first node whose id begins so
-                view.keyboard.press("Enter")
-                view.get_by_text("Whole map").click()
-                top = view.locator("#health").bounding_box()["y"] - 12  # less its margin, under the menu
-                view.evaluate(f"scrollBy({{top: {top}, behavior: 'instant'}})")
-            view.wait_for_timeout(1500)  # plots lower on the page, the move to the node
-            view.screenshot(path=folder / f"report-{name}.png")
-            shown.close()
+                browser_page.fill("#search", "1")  # the first node whose id starts with it
+                browser_page.keyboard.press("Enter")
+                browser_page.get_by_text("Whole map").click()
+                top = browser_page.locator("#health").bounding_box()["y"] - 12  # minus its margin, below the menu
+                browser_page.evaluate(f"scrollBy({{top: {top}, behavior: 'instant'}})")
+            browser_page.wait_for_timeout(1500)  # for the plots further down and the move to the node
+            browser_page.screenshot(path=folder / f"report-{name}.png")
+            opened.close()
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+"""The files of reports: in run folders, beside embeddings, and of several runs together."""
+
 import gzip
 import json
 
@@ -36,21 +38,22 @@ def folders(tmp_path_factory, data):
 
 @pytest.fixture
 def written(monkeypatch):
-    """What the page was given."""
+    """The content of each page by its path, in place of the page."""
     pages = {}
     monkeypatch.setattr(files, "write_page", lambda content, path: pages.update({path: content}))
     return pages
 
 
-def test_a_run_has_its_page_and_its_nodes(folders, data):
+@pytest.mark.slow
+def test_a_run_folder_has_its_page_and_its_nodes(folders, data):
     page = (folders / "one" / PAGE).read_text()
     assert "EPAGCL on graph" in page
     nodes = pd.read_csv(folders / "one" / "nodes.csv")
     assert list(nodes.columns) == ["id", "label", "degree", "cluster", "map_x", "map_y"]
     assert nodes["id"].tolist() == data.node_ids.tolist()
     assert nodes["label"].tolist() == data.y.tolist()
-    kept = json.loads(gzip.decompress((folders / "one" / "report.json.gz").read_bytes()))
-    assert nodes["map_x"].tolist() == kept["map"]["x"]
+    content = json.loads(gzip.decompress((folders / "one" / "report.json.gz").read_bytes()))
+    assert nodes["map_x"].tolist() == content["map"]["x"]
 
 
 def test_several_runs_in_one_page(folders, written, tmp_path):
@@ -58,7 +61,7 @@ def test_several_runs_in_one_page(folders, written, tmp_path):
     content = written[out]
     assert content["title"] == "Both"
     assert [one["name"] for one in content["runs"]] == ["one", "two"]
-    embeddings = [files._embedding(folders / name) for name in ("one", "two")]
+    embeddings = [files._read_embedding(folders / name) for name in ("one", "two")]
     assert content["agreement"]["matrix"] == neighbour_agreement(embeddings)
 
 
@@ -70,7 +73,7 @@ def test_a_folder_of_seeds_stands_for_all_of_them(folders, written):
     assert len(written[out]["agreement"]["matrix"]) == 3
 
 
-def test_seeds_report_their_agreement(folders):
+def test_the_health_of_seeds_has_their_agreement(folders):
     health = json.loads((folders / "seeds" / "metrics.json").read_text())["health"]
     assert [finding["name"] for finding in health] == [
         "effective rank",
@@ -78,7 +81,7 @@ def test_seeds_report_their_agreement(folders):
         "alignment",
         "neighbour agreement",
     ]
-    z = [files._embedding(folders / "seeds" / f"seed-{seed}") for seed in (1, 2)]
+    z = [files._read_embedding(folders / "seeds" / f"seed-{seed}") for seed in (1, 2)]
     assert health[-1]["value"] == pytest.approx(neighbour_agreement(z)[0][1])
 
 
@@ -87,19 +90,19 @@ def test_another_map_and_further_columns(folders, written, tmp_path):
     table = pd.DataFrame({"node": ["n1", "n0", "else"], "city": ["Ulm", "Köln", "Bonn"], "degree": [1.5, 2.5, 3.5]})
     table.to_csv(tmp_path / "t.csv", index=False)
     out = write_comparison([folders / "one"], tmp_path / "p.html", kind="tsne", columns=tmp_path / "t.csv")
-    found = written[out]["runs"][0]["map"]
-    assert found["kind"] == "t-SNE"
-    assert found["x"] != before["x"]
-    assert found["neighbours"] == before["neighbours"]
-    assert found["columns"][:3] == before["columns"]
-    city, degree = found["columns"][3:]
+    map_ = written[out]["runs"][0]["map"]
+    assert map_["kind"] == "t-SNE"
+    assert map_["x"] != before["x"]
+    assert map_["neighbours"] == before["neighbours"]
+    assert map_["columns"][:3] == before["columns"]
+    city, degree = map_["columns"][3:]
     assert [city["levels"][k] if k >= 0 else None for k in city["values"][:3]] == ["Köln", "Ulm", None]
     assert degree["name"] == "degree (table)"
     assert degree["values"][:3] == [2.5, 1.5, None]
 
 
-def test_ids_stay_the_text_they_are(tmp_path, written):
-    """Neither 007 nor NA nor null is a number or a gap; and features called x and y stay what they are."""
+def test_ids_are_literal_text(tmp_path, written):
+    """007 is not a number, NA and null are not missing, and features called x and y are not the map's positions."""
     names = ["007", "NA", "null", "nan", *(f"{k:03d}" for k in range(100, 120))]
     data = block_model(24, num_classes=2, num_features=2, topic_words=1, words_per_node=1, seed=0)
     data.node_ids, data.x, data.feature_names = names, torch.rand(24, 2), ["x", "y"]
@@ -108,9 +111,9 @@ def test_ids_stay_the_text_they_are(tmp_path, written):
     (tmp_path / "t.csv").write_text("\ufeffnode,a\n007,1\nNA,2\nnull,inf\n100,\n", encoding="utf-8")
     assert read_columns(tmp_path / "t.csv").index.tolist() == ["007", "NA", "null", "100"]
     out = write_comparison([tmp_path / "run"], tmp_path / "p.html", kind="tsne", columns=tmp_path / "t.csv")
-    found = written[out]["runs"][0]["map"]
-    assert found["ids"] == names
-    columns = {column["name"]: column for column in found["columns"]}
+    map_ = written[out]["runs"][0]["map"]
+    assert map_["ids"] == names
+    columns = {column["name"]: column for column in map_["columns"]}
     assert list(columns) == ["label", "degree", "cluster", "a", "x", "y"]
     assert columns["a"]["values"][:5] == [1, 2, None, None, None]
     assert columns["x"]["values"] == pytest.approx(data.x[:, 0].tolist(), rel=1e-6)
@@ -128,27 +131,27 @@ def test_an_embedding_is_coloured_by_a_table(tmp_path, data, written):
     assert (column["name"], [column["levels"][k] for k in column["values"][:2]]) == ("city", ["Köln", "Ulm"])
 
 
-def test_paths_may_be_text_and_reports_may_stand_alone(tmp_path, data, folders, written):
+def test_paths_may_be_text_and_a_report_needs_no_run(tmp_path, data, folders, written):
     model = EPAGCL(**SMALL).fit(data)
     z = model.embed(data).numpy()
     alone = tmp_path / "new" / "alone"
     write_run_report(str(alone), data, model, z, trained_metrics(data, model, "g"), kind="pca")
     page = write_comparison([str(alone), str(folders / "one")], tmp_path / "p.html")
     assert [run["name"] for run in written[page]["runs"]] == ["alone", "one"]
-    assert written[page]["agreement"] is None  # there is no embedding to hold the other's against
+    assert written[page]["agreement"] is None  # one of them has no embedding
     assert run(data, EPAGCL(**SMALL), str(tmp_path / "run"), map_kind="none")["graph"]["nodes"] == 60
-    with pytest.raises(InputError, match="no run given"):
+    with pytest.raises(InputError, match="no run to report; give folders of finished runs"):
         write_comparison([])
 
 
-def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):
+def test_errors_name_the_file_and_the_fix(folders, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no such run folder"):
         runs_in(tmp_path / "none")
     (tmp_path / "t.csv").write_text("id,a\nx,1\n")
-    with pytest.raises(InputError, match="none of its ids"):
+    with pytest.raises(InputError, match=r"t\.csv: none of its ids \(such as x\) is a node of .*one \(such as n0\)"):
         write_comparison([folders / "one"], tmp_path / "p.html", columns=tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("id,a\nx,1\nx,2\n")
-    with pytest.raises(InputError, match="id x stands twice"):
+    with pytest.raises(InputError, match="id x occurs twice; give one row per node"):
         read_columns(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("id,a\n")
     with pytest.raises(InputError, match="no rows"):
@@ -163,7 +166,7 @@ def test_what_is_wrong_is_said_in_one_line(folders, tmp_path, monkeypatch):
         write_comparison([folders / "one"])
 
 
-def test_a_run_without_plotly_says_what_is_missing_and_goes_on(tmp_path, data, monkeypatch, caplog):
+def test_without_plotly_a_run_warns_and_finishes(tmp_path, data, monkeypatch, caplog):
     monkeypatch.setattr(files, "have_plotly", lambda: False)
     run(data, EPAGCL(**SMALL), tmp_path / "run", map_kind="pca")
     assert not (tmp_path / "run" / PAGE).exists()

@@ -1,3 +1,5 @@
+"""Maps in the plane: t-SNE, UMAP and principal components."""
+
 import numpy as np
 import pytest
 import torch
@@ -18,8 +20,8 @@ def test_principal_components_are_those_of_the_svd():
     rows = torch.nn.functional.normalize(z, dim=1).double()
     rows = rows - rows.mean(0)
     u, s, _ = torch.linalg.svd(rows, full_matrices=False)
-    found = principal_components(z, 3).double()
-    torch.testing.assert_close(found.abs(), (u * s)[:, :3].abs(), atol=1e-4, rtol=1e-3)
+    components = principal_components(z, 3).double()
+    torch.testing.assert_close(components.abs(), (u * s)[:, :3].abs(), atol=1e-4, rtol=1e-3)
     assert principal_components(z, 50).shape == (90, 12)
     assert principal_components(z[:, :1], 2).shape == (90, 2)
 
@@ -30,6 +32,7 @@ def test_signs_do_not_depend_on_the_order_of_nodes():
     torch.testing.assert_close(principal_components(z, 2)[order], principal_components(z[order], 2), atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tsne", "pca", "umap"])
 def test_a_map_keeps_groups_together(kind):
     if kind == "umap":
@@ -43,20 +46,22 @@ def test_a_map_keeps_groups_together(kind):
         np.testing.assert_array_equal(places, flat_map(z, kind, seed=0))
 
 
-def test_auto_is_tsne_then_umap_if_there_is_one_then_pca(monkeypatch):
+def test_auto_is_tsne_for_few_nodes_then_umap_if_installed_else_pca(monkeypatch):
     assert choose_kind("auto", 2708) == "tsne"
     monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: object())
-    assert choose_kind("auto", maps.TSNE_MOST + 1) == "umap"
+    assert choose_kind("auto", maps.MAX_TSNE_NODES + 1) == "umap"
     monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: None)
-    assert choose_kind("auto", maps.TSNE_MOST + 1) == "pca"
+    assert choose_kind("auto", maps.MAX_TSNE_NODES + 1) == "pca"
     assert choose_kind("auto", 3) == "pca"  # too few for t-SNE
     assert choose_kind("none", 2708) == "none"
     assert choose_kind("tsne", 50_000) == "tsne"
 
 
-def test_what_cannot_be_made_is_said_at_once(monkeypatch):
-    with pytest.raises(InputError, match="--map star: choose one of auto, tsne"):
+def test_maps_that_cannot_be_drawn_are_refused(monkeypatch):
+    with pytest.raises(InputError, match=r"^kind='star': choose one of auto, tsne"):
         check_kind("star")
+    with pytest.raises(InputError, match=r"^--map star: choose one of auto, tsne"):
+        check_kind("star", "--map")
     monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"epagcl\[report\]"):
         check_kind("umap")

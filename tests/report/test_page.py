@@ -1,4 +1,4 @@
-"""The report page in a real browser: what is drawn, said, found, selected and written is what the payload holds."""
+"""The report page in a real browser: it shows exactly what the payload holds."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from epagcl.report import page as page_module
 from epagcl.report.page import have_plotly, write_page
 from tests.report.browser import (
     NO_WEBGL,
-    Shown,
+    OpenPage,
     agreement_payload,
     coloured_pixels,
     flat_map,
@@ -30,7 +30,7 @@ HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b> &a
 
 
 class TestFile:
-    def test_everything_is_inside_and_small(self, tmp_path):
+    def test_the_page_is_small_and_needs_no_other_file(self, tmp_path):
         write_page(payload(), tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert len(text) < 2_300_000
@@ -39,12 +39,12 @@ class TestFile:
         assert json.loads(unpacked(text, "payload")) == payload()
         assert "plotly.js v" in unpacked(text, "plotly")[:200]
 
-    def test_same_payload_same_bytes(self, tmp_path):
+    def test_the_same_payload_gives_the_same_bytes(self, tmp_path):
         write_page(payload(), tmp_path / "a.html")
         write_page(payload(), tmp_path / "b.html")
         assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
-    def test_users_text_cannot_end_the_script(self, tmp_path):
+    def test_a_users_text_cannot_end_the_script(self, tmp_path):
         write_page(payload(title=HOSTILE), tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert 'onerror="' not in text
@@ -55,10 +55,10 @@ class TestFile:
     def test_large_ids_keep_their_digits(self, tmp_path):
         large = run_payload(map={**map_payload(), "ids": [2**60 + i for i in range(120)]})
         write_page(payload(large), tmp_path / "r.html")
-        found = json.loads(unpacked((tmp_path / "r.html").read_text(encoding="utf-8"), "payload"))
-        assert found["runs"][0]["map"]["ids"][1] == "1152921504606846977"
+        written = json.loads(unpacked((tmp_path / "r.html").read_text(encoding="utf-8"), "payload"))
+        assert written["runs"][0]["map"]["ids"][1] == "1152921504606846977"
 
-    def test_without_plotly_one_line_and_no_file(self, tmp_path, monkeypatch):
+    def test_without_plotly_there_is_one_line_and_no_file(self, tmp_path, monkeypatch):
         page_module._plotly.cache_clear()
         monkeypatch.setattr(page_module, "have_plotly", lambda: False)
         with pytest.raises(MissingExtra, match=r"^the report page needs plotly: pip install 'epagcl\[report\]'$"):
@@ -67,12 +67,13 @@ class TestFile:
 
 
 class TestSections:
-    def test_order_and_words(self, page):
+    @pytest.mark.slow
+    def test_order_and_text_of_the_sections(self, page):
         assert page.locator("main h2").all_inner_texts() == [
             "What was run", "Did training work?", "Map of the embedding", "Training", "Scores", "The graph",
         ]  # fmt: skip
         assert page.locator("h1").inner_text() == "EPAGCL on made"
-        assert page.locator("#made").inner_text() == "2026-11-15 19:20 UTC · epagcl 0.1.0"
+        assert page.locator("#created").inner_text() == "2026-11-15 19:20 UTC · epagcl 0.1.0"
         assert page.locator("#about dl").inner_text().split("\n") == ["Graph", "120 nodes", "Trained", "3 epochs"]
         assert "the map shows 120 of 240 nodes" in page.locator("#embedding").inner_text().lower()
         cards = page.locator("#health .card").all_inner_texts()
@@ -94,19 +95,20 @@ class TestSections:
         drawn = "[...document.querySelectorAll('.plot')].map((p) => [p.ariaLabel, p.data])"
         page.locator("#training").scroll_into_view_if_needed()
         page.wait_for_function("[...document.querySelectorAll('.plot')].every((p) => p.data)")
-        found = dict(page.evaluate(drawn))
-        assert list(found) == [
+        plots = dict(page.evaluate(drawn))
+        assert list(plots) == [
             "Loss", "Effective rank", "Alignment", "Confusion matrix", "Degrees",
             "Probability that a pair changes in a view", "Error passing rate of sampled views",
             "Edges of sampled views",
         ]  # fmt: skip
-        assert found["Loss"][0]["y"] == [3.0, 2.0, 1.5]
-        assert found["Confusion matrix"][0]["z"] == [[0.8, 0.2, 0], [0.1, 0.9, 0], [0, 0, 1]]
-        assert found["Confusion matrix"][0]["text"][0] == ["8", "2", "0"]
-        assert [t["y"] for t in found["Edges of sampled views"]] == [[90, 95], [99, 98]]
-        assert found["Probability that a pair changes in a view"][2]["y"] == [0.4, 0.2]
+        assert plots["Loss"][0]["y"] == [3.0, 2.0, 1.5]
+        assert plots["Confusion matrix"][0]["z"] == [[0.8, 0.2, 0], [0.1, 0.9, 0], [0, 0, 1]]
+        assert plots["Confusion matrix"][0]["text"][0] == ["8", "2", "0"]
+        assert [t["y"] for t in plots["Edges of sampled views"]] == [[90, 95], [99, 98]]
+        assert plots["Probability that a pair changes in a view"][2]["y"] == [0.4, 0.2]
 
-    def test_what_is_missing_is_absent(self, open_page):
+    @pytest.mark.slow
+    def test_sections_without_data_are_left_out(self, open_page):
         nothing = {"degree": {"degree": [], "nodes": []}, "epr": None, "probabilities": None, "views": None}
         empty = {"history": {"epoch": [], "loss": []}, "measures": {"epoch": [], "effective_rank": []}}
         page = open_page(
@@ -130,6 +132,7 @@ class TestLooks:
         page.locator("#theme").click()
         page.wait_for_function(f"{looks}[1] === '{light[1]}'")
 
+    @pytest.mark.slow
     def test_phone(self, open_page):
         phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
         page = open_page(
@@ -148,6 +151,7 @@ class TestLooks:
         page.touchscreen.tap(x, y)
         page.wait_for_selector("#node[data-node=n50]")
 
+    @pytest.mark.slow
     def test_hostile_text_stays_text(self, open_page):
         map_ = map_payload()
         map_["ids"][50] = HOSTILE
@@ -178,25 +182,27 @@ class TestLooks:
         assert page.locator("#scores .plot .xtick text").first.text_content().startswith("</script><…")
         assert page.locator("main img, main b, main a, .plot b, #map a, header img").count() == 0
 
-    def test_on_paper_everything_is_drawn_dark_on_white(self, open_page, tmp_path):
+    @pytest.mark.slow
+    def test_in_print_all_plots_are_drawn_dark_on_white(self, open_page, tmp_path):
         page = open_page(payload(), color_scheme="dark")
         undrawn = "[...document.querySelectorAll('.plot')].filter((p) => !p.querySelector('.main-svg')).length"
         assert page.evaluate(undrawn) > 0
         seen = page.evaluate(
             f"""() => {{
-                const found = [];
-                const look = () => found.push(document.documentElement.dataset.theme, {undrawn});
+                const seen = [];
+                const look = () => seen.push(document.documentElement.dataset.theme, {undrawn});
                 addEventListener("beforeprint", look);
                 dispatchEvent(new Event("beforeprint"));
                 removeEventListener("beforeprint", look);
                 dispatchEvent(new Event("afterprint"));
-                return [...found, document.documentElement.dataset.theme];
+                return [...seen, document.documentElement.dataset.theme];
             }}"""
         )
         assert seen == ["light", 0, "dark"]
         page.pdf(path=tmp_path / "report.pdf")
         assert (tmp_path / "report.pdf").stat().st_size > 100_000
 
+    @pytest.mark.slow
     def test_many_classes_on_a_phone(self, open_page):
         names = [f"category number {k}" for k in range(30)]
         by_class = dict.fromkeys(("precision", "recall", "f1", "support"), [1] * 30)
@@ -206,11 +212,12 @@ class TestLooks:
         page.wait_for_selector("#scores .plot .xtick text")
         ticks = page.locator("#scores .plot .xtick text")
         assert len(set(ticks.all_text_contents())) == 30
-        boxes = ticks.evaluate_all("found => found.map((t) => t.getBoundingClientRect().left)")
+        boxes = ticks.evaluate_all("elements => elements.map((t) => t.getBoundingClientRect().left)")
         assert min(np.diff(boxes)) > 12
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
-    def test_an_axis_is_logarithmic_where_values_span_much(self, open_page):
+    @pytest.mark.slow
+    def test_an_axis_is_logarithmic_if_its_values_span_decades(self, open_page):
         wide = {"degree": [1, 3, 500], "nodes": [1, 2, 4]}
         structure = run_payload()["structure"] | {"degree": wide}
         page = open_page(payload(run_payload(structure=structure)))
@@ -222,6 +229,7 @@ class TestLooks:
 
 
 class TestRuns:
+    @pytest.mark.slow
     def test_two_runs_are_compared(self, open_page):
         other = run_payload("second", method="GRACE", history={"epoch": [1, 2], "loss": [5.0, 4.0]})
         other["map"]["x"] = [-x for x in other["map"]["x"]]
@@ -248,7 +256,8 @@ class TestRuns:
         assert page.locator("#node").get_attribute("data-node") == "n50"  # the same node in the other map
         assert coloured_pixels(page) > 1_000
 
-    def test_the_keyboard_stays_where_it_was(self, open_page):
+    @pytest.mark.slow
+    def test_keyboard_focus_stays_in_its_panel(self, open_page):
         page = open_page(payload(run_payload(), run_payload("second")))
         page.locator("#comparison button").nth(1).press("Enter")
         page.wait_for_function("document.querySelector('#about').textContent.includes('second')")
@@ -260,17 +269,18 @@ class TestRuns:
 
 
 class TestOldBrowsers:
-    def test_without_webgl_fewer_points_and_words(self, open_page):
+    @pytest.mark.slow
+    def test_without_webgl_fewer_points_are_drawn_with_a_notice(self, open_page):
         big = run_payload(map=flat_map(6_000))
         page = open_page(payload(big), script=NO_WEBGL)
         assert "no WebGL" in page.locator("#no-webgl").inner_text()
         assert page.evaluate("[...new Set(map.data.map((t) => t.type))]") == ["scatter"]
         assert sum(t["length"] for t in traces(page)) == 5_000
 
-    def test_without_decompression_words(self, browser, tmp_path):
+    def test_without_decompression_the_page_shows_an_error(self, browser, tmp_path):
         write_page(payload(), tmp_path / "r.html")
-        shown = Shown(browser, tmp_path / "r.html", script="delete window.DecompressionStream;")
-        shown.page.wait_for_function("document.getElementById('loading').textContent.includes('cannot')")
-        assert "DecompressionStream is missing" in shown.page.locator("#loading").inner_text()
-        shown.errors.clear()  # said on the page and in the console
-        shown.close()
+        opened = OpenPage(browser, tmp_path / "r.html", script="delete window.DecompressionStream;")
+        opened.page.wait_for_function("document.getElementById('loading').textContent.includes('cannot')")
+        assert "DecompressionStream is missing" in opened.page.locator("#loading").inner_text()
+        opened.errors.clear()  # shown on the page and in the console
+        opened.close()

@@ -25,14 +25,20 @@ pytestmark = pytest.mark.skipif(not have_plotly(), reason="needs plotly, which b
 
 
 class TestMap:
+    @pytest.mark.slow
     def test_points_are_drawn(self, page):
         assert sum(t["length"] for t in traces(page)) == 120
         assert 1_000 < coloured_pixels(page) < 60_000
 
     def test_colour_by_category(self, page):
-        found = {t["name"].split("  ")[0]: t for t in traces(page)}
-        assert {name: t["length"] for name, t in found.items()} == {"(missing)": 30, "red": 30, "green": 30, "blue": 30}
-        assert len({t["color"] for t in found.values()}) == 4
+        groups = {t["name"].split("  ")[0]: t for t in traces(page)}
+        assert {name: t["length"] for name, t in groups.items()} == {
+            "(missing)": 30,
+            "red": 30,
+            "green": 30,
+            "blue": 30,
+        }
+        assert len({t["color"] for t in groups.values()}) == 4
         legend = page.locator("#map .legendtext").all_text_contents()
         assert [re.sub(r"\s+", " ", text) for text in legend] == ["red 30", "green 30", "blue 30", "(missing) 30"]
 
@@ -40,8 +46,8 @@ class TestMap:
         page.locator("#colour-by").select_option("many")
         page.wait_for_function("map.data.length === 20")
         values = Counter(map_payload()["columns"][1]["values"])
-        found = {t["name"].split("  ")[0]: t["length"] for t in traces(page)}
-        assert found == {f"level {i}": values[i] for i in range(19)} | {
+        lengths = {t["name"].split("  ")[0]: t["length"] for t in traces(page)}
+        assert lengths == {f"level {i}": values[i] for i in range(19)} | {
             "(6 others)": sum(values[i] for i in range(19, 25))
         }
 
@@ -56,7 +62,7 @@ class TestMap:
         page.wait_for_function("map.data.length === 2")
         assert [(t["name"], t["length"]) for t in traces(page)] == [("(missing)  12", 12), ("score  108", 108)]
 
-    def test_order_of_drawing_is_mixed(self, page):
+    def test_points_are_drawn_in_random_order(self, page):
         page.locator("#colour-by").select_option("degree")
         page.wait_for_selector("#map .colorbar")
         xy = page.evaluate("(() => { const [t] = map.data; return [[...t.x], [...t.y]]; })()")
@@ -87,7 +93,7 @@ class TestMap:
         page.wait_for_selector("#node[data-node=n50]")
         map_ = map_payload()
         near = [f"n{i}" for i in map_["neighbours"][250:255]]
-        assert page.locator("#neighbours button").evaluate_all("found => found.map((b) => b.dataset.node)") == near
+        assert page.locator("#neighbours button").evaluate_all("all => all.map((b) => b.dataset.node)") == near
         assert page.locator("#neighbours .number").all_inner_texts() == [f"{c:.3f}" for c in map_["similarity"][:5]]
         marked = page.evaluate("map.layout.annotations.filter((a) => a.width).map((a) => [a.x, a.y])")
         assert marked == [[map_["x"][i], map_["y"][i]] for i in [*map_["neighbours"][250:255], 50]]
@@ -95,19 +101,20 @@ class TestMap:
         page.locator("#neighbours button").nth(2).click()
         page.wait_for_selector(f"#node[data-node={near[2]}]")
 
-    def test_picture(self, page, tmp_path):
+    @pytest.mark.slow
+    def test_saved_image(self, page, tmp_path):
         with page.expect_download() as started:
-            page.get_by_role("button", name="Picture").click()
+            page.get_by_role("button", name="Save image").click()
         started.value.save_as(tmp_path / "map.png")
         assert started.value.suggested_filename == "first-map.png"
         with Image.open(tmp_path / "map.png") as picture:
             assert picture.width == 2 * page.evaluate("map.clientWidth")
-            shown = np.asarray(picture.convert("RGB")).astype(int)
-        assert (shown.max(2) - shown.min(2) > 40).sum() > 4_000  # twice the pixels of the page, each way
+            pixels_ = np.asarray(picture.convert("RGB")).astype(int)
+        assert (pixels_.max(2) - pixels_.min(2) > 40).sum() > 4_000  # twice the pixels of the page, each way
 
     def test_search(self, page):
         page.locator("#search").fill("n11")
-        options = page.locator("#suggestions option").evaluate_all("found => found.map((o) => o.value)")
+        options = page.locator("#suggestions option").evaluate_all("elements => elements.map((o) => o.value)")
         assert options == ["n11", *(f"n{i}" for i in range(110, 120))]
         page.locator("#search").press("Enter")
         page.wait_for_selector("#node[data-node=n11]")
@@ -117,8 +124,8 @@ class TestMap:
         assert x[1] - x[0] < 8
         search(page, "N10")
         page.wait_for_selector("#node[data-node=n10]")
-        assert page.locator("#found").inner_text() == "The first id with “N10”."
-        search(page, "42")  # of no id the beginning
+        assert page.locator("#found").inner_text() == "First id that contains “N10”."
+        search(page, "42")  # no id starts with it
         page.wait_for_selector("#node[data-node=n42]")
         search(page, "nowhere")
         assert page.locator("#found").inner_text() == "No node “nowhere” on the map."
@@ -137,7 +144,8 @@ class TestMap:
         page.wait_for_function(f"{width} < {before}")
         assert page.evaluate("scrollY") == top - 60
 
-    def test_levels_called_like_the_pages_own_groups_stay_apart(self, open_page):
+    @pytest.mark.slow
+    def test_levels_named_like_built_in_groups_stay_separate(self, open_page):
         map_ = map_payload()
         values = [i % 3 - 1 for i in range(120)]  # missing, (missing), other
         map_["columns"][0] = {"name": "word", "kind": "category", "levels": ["(missing)", "other"], "values": values}
@@ -146,16 +154,17 @@ class TestMap:
         page.locator("#map").scroll_into_view_if_needed()
         offered = page.locator("#colour-by option").all_inner_texts()
         assert offered == ["word", "degree", "score"]
-        found = traces(page)
-        assert [t["length"] for t in found] == [40, 40, 40]
-        assert len({t["color"] for t in found}) == 3
+        groups = traces(page)
+        assert [t["length"] for t in groups] == [40, 40, 40]
+        assert len({t["color"] for t in groups}) == 3
         page.locator("#modes [data-mode=select]").click()
         (x0, y0), (x1, y1) = pixels(page, [0, 22 + 2])
         drag(page, (x0 - 8, y0 + 8), (x1 + 8, y1 - 8))
         page.wait_for_selector("#selection[data-count='9']")
-        assert len(page.locator("#make-up li").all_inner_texts()) == 3
+        assert len(page.locator("#composition li").all_inner_texts()) == 3
 
-    def test_a_tip_with_many_columns_has_the_first_and_the_chosen_one(self, open_page):
+    @pytest.mark.slow
+    def test_a_tooltip_with_many_columns_has_the_first_ones_and_the_chosen_one(self, open_page):
         map_ = map_payload()
         more = [{"name": f"column {k}", "kind": "number", "log": False, "values": [k] * 120} for k in range(20)]
         map_["columns"] += more
@@ -167,15 +176,16 @@ class TestMap:
         page.mouse.move(x - 30, y - 9)
         page.mouse.move(x, y, steps=3)
         page.wait_for_selector("#tip:not([hidden])")
-        shown = page.locator("#tip dt").all_inner_texts()
-        assert shown[-2:] == ["column 19", "and 12 more"]
-        assert len(shown) == 13
+        names = page.locator("#tip dt").all_inner_texts()
+        assert names[-2:] == ["column 19", "and 12 more"]
+        assert len(names) == 13
         page.mouse.click(x, y)
         page.wait_for_selector("#node[data-node=n37]")
         assert page.locator("#node dt").count() == 24
 
 
 class TestSelection:
+    @pytest.mark.slow
     def test_box(self, page, tmp_path):
         page.locator("#modes [data-mode=select]").click()
         map_ = map_payload()
@@ -185,7 +195,7 @@ class TestSelection:
         assert len(inside) == 20
         page.wait_for_selector("#selection[data-count='20']")
         names = [["red", "green", "blue", "(missing)"][map_["columns"][0]["values"][i]] for i in inside]
-        assert dict(row.split("\n")[:2] for row in page.locator("#make-up li").all_inner_texts()) == {
+        assert dict(row.split("\n")[:2] for row in page.locator("#composition li").all_inner_texts()) == {
             name: f"{number} · {5 * number:.1f}%" for name, number in Counter(names).items()
         }
         with page.expect_download() as started:
@@ -209,6 +219,7 @@ class TestSelection:
         assert page.locator("#selection").get_attribute("data-count") == "0"
         page.wait_for_function("map._fullData.every((t) => !t.selectedpoints)")
 
+    @pytest.mark.slow
     def test_lasso_and_copy(self, page):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.locator("#modes [data-mode=lasso]").click()
@@ -220,7 +231,8 @@ class TestSelection:
         page.wait_for_function("document.getElementById('copy').textContent === 'Copied'")
         assert page.evaluate("navigator.clipboard.readText()") == "\n".join(f"n{i}" for i in inside)
 
-    def test_under_a_selection_the_map_works_as_elsewhere(self, page):
+    @pytest.mark.slow
+    def test_the_map_works_under_a_selection(self, page):
         page.locator("#modes [data-mode=select]").click()
         (x0, y0), (x1, y1), (x, y) = pixels(page, [2 * 11 + 2, 5 * 11 + 6, 3 * 11 + 4])
         drag(page, (x0 - 8, y0 + 8), (x1 + 8, y1 - 8))
@@ -234,8 +246,9 @@ class TestSelection:
         assert page.locator("#selection").get_attribute("data-count") == "20"
 
 
+@pytest.mark.slow
 def test_hundred_thousand_points(open_page, tmp_path):
-    """Loaded, drawn, coloured anew and hovered; the limits are for two slow cores that draw in software."""
+    """Load, draw and recolour; the limits are for two slow cores that draw in software."""
     page = open_page(payload(run_payload(map=flat_map(100_000))))
     assert (tmp_path / "report.html").stat().st_size < 20_000_000
     assert sum(t["length"] for t in page.evaluate("map.data.map((t) => ({length: t.x.length}))")) == 100_000

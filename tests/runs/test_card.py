@@ -1,4 +1,4 @@
-"""The card of a run: every fact is the run's, and its code runs."""
+"""The model card of a run: every fact is that of the run, and its code runs."""
 
 import copy
 import json
@@ -54,7 +54,7 @@ def code(text: str, folder, monkeypatch) -> dict:
     return names
 
 
-def test_header_is_what_model_hubs_read(finished):
+def test_the_header_is_in_the_form_that_model_hubs_read(finished):
     text = card(finished)
     assert text.startswith("---\n")
     yaml = pytest.importorskip("yaml")
@@ -66,14 +66,14 @@ def test_header_is_what_model_hubs_read(finished):
     }
 
 
-def test_every_fact_is_the_runs(finished):
+def test_every_fact_is_that_of_the_run(finished):
     _, metrics, _ = finished
     text = card(finished, health=[])
-    found = sections(text)
-    assert list(found) == ["Graph", "Settings", "Scores", "Use", "Limits", "Provenance"]
+    parts = sections(text)
+    assert list(parts) == ["Graph", "Settings", "Scores", "Use", "Limits", "Provenance"]
     assert "\n# EPAGCL on g\n" in text
     assert "Xu et al., Why Does Dropping Edges Usually Outperform" in text
-    assert rows(found["Graph"]) == [
+    assert rows(parts["Graph"]) == [
         ["name", "g"],
         ["nodes", "100"],
         ["edges", f"{metrics['graph']['edges']}"],
@@ -82,20 +82,20 @@ def test_every_fact_is_the_runs(finished):
         ["EPR per node", f"{metrics['graph']['epr_per_node']:.4f}"],
         ["EPR per edge", f"{metrics['graph']['epr_per_edge']:.4f}"],
     ]
-    changed = {row[0].strip("`"): row[1] for row in rows(found["Settings"])}
+    changed = {row[0].strip("`"): row[1] for row in rows(parts["Settings"])}
     assert changed == {"hidden": "16", "dim": "8", "projection": "8", "epochs": "2", "temperature": "0.25"}
-    scores = {row[0]: row[1] for row in rows(found["Scores"])}
+    scores = {row[0]: row[1] for row in rows(parts["Scores"])}
     for name, result in {**metrics["references"], "EPAGCL": metrics["evaluation"]}.items():
         mean, std = (100 * np.array([result["accuracy"]["mean"], result["accuracy"]["std"]])).tolist()
         assert scores[name] == f"{mean:.2f} ± {std:.2f}"
-    assert "protocol strict, splits random 10/10/80 (seeds 0, 1, 2, 3, 4), mean ± standard" in found["Scores"]
-    assert f"NMI {metrics['evaluation']['clustering']['nmi']:.3f}" in found["Scores"]
-    provenance = dict(rows(found["Provenance"]))
+    assert "protocol strict, splits random 10/10/80 (seeds 0, 1, 2, 3, 4), mean ± standard" in parts["Scores"]
+    assert f"NMI {metrics['evaluation']['clustering']['nmi']:.3f}" in parts["Scores"]
+    provenance = dict(rows(parts["Provenance"]))
     assert (provenance["date"], provenance["seed"], provenance["epochs"]) == (metrics["date"], "0", "2")
     assert f"torch {metrics['versions']['torch']}" in provenance["versions"]
 
 
-def test_its_code_gives_the_embeddings_of_the_run(finished, monkeypatch):
+def test_its_code_returns_the_embeddings_of_the_run(finished, monkeypatch):
     folder, _, _ = finished
     text = card(finished)
     assert "/home" not in text
@@ -103,39 +103,40 @@ def test_its_code_gives_the_embeddings_of_the_run(finished, monkeypatch):
     np.testing.assert_allclose(z.numpy(), np.load(folder / "embeddings.npy"), rtol=1e-5, atol=1e-6)
 
 
-def test_health_stands_with_its_words(finished):
+def test_health_is_listed_with_its_meaning(finished):
     health = [{"name": "effective rank", "value": 9.4, "shown": "9 of 8", "verdict": "good", "words": "A | B\nC"}]
-    found = sections(card(finished, health=health))
-    assert rows(found["Health"]) == [["effective rank", "9 of 8", "good", "A \\| B C"]]
+    assert rows(sections(card(finished, health=health))["Health"]) == [
+        ["effective rank", "9 of 8", "good", "A \\| B C"]
+    ]
 
 
-def test_what_is_not_known_is_not_said(finished):
+def test_unknown_facts_are_left_out(finished):
     folder, metrics, _ = finished
     graph = {**metrics["graph"], "name": "x", "classes": None, "epr_per_node": None, "epr_per_edge": None}
     method = {**EPAGCL().settings(), "device": "cuda"}
-    blind = {key: value for key, value in metrics.items() if key not in ("evaluation", "references")}
-    blind |= {"graph": graph, "method": method, "commit": None}
-    text = write_card(folder, blind, {}).read_text(encoding="utf-8")
-    found = sections(text)
-    assert found["Scores"].strip() == "The model was not evaluated."
-    assert found["Settings"].strip() == "All settings are the defaults."
-    assert "EPR" not in found["Graph"]
-    assert "commit" not in found["Provenance"]
+    reduced = {key: value for key, value in metrics.items() if key not in ("evaluation", "references")}
+    reduced |= {"graph": graph, "method": method, "commit": None}
+    text = write_card(folder, reduced, {}).read_text(encoding="utf-8")
+    parts = sections(text)
+    assert parts["Scores"].strip() == "The model was not evaluated."
+    assert parts["Settings"].strip() == "All settings have their default values."
+    assert "EPR" not in parts["Graph"]
+    assert "commit" not in parts["Provenance"]
     assert "None" not in text
     assert "metrics:" not in text
-    assert "# data: the graph, a torch_geometric.data.Data with 60 feature columns" in found["Use"]
+    assert "# data: the graph, a torch_geometric.data.Data with 60 feature columns" in parts["Use"]
 
 
 @pytest.mark.parametrize(
     ("data", "nodes", "line"),
     [
         ({}, 2708, 'data = epagcl.load("Cora")'),
-        ({}, 300, "# data: the graph"),  # somebody's own graph of that name
+        ({}, 300, "# data: the graph"),  # a user's graph of the same name
         ({"edges": "a/e.csv", "features": "b/f.npy", "labels": "l.csv", "nodes": "n.txt"}, 300,
          'data = epagcl.read_graph(edges="e.csv", features="f.npy", nodes="n.txt")'),
     ],
 )  # fmt: skip
-def test_how_the_graph_is_loaded(finished, data, nodes, line):
+def test_the_code_loads_the_graph(finished, data, nodes, line):
     folder, metrics, _ = finished
     graph = {**metrics["graph"], "name": "Cora", "nodes": nodes}
     assert line in write_card(folder, {**metrics, "graph": graph}, {"data": data}).read_text(encoding="utf-8")
@@ -154,6 +155,7 @@ def test_a_supervised_model_predicts(graph, tmp_path, monkeypatch):
     assert set(y.tolist()) <= {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_several_seeds(graph, tmp_path, monkeypatch):
     methods = [EPAGCL(epochs=1, seed=seed, **SMALL) for seed in (4, 5)]
     metrics = run_seeds(graph, methods, tmp_path, plan=Plan(), name="g", source={"file": "g.npz"})
@@ -164,3 +166,11 @@ def test_several_seeds(graph, tmp_path, monkeypatch):
     write_npz(graph, tmp_path / "g.npz")
     z = code(text, tmp_path, monkeypatch)["z"]
     np.testing.assert_allclose(z.numpy(), np.load(tmp_path / "seed-4" / "embeddings.npy"), rtol=1e-5, atol=1e-6)
+
+
+def test_settings_of_version_0_1_are_listed_under_their_current_name(finished):
+    folder, metrics, _ = finished
+    method = {**EPAGCL().settings(), "features": "row-sum"}
+    del method["feature_scaling"]
+    text = write_card(folder, {**metrics, "method": method}, {}).read_text(encoding="utf-8")
+    assert [row[:3] for row in rows(sections(text)["Settings"])] == [["`feature_scaling`", "row-sum", "given"]]

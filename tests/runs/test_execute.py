@@ -1,17 +1,24 @@
+"""Runs from the graph to the finished folder, with one seed or several."""
+
 import json
+import tomllib
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from epagcl import EPAGCL, SupervisedGCN, linear_evaluation
+from epagcl import EPAGCL, SupervisedGCN, linear_evaluation, load_model
 from epagcl.core.config import read_config
 from epagcl.core.errors import InputError
-from epagcl.data import block_model, geom_splits, random_split
-from epagcl.data.splits import published_splits
-from epagcl.runs.evaluation import Plan, unfit_labels
-from epagcl.runs.execute import merge, run, run_seeds
-from epagcl.runs.folder import RUN_FILES, claim
-from epagcl.runs.provenance import describe
+from epagcl.data import block_model, random_split
+from epagcl.report.content import read_content
+from epagcl.report.files import write_comparison
+from epagcl.runs import execute
+from epagcl.runs.evaluation import Plan
+from epagcl.runs.execute import run, run_seeds, trained_metrics
+from epagcl.runs.export import export_run
+from epagcl.runs.folder import RUN_FILES
+from epagcl.runs.record import describe
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 
@@ -21,7 +28,8 @@ def data():
     return block_model(300, num_classes=3, num_features=60, topic_words=20, seed=1)
 
 
-def test_a_run_leaves_its_folder(tmp_path, data):
+@pytest.mark.slow
+def test_a_run_writes_its_folder(tmp_path, data):
     folder = tmp_path / "run"
     metrics = run(
         data, EPAGCL(epochs=2, **SMALL), folder, name="g", plan=Plan(references=True), source={"file": "g.npz"}
@@ -43,52 +51,30 @@ def test_a_run_leaves_its_folder(tmp_path, data):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_labels_nothing_is_evaluated(tmp_path, data):
-    blind = data.clone()
-    del blind.y
-    metrics = run(blind, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+@pytest.mark.slow
+def test_a_graph_without_labels_is_not_evaluated(tmp_path, data):
+    unlabelled = data.clone()
+    del unlabelled.y
+    metrics = run(unlabelled, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
     assert "evaluation" not in metrics
     assert metrics["graph"]["epr_per_node"] is None
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_read_not_repeated(tmp_path, data, monkeypatch):
     first = run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")
     monkeypatch.setattr(EPAGCL, "fit", lambda *a, **k: pytest.fail("trained again"))
     assert run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")["date"] == first["date"]
 
 
-def test_a_run_with_other_settings_is_refused(tmp_path, data):
-    run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run")
-    with pytest.raises(InputError, match="was started with epochs = 1, now epochs = 2"):
-        run(data, EPAGCL(epochs=2, **SMALL), tmp_path / "run")
+def test_an_unknown_map_is_refused_before_training(tmp_path, data):
+    with pytest.raises(InputError, match="map_kind='star': choose one of auto, tsne, umap, pca, none"):
+        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", map_kind="star")
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_run_on_another_graph_or_with_another_evaluation_is_refused(tmp_path, data):
-    run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
-    other = block_model(300, num_classes=3, num_features=60, topic_words=20, seed=2)
-    with pytest.raises(InputError, match="was started with another graph"):
-        run(other, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
-    with pytest.raises(InputError, match="was started with protocol = strict, now protocol = paper"):
-        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan("paper"))
-
-
-def test_labels_that_cannot_be_evaluated_are_known_before_training(data):
-    import torch
-
-    assert unfit_labels(data, Plan()) is None
-    for y, words in (
-        (torch.full((300,), -1), "0 labelled nodes"),
-        (torch.zeros(300, dtype=torch.long), "1 class among the labels"),
-        (torch.where(torch.arange(300) < 4, data.y, -1), "4 labelled nodes"),
-    ):
-        other = data.clone()
-        other.y = y
-        assert words in unfit_labels(other, Plan())
-    assert "no public split" in unfit_labels(data, Plan("public"))
-
-
-def test_what_training_gave_is_kept_if_evaluation_fails(tmp_path, data, monkeypatch):
-    monkeypatch.setattr("epagcl.runs.evaluation.evaluate", lambda *a, **k: 1 / 0)
+def test_the_results_of_training_are_kept_if_evaluation_fails(tmp_path, data, monkeypatch):
+    monkeypatch.setattr(execute, "evaluate", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
     names = {path.name for path in (tmp_path / "run").iterdir()}
@@ -96,6 +82,15 @@ def test_what_training_gave_is_kept_if_evaluation_fails(tmp_path, data, monkeypa
     assert "metrics.json" not in names
 
 
+def test_metrics_of_an_untrained_model(data):
+    metrics = trained_metrics(data, EPAGCL(epochs=0, **SMALL).fit(data), "g")
+    training = metrics["training"]
+    assert (training["final_loss"], training["effective_rank"]) == (None, None)
+    assert (training["epochs"], training["seconds"], training["seconds_per_epoch"]) == (0, 0.0, 0.0)
+    assert [finding["name"] for finding in metrics["health"]] == ["effective rank", "uniformity", "alignment"]
+
+
+@pytest.mark.slow
 def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
     methods = [EPAGCL(epochs=1, seed=s, **SMALL) for s in (4, 5)]
     metrics = run_seeds(data, methods, tmp_path, plan=Plan(runs=5, references=True))
@@ -104,83 +99,48 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
     assert (metrics["evaluation"]["split"], metrics["evaluation"]["split_seeds"]) == ("random 10/10/80", [4, 5])
     single = [json.loads((tmp_path / f"seed-{s}" / "metrics.json").read_text()) for s in (4, 5)]
     assert metrics["evaluation"]["accuracy"]["runs"] == [m["evaluation"]["accuracy"]["mean"] for m in single]
+    assert metrics["training"]["final_loss"] == [m["training"]["final_loss"] for m in single]
     assert set(metrics["references"]) == {"raw features", "untrained encoder"}
+    assert json.loads((tmp_path / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
 
 
-def test_merge():
-    parts = [
-        {
-            "protocol": "strict",
-            "split": "a",
-            "split_seeds": [],
-            "classes": [0, 1],
-            "accuracy": {"runs": [r]},
-            "macro_f1": {"runs": [r]},
-            "confusion": [[1, 2], [0, k]],
-        }
-        for k, r in enumerate((0.2, 0.4))
-    ]
-    assert merge(parts)["confusion"] == [[2, 4], [0, 1]]
-    assert merge(parts)["accuracy"] == {"mean": pytest.approx(0.3), "std": pytest.approx(0.02**0.5), "runs": [0.2, 0.4]}
+def test_the_health_of_several_seeds_is_that_of_the_worst():
+    def result(verdict):
+        finding = {"name": "effective rank", "value": 1.0, "shown": "1 of 16", "verdict": verdict, "words": ""}
+        return {"training": {"epochs": 1}, "health": [finding]}
+
+    for verdicts, worst in ((("good", "fair"), "fair"), (("poor", "good"), "poor"), (("good", "good"), "good")):
+        metrics = execute._merge_metrics([result(verdict) for verdict in verdicts], [0, 1])
+        assert [finding["verdict"] for finding in metrics["health"]] == [worst]
+        assert metrics["training"] == {"epochs": [1, 1]}
 
 
-def test_claim(tmp_path):
-    claim(tmp_path / "new" / "run")
-    assert (tmp_path / "new" / "run").is_dir()
-    folder = tmp_path / "old"
-    folder.mkdir()
-    (folder / "metrics.json").write_text("{}")
-    (folder / "notes.txt").write_text("mine")
-    (folder / "seed-3").mkdir()
-    (folder / "seed-3" / "model.safetensors").write_text("")
-    with pytest.raises(InputError, match="already there; give another --out"):
-        claim(folder)
-    with pytest.raises(InputError, match="no run of one seed to resume"):
-        claim(folder, resume=True)
-    (folder / "config.toml").write_text("")
-    claim(folder, resume=True)
-    (folder / "seed-3" / "config.toml").write_text("")
-    with pytest.raises(InputError, match="no run of one seed to resume"):
-        claim(folder, resume=True)
-    claim(folder, resume=True, seeds=2)
-    (folder / "seed-3" / "config.toml").unlink()
-    with pytest.raises(InputError, match="no run of several seeds to resume"):
-        claim(folder, resume=True, seeds=2)
-    assert (folder / "metrics.json").exists()
-    claim(folder, overwrite=True)
-    assert not (folder / "metrics.json").exists()
-    assert not (folder / "seed-3").exists()
-    assert (folder / "notes.txt").read_text() == "mine"  # only a run's own files go
-    with pytest.raises(InputError, match="no run of one seed to resume"):
-        claim(tmp_path / "none", resume=True)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file: is a file; give the name of a folder with --out"):
-        claim(tmp_path / "file", overwrite=True)
-    own = tmp_path / "project"
-    own.mkdir()
-    (own / "README.md").write_text("mine")
-    with pytest.raises(InputError, match="project: holds other files and no run; give another --save"):
-        claim(own, overwrite=True, option="--save")
-    assert (own / "README.md").read_text() == "mine"
-    claim(tmp_path / "later", make=False)
-    assert not (tmp_path / "later").exists()
-    with pytest.raises(InputError, match="cannot be made"):
-        claim(tmp_path / "file" / "run")
+def test_each_seed_reports_its_progress(tmp_path, data):
+    received = []
+
+    class Line:
+        def __init__(self, seed):
+            self.seed = seed
+
+        def __call__(self, row):
+            received.append((self.seed, row["epoch"]))
+
+        def say(self, words):
+            received.append((self.seed, words))
+
+    @contextmanager
+    def line(seed):
+        yield Line(seed)
+
+    methods = [EPAGCL(epochs=1, seed=seed, **SMALL) for seed in (0, 1)]
+    run_seeds(data, methods, tmp_path, plan=None, progress=[line(0), line(1)], map_kind="none")
+    for seed in (0, 1):
+        own = [value for number, value in received if number == seed]
+        assert own[:2] == [1, "embedding"]
+        assert own[-1] == "report"
 
 
-def test_published_splits_prefers_what_the_graph_has(data):
-    import torch
-
-    graph = data.clone()
-    for part, index in vars(random_split(data.y)).items():
-        mask = torch.zeros(300, 2, dtype=torch.bool)
-        mask[index] = True
-        graph[f"geom_{part}_mask"] = mask
-    assert len(published_splits(graph)) == len(geom_splits(graph)) == 2
-    with pytest.raises(InputError, match="no public split"):
-        published_splits(data)
-
-
+@pytest.mark.slow
 def test_a_supervised_method_and_its_references_are_scored_on_one_split(tmp_path, data):
     metrics = run(data, SupervisedGCN(epochs=5, seed=3, device="cpu"), tmp_path / "run", plan=Plan(references=True))
     split = random_split(data.y, seed=3)
@@ -188,6 +148,7 @@ def test_a_supervised_method_and_its_references_are_scored_on_one_split(tmp_path
     expected = (prediction[split.test] == data.y[split.test]).double().mean().item()
     assert metrics["evaluation"]["accuracy"]["runs"] == pytest.approx([expected])
     assert metrics["evaluation"]["split_seeds"] == [3]
+    assert metrics["health"] == []
     raw = metrics["references"]["raw features"]["accuracy"]["runs"]
     assert raw == pytest.approx(linear_evaluation(data.x, data.y, runs=1, seed=3).runs)
     header = (tmp_path / "run" / "history.csv").read_text().splitlines()[0].split(",")
@@ -203,8 +164,52 @@ def test_a_supervised_method_and_its_references_are_scored_on_one_split(tmp_path
     ]
 
 
+@pytest.mark.slow
 def test_several_seeds_of_a_supervised_method_have_a_split_each(tmp_path, data):
     methods = [SupervisedGCN(epochs=2, seed=seed, device="cpu") for seed in range(2)]
     metrics = run_seeds(data, methods, tmp_path, plan=Plan())
     assert metrics["evaluation"]["split_seeds"] == [0, 1]
     assert len(metrics["evaluation"]["accuracy"]["runs"]) == 2
+    assert "health" not in metrics
+
+
+def rename_to_version_0_1(folder):
+    """Give a run folder the form of version 0.1, in which the setting ``feature_scaling`` was called ``features``."""
+    import gzip
+
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace("feature_scaling =", "features ="))
+    assert tomllib.loads(config.read_text())["method"]["features"] == "given"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["method"]["features"] = metrics["method"].pop("feature_scaling")
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    content = json.loads(gzip.decompress((folder / "report.json.gz").read_bytes()))
+    for setting in content["settings"]:
+        if setting["name"] == "feature_scaling":
+            setting.update(name="features", meaning="an earlier text")
+    (folder / "report.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+
+
+@pytest.mark.slow
+def test_a_folder_of_version_0_1_is_read(tmp_path, data, monkeypatch):
+    method = EPAGCL(epochs=1, **SMALL)
+    z = method.fit_embed(data)
+    for name in ("old", "new"):
+        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / name, plan=Plan(), map_kind="pca")
+    rename_to_version_0_1(tmp_path / "old")
+    model = load_model(tmp_path / "old", device="cpu")
+    assert model.feature_scaling == "given"
+    np.testing.assert_array_equal(model.embed(data).numpy(), z.numpy())
+    assert export_run(tmp_path / "old", tmp_path / "z.csv", None, columns=True) == [tmp_path / "z.csv"]
+    page = write_comparison([tmp_path / "old"], tmp_path / "old.html", kind="pca")
+    assert page.is_file()
+    assert "feature_scaling" in {setting["name"] for setting in read_content(tmp_path / "old")["settings"]}
+    # Neither the old name nor another description of the setting makes it another run.
+    pages = {}
+    monkeypatch.setattr("epagcl.report.files.write_page", lambda content, path: pages.update({path: content}))
+    both = write_comparison([tmp_path / "old", tmp_path / "new"], tmp_path / "both.html")
+    assert pages[both]["agreement"]["verdict"] == "good"
+    # Resumed, the finished run is read; it counts as the same run.
+    assert run(data, method, tmp_path / "old", plan=Plan())["method"]["features"] == "given"
+    with pytest.raises(InputError, match="was started with feature_scaling = given, now feature_scaling = row-sum"):
+        run(data, EPAGCL(epochs=1, feature_scaling="row-sum", **SMALL), tmp_path / "old", plan=Plan())

@@ -1,4 +1,4 @@
-"""Embeddings in files: values, ids, and nothing half-written."""
+"""Embeddings in files: exact values, ids, and no partial files."""
 
 import csv
 import json
@@ -12,13 +12,13 @@ import torch
 
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.files import atomic_path
-from epagcl.runs import export as writers
+from epagcl.runs import export
 from epagcl.runs.export import check_output, export_run, read_embeddings, write_embeddings, write_projector
 
 Z = torch.tensor([[0.1, -2.5e-7], [1 / 3, 4e20], [0.0, -1.0]])
 
 
-def test_npy_has_its_ids_beside_it(tmp_path):
+def test_the_ids_of_an_npy_file_are_beside_it(tmp_path):
     path = tmp_path / "z.npy"
     assert write_embeddings(Z, np.array(["b", "a", "é"], dtype=object), path) == [path, tmp_path / "z.ids.txt"]
     loaded = np.load(path)
@@ -29,7 +29,7 @@ def test_npy_has_its_ids_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t"), (".CSV", ",")])
-def test_text_gives_back_every_value_and_id(suffix, separator, tmp_path):
+def test_text_restores_every_value_and_id(suffix, separator, tmp_path):
     ids = ["plain", 'with,comma "and" quote', "with\ttab"]
     path = tmp_path / f"z{suffix}"
     assert write_embeddings(Z, ids, path) == [path]
@@ -80,8 +80,10 @@ def test_wrong_number_of_ids(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_id_with_line_break_cannot_stand_in_a_list(tmp_path):
-    with pytest.raises(InputError, match=r"holds a line break; give it another, or embed to \.csv or \.parquet"):
+def test_an_id_with_a_line_break_is_refused(tmp_path):
+    with pytest.raises(
+        InputError, match=r"node id 'b\\nc' contains a line break; rename the node, or write \.csv or \.parquet"
+    ):
         write_embeddings(Z, ["a", "b\nc", "d"], tmp_path / "z.npy")
     assert os.listdir(tmp_path) == []
 
@@ -94,9 +96,9 @@ def test_failure_leaves_the_old_file_and_nothing_else(suffix, tmp_path, monkeypa
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(writers.np, "save", fail)
-    monkeypatch.setattr(writers.csv, "writer", fail)
-    monkeypatch.setattr(writers.pd.DataFrame, "to_parquet", fail)
+    monkeypatch.setattr(export.np, "save", fail)
+    monkeypatch.setattr(export.csv, "writer", fail)
+    monkeypatch.setattr(export.pd.DataFrame, "to_parquet", fail)
     with pytest.raises(OSError, match="disk full"):
         write_embeddings(Z, None, path)
     assert os.listdir(tmp_path) == [path.name]
@@ -150,13 +152,13 @@ def test_check_output_sees_a_folder_that_cannot_be_written(tmp_path, monkeypatch
     def refuse(dir):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(writers.tempfile, "TemporaryFile", refuse)  # root may write anywhere
+    monkeypatch.setattr(export.tempfile, "TemporaryFile", refuse)  # root may write anywhere
     with pytest.raises(InputError, match=r"z.csv: cannot be written \(Permission denied\); choose another place$"):
         check_output(tmp_path / "z.csv")
 
 
-def test_missing_pyarrow_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers.importlib.util, "find_spec", lambda name: None)
+def test_a_missing_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(export.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"^writing Parquet needs pyarrow: pip install 'epagcl\[parquet\]'$"):
         check_output(tmp_path / "z.parquet")
     check_output(tmp_path / "z.csv")
@@ -167,8 +169,8 @@ def test_a_missing_folder_is_made(tmp_path):
     assert np.load(tmp_path / "new" / "one" / "z.npy").shape == Z.shape
 
 
-def test_files_can_be_read_by_whom_the_umask_allows(tmp_path):
-    """Some writers make files that only their owner can read."""
+def test_files_have_the_permissions_of_the_umask(tmp_path):
+    """Some writers create files that only their owner can read."""
     before = os.umask(0o027)
     try:
         with atomic_path(tmp_path / "a.bin") as temporary:
@@ -178,12 +180,12 @@ def test_files_can_be_read_by_whom_the_umask_allows(tmp_path):
     assert (tmp_path / "a.bin").stat().st_mode & 0o777 == 0o640
 
 
-def test_other_columns_are_one_row_per_node_with_names_of_their_own(tmp_path):
+def test_further_columns_have_one_row_per_node_and_new_names(tmp_path):
     for suffix in (".csv", ".parquet"):
         path = tmp_path / f"z{suffix}"
         with pytest.raises(InputError, match="2 rows of columns for 3 embeddings; give one per row"):
             write_embeddings(np.eye(3), None, path, pd.DataFrame({"a": [1, 2]}))
-        with pytest.raises(InputError, match="a column called id is there already; rename yours"):
+        with pytest.raises(InputError, match="a column named id already exists; rename yours"):
             write_embeddings(np.eye(3), None, path, pd.DataFrame({"id": [1, 2, 3]}))
     with pytest.raises(InputError, match=r"embeddings of shape \(3,\); give one row per node"):
         write_embeddings(np.ones(3), None, tmp_path / "z.csv")
@@ -198,7 +200,7 @@ def test_text_is_fast(tmp_path):
     assert time.process_time() - start < 2  # a fifth of 10,000 rows, with a tenfold margin
 
 
-# ---- Other columns, and runs in other formats
+# ---- Further columns, and runs in other formats
 
 IDS = ["a", 'b,"\tc', "NA"]
 NODES = pd.DataFrame({"id": IDS, "degree": [3, 1, 2], "label": ["NA", None, "red"], "cluster": [1, None, 0]})
@@ -252,7 +254,7 @@ def test_export_as_parquet_keeps_the_types(run_folder, tmp_path):
     assert frame["z1"].tolist() == Z[:, 1].tolist()
 
 
-def test_export_without_columns_is_what_training_wrote(run_folder, tmp_path):
+def test_export_without_columns_equals_the_file_of_training(run_folder, tmp_path):
     (run_folder / "nodes.csv").unlink()
     export_run(run_folder, tmp_path / "z.csv", None)
     write_embeddings(Z, IDS, tmp_path / "expected.csv")
@@ -273,7 +275,7 @@ def test_projector_files(run_folder, tmp_path):
     )
 
 
-def test_projector_wants_no_header_over_one_column(tmp_path):
+def test_a_single_metadata_column_has_no_header(tmp_path):
     ids = ["plain", "with\ttab", "with\r\nbreak\u2028s"]
     write_projector(Z, pd.DataFrame({"id": ids}), tmp_path)
     assert (tmp_path / "metadata.tsv").read_text() == "plain\nwith tab\nwith  break s\n"
@@ -299,15 +301,17 @@ def test_export_mistakes(run_folder, tmp_path):
             export_run(*arguments, **options)
         return str(error.value)
 
-    assert "nothing to write; give --out FILE or --projector FOLDER" in fails(run_folder, None, None)
+    assert "nothing to write; give out= or projector=" in fails(run_folder, None, None)
     assert "an array has no other columns" in fails(run_folder, tmp_path / "z.npy", None, columns=True)
     assert "cannot write .xlsx" in fails(run_folder, tmp_path / "z.xlsx", None)
     (tmp_path / "file").write_text("")
-    assert "file: cannot be made" in fails(run_folder, None, tmp_path / "file")
+    assert "file: cannot be created" in fails(run_folder, None, tmp_path / "file")
     (run_folder / "nodes.csv").write_text("id,degree\na,1\nb,2\nc,3\n")
     assert "its ids are not those of embeddings.ids.txt" in fails(run_folder, None, tmp_path / "p")
     (run_folder / "nodes.csv").unlink()
-    assert "no nodes.csv, whose columns --columns adds" in fails(run_folder, tmp_path / "z.csv", None, columns=True)
+    assert "no nodes.csv to take columns from; export without columns" in fails(
+        run_folder, tmp_path / "z.csv", None, columns=True
+    )
     (tmp_path / "seeds").mkdir()
     assert "finished" in fails(tmp_path / "seeds", tmp_path / "z.csv", None)
     run_folder.rename(tmp_path / "seeds" / "seed-4")
@@ -329,3 +333,6 @@ def test_export_command(run, run_folder, tmp_path):
     code, _, err = run("export", tmp_path / "nowhere", "--out", "z.csv")
     assert code == 2
     assert "no embeddings.npy" in err
+    code, _, err = run("export", run_folder)
+    assert code == 2
+    assert err.startswith("epagcl: nothing to write; give --out")

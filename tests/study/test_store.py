@@ -6,12 +6,7 @@ import time
 
 import pytest
 
-from epagcl import store as store_module
 from epagcl.core.errors import InputError
-from epagcl.methods.dgi import DGI
-from epagcl.methods.epagcl import EPAGCL
-from epagcl.methods.gca import GCA
-from epagcl.study.code_version import code_version
 from epagcl.study.store import Store
 
 
@@ -19,7 +14,7 @@ def key(seed=0, **more):
     return {"what": "run", "graph": {"name": "My Graph"}, "seed": seed, **more}
 
 
-def test_a_record_is_found_by_its_key_alone(tmp_path):
+def test_a_record_is_found_by_its_key(tmp_path):
     store = Store(tmp_path)
     assert store.read(key()) is None
     written = store.write(key(), {"value": (1, 2.5)})
@@ -30,7 +25,7 @@ def test_a_record_is_found_by_its_key_alone(tmp_path):
         assert store.read(other) is None
 
 
-def test_a_broken_or_foreign_file_is_as_none(tmp_path):
+def test_a_broken_file_or_one_of_another_key_is_ignored(tmp_path):
     store = Store(tmp_path)
     store.write(key(), {"value": 1})
     for text in ("{", "[]", json.dumps({"key": key(1)})):
@@ -38,7 +33,7 @@ def test_a_broken_or_foreign_file_is_as_none(tmp_path):
         assert store.read(key()) is None
 
 
-def test_what_is_remembered_is_computed_once(tmp_path):
+def test_a_record_is_computed_once(tmp_path):
     calls = []
 
     def compute():
@@ -53,7 +48,7 @@ def test_what_is_remembered_is_computed_once(tmp_path):
     assert Store(tmp_path).remember(key(1), compute)["value"] == 2  # a failure leaves neither a record nor a claim
 
 
-def test_a_claim_is_exclusive_and_takes_no_more_than_asked_for(tmp_path):
+def test_a_claim_is_exclusive_and_takes_at_most_the_requested_number(tmp_path):
     store = Store(tmp_path)
     keys = [key(seed) for seed in range(4)]
     with store.claim(keys, most=2) as first:
@@ -67,7 +62,7 @@ def test_a_claim_is_exclusive_and_takes_no_more_than_asked_for(tmp_path):
 
 
 def _fill(folder, total):
-    """Claim and write what is missing until nothing is; every computation leaves a line."""
+    """Claim and write missing records until all are there; every computation writes a line."""
     store = Store(folder)
     keys = [key(seed) for seed in range(total)]
     while missing := [k for k in keys if store.read(k) is None]:
@@ -111,30 +106,7 @@ def test_a_claim_ends_with_its_process(tmp_path):
         assert mine == [key()]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file/my-graph/run: cannot be made"):
         Store(tmp_path / "file").write(key(), {})
-
-
-def test_the_code_version_goes_by_the_methods_own_files(monkeypatch):
-    versions = {kind: code_version(kind) for kind in (EPAGCL, GCA, DGI)}
-    assert len(set(versions.values())) == 3
-    assert code_version(EPAGCL) == versions[EPAGCL]
-
-    def change(name):
-        monkeypatch.setattr(store_module, "_digest", lambda file: "new" if file.endswith(name) else digest(file))
-        changed = {kind.__name__ for kind in versions if code_version(kind) != versions[kind]}
-        monkeypatch.setattr(store_module, "_digest", digest)
-        return changed
-
-    digest = store_module._digest
-    assert change("methods/dgi.py") == {"DGI"}
-    assert change("methods/contrast.py") == {"EPAGCL", "GCA"}
-    assert change("losses/dense.py") == change("training.py") == {"EPAGCL", "GCA", "DGI"}
-    assert change("terminal.py") == change("paper/accuracy.py") == set()
-
-
-def test_the_rooms_that_count_are_there():
-    assert all(os.path.exists(file) for file in store_module._shared_files())
-    assert any(file.endswith("losses/tiled.py") for file in store_module._shared_files())

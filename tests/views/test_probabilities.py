@@ -40,6 +40,7 @@ def plain_probabilities(edges, n, p_drop, p_add, drop="eq7", drop_cutoff=1.0, ad
     return present, rule(w_drop, p_drop, drop_cutoff), candidates, small(w_add, p_add, add_cutoff)
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(2, 14),
     density=st.floats(0.05, 0.9),

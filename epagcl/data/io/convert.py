@@ -189,7 +189,10 @@ def _coo_matrix(adjacency: Any, source: str) -> scipy.sparse.coo_array:
     """Return an adjacency matrix of any type as a SciPy matrix."""
     try:
         if not isinstance(adjacency, Tensor):
-            return scipy.sparse.coo_array(adjacency)
+            matrix = scipy.sparse.coo_array(adjacency)
+            if matrix.dtype.kind not in "biufc":  # SciPy before 1.13 takes objects and text
+                raise TypeError
+            return matrix
         coo = adjacency.detach().cpu().to_sparse_coo().coalesce()
         return scipy.sparse.coo_array((coo.values().double(), tuple(coo.indices().numpy())), shape=tuple(coo.shape))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Recipes: for each named graph one TOML file, with a section of settings for each method."""
+"""Recipes: one TOML file for each named graph, with the settings of each method in a section."""
 
 import tomllib
 from importlib import resources
@@ -6,10 +6,18 @@ from typing import Any
 
 
 def recipe(graph: str, method: str) -> dict[str, Any]:
-    """The settings of a method for a named graph, and their ``source``: "paper" (published) or "ours".
+    """Return the settings of a method for a named graph, with their ``source``: "paper" (published) or "ours".
 
-    Empty where there is no recipe; the method's defaults hold then. A starred name (``gca*``) has a section only where
-    its settings differ from the method's in more than the masks.
+    Without a recipe the result is empty, and the defaults of the method apply. A starred name (``gca*``) has its own
+    section only if its settings differ from those of the method in more than the masks.
+
+    Args:
+        graph: name of the graph, in upper or lower case.
+        method: name of the method.
+
+    Examples:
+        >>> recipe("cora", "gmi")
+        {'source': 'paper', 'layers': 2, 'feature_scaling': 'row-sum'}
     """
     file = resources.files(__name__) / f"{graph.lower()}.toml"
     if not file.is_file():

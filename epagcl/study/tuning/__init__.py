@@ -1,5 +1,6 @@
-"""Search of a method's settings on validation nodes."""
+"""Search of a method's settings by validation accuracy."""
 
-from epagcl.study.tuning.study import Tuning, tune
+from epagcl.study.tuning.result import Tuning
+from epagcl.study.tuning.study import tune
 
 __all__ = ["Tuning", "tune"]

@@ -1,7 +1,8 @@
-"""Optuna's part of a search: the study and its file, the draw of settings, and which trials count.
+"""Optuna's part of a search: the study and its journal file, the sampler, and which trials count.
 
-A trial that was interrupted, by Ctrl-C, the clock or a kill, stays in the file as failed without a reason, and does not
-count: the one that takes its place has its rank, draws the same settings, and the study goes on as if nothing had been.
+A trial that was interrupted by Ctrl-C, the deadline or a kill stays in the journal as failed without a reason, and does
+not count. The trial that replaces it has its rank and draws the same settings, so the study continues as if it had not
+been interrupted.
 """
 
 import uuid
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.hashing import fold
 from epagcl.runs.folder import claim
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "study.journal"
-STARTUP = 5  # finished trials before hopeless ones are stopped
+STARTUP = 5  # finished trials before others can be pruned
 
 
 def need_optuna() -> ModuleType:
-    """Optuna, or how to get it."""
+    """Return the module optuna. Raise if it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -37,29 +39,37 @@ def need_optuna() -> ModuleType:
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Optuna's own log is silent within."""
+    """Silence Optuna's own log within the block."""
     logging = need_optuna().logging
-    before = logging.get_verbosity()
+    verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        logging.set_verbosity(verbosity)
 
 
-def claim_folder(folder: Path, resume: bool) -> None:
-    """Make a folder ready for a study; refuse to mix two, and to resume none."""
+def prepare_folder(folder: Path, resume: bool) -> None:
+    """Create the folder of a new study, or check that it holds a study to resume.
+
+    Args:
+        folder: the folder; a new study needs a new or an empty one.
+        resume: whether to continue the study in the folder.
+    """
     if resume and not (folder / JOURNAL).is_file():
-        raise InputError(f"{folder}: no study to resume; leave out --resume to start one")
+        raise InputError(f"{folder}: no study to resume; leave out resume=True to start one")
     if not resume:
         if folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"{folder}: already there; give another --out, or --resume to go on with its study")
+            raise InputError(f"{folder}: already there; give another folder=, or resume=True to continue its study")
         claim(folder)
 
 
 @contextmanager
 def process_lock(folder: Path | None) -> Iterator[str]:
-    """A name for this process, locked while it lives, so that others can tell its trials from those of the dead."""
+    """Hold a lock while this process works on a study. The value is the name of the process.
+
+    Other processes recognise by the lock whether a running trial belongs to a live process.
+    """
     name = uuid.uuid4().hex[:12]
     if folder is None:
         yield name
@@ -69,7 +79,14 @@ def process_lock(folder: Path | None) -> Iterator[str]:
 
 
 def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up: int) -> "Study":
-    """The study of a folder, or a new one; it must be of the same graph, method, space and seeds."""
+    """Open the study of a folder, or create one. Raise if its graph, start, space or seeds differ.
+
+    Args:
+        folder: the folder; None: a study in memory.
+        identity: what all processes of the study must have in common, such as the graph and the space.
+        seed: seed of the sampler.
+        warm_up: epochs before a trial can be pruned.
+    """
     import optuna
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
@@ -88,19 +105,20 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     saved = study.user_attrs.get("identity")
     if saved is None:
         study.set_user_attr("identity", identity)
-    elif changed := [key for key in identity if saved.get(key) != identity[key]]:
+        saved = identity
+    saved = {**saved, "start": current_settings(saved.get("start", {}))}
+    if changed := [key for key in identity if saved.get(key) != identity[key]]:
         then, now = _difference(saved.get(changed[0]), identity[changed[0]])
         raise InputError(
-            f"{folder}: its study has another {changed[0]} ({then}, now {now}); "
-            "go on with the same, or give another --out"
+            f"{folder}: its study has another {changed[0]} ({then}, now {now}); use the same, or give another folder="
         )
     if folder is not None:
         _fail_orphaned_trials(study, folder)
     return study
 
 
-def counted(study: "Study") -> "list[FrozenTrial]":
-    """The trials that count, in order: finished or under way, not the interrupted ones."""
+def counted_trials(study: "Study") -> "list[FrozenTrial]":
+    """Return the trials that count, in order: finished or running, but not interrupted."""
     trials = study.get_trials(deepcopy=False)
     return [
         t for t in trials if t.state.name != "WAITING" and not (t.state.name == "FAIL" and "reason" not in t.user_attrs)
@@ -108,39 +126,39 @@ def counted(study: "Study") -> "list[FrozenTrial]":
 
 
 def rank(study: "Study", number: int) -> int:
-    """How many trials that count came before."""
-    return sum(trial.number < number for trial in counted(study))
+    """Return the number of counted trials before trial ``number``."""
+    return sum(trial.number < number for trial in counted_trials(study))
 
 
-def best_of(study: "Study") -> "FrozenTrial | None":
-    """The trial of the highest value, the earliest of equals; None if none is complete."""
-    complete = [trial for trial in counted(study) if trial.state.name == "COMPLETE"]
+def best_trial(study: "Study") -> "FrozenTrial | None":
+    """Return the complete trial of the highest value, the earliest of equals, or None if there is none."""
+    complete = [trial for trial in counted_trials(study) if trial.state.name == "COMPLETE"]
     return max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
 def give_up(study: "Study", number: int) -> None:
-    """Leave a trial unfinished: it does not count."""
+    """Mark a trial as interrupted, so that it does not count."""
     from optuna.trial import TrialState
 
     study.tell(number, state=TrialState.FAIL)
 
 
 def others_running(study: "Study") -> bool:
-    """Whether another process is at a trial."""
+    """Return whether another process is running a trial."""
     return any(trial.state.name == "RUNNING" for trial in study.get_trials(deepcopy=False))
 
 
 def _fail_orphaned_trials(study: "Study", folder: Path) -> None:
-    """Give up the trials of processes that are no more."""
+    """Give up the running trials of processes that have ended."""
     for trial in study.get_trials(deepcopy=False):
         if trial.state.name == "RUNNING":
-            with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}.lock") as dead:
-                if dead:
+            with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}.lock") as owner_has_ended:
+                if owner_has_ended:
                     give_up(study, trial.number)
 
 
 def _difference(then: Any, now: Any) -> tuple[Any, Any]:
-    """Of two tables, the first entry that differs."""
+    """Return the first entries in which two dictionaries differ; other values as they are."""
     if not isinstance(then, dict) or not isinstance(now, dict):
         return then, now
     key = next(key for key in {**then, **now} if then.get(key) != now.get(key))
@@ -148,7 +166,7 @@ def _difference(then: Any, now: Any) -> tuple[Any, Any]:
 
 
 def _sampler(seed: int) -> "BaseSampler":
-    """TPE whose draws depend on the seed, the trial's rank and the trials before it alone, not on what was drawn."""
+    """Return a TPE sampler whose draws depend only on the seed, the rank of the trial, and the trials before it."""
     return _seeded_tpe()(seed)
 
 

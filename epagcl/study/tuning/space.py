@@ -1,10 +1,11 @@
-"""What is searched: for each setting a range or a list of values."""
+"""The search space: a range or a list of values for each searched setting."""
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any
 
+from epagcl.core.config import RENAMED_SETTINGS
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
 
     from epagcl.methods.base import Method
 
-#: The default space: of every method that has the setting, then what single methods have beside it. A stem such as
-#: ``p_drop`` stands for ``p_drop_1`` and ``p_drop_2``. Widths are searched when asked for.
+#: The default space of every method that has the setting, then additions for single methods. A stem such as ``p_drop``
+#: stands for ``p_drop_1`` and ``p_drop_2``. Widths are searched only on request.
 EVERY_METHOD = {
     "p_drop": "0:0.8",
     "p_mask": "0:0.8",
@@ -22,7 +23,7 @@ EVERY_METHOD = {
     "dropout": "0:0.8",
     "attention_dropout": "0:0.8",
     "lr": "1e-4:1e-2:log",
-    "weight_decay": "0,1e-6,1e-5,1e-4,5e-4,1e-3",  # 0 is the default of several, and no logarithm has it
+    "weight_decay": "0,1e-6,1e-5,1e-4,5e-4,1e-3",  # a logarithmic range cannot hold the default 0
 }
 ONE_METHOD = {
     "bgrl": {"momentum": "0.9:0.999"},
@@ -33,15 +34,21 @@ ONE_METHOD = {
     "greet": {"alpha": "0.1:0.9", "k": "0,10,20,30", "gate_lr": "1e-4:1e-2:log"},
     "mvgrl": {"alpha": "0.05:0.5"},
 }
-PROBABILITY = "0:0.8"  # of a user's own method: every setting p_...
+PROBABILITY = "0:0.8"  # of every setting p_... of a user's own method
 
-UNSEARCHED = ("seed", "device", "capture", "precision", "patience")  # they say how to train, not what is learned
-DRAWS = 64  # of the other settings, before a value is said to be impossible
+UNSEARCHED = (
+    "seed",
+    "device",
+    "capture",
+    "precision",
+    "patience",
+)  # they control how training runs, not what is learned
+DRAWS = 64  # draws of the other settings before a value is refused as impossible
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included; ``log``: small ones as often as large ones."""
+    """Numbers from ``low`` to ``high``, both included, uniform on a linear or a logarithmic scale."""
 
     low: float
     high: float
@@ -52,23 +59,24 @@ class Range:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What must be possible for the range to be."""
+        """Both ends, which the method must accept."""
         return self.low, self.high
 
     def nearest(self, value: float) -> float:
-        """The value in the range that is closest."""
+        """Return the value of the range that is closest to ``value``."""
         return type(self.low)(min(max(value, self.low), self.high))
 
     def rounded(self, value: Any) -> Any:
-        """The value as people write it: four digits, still in the range."""
+        """Return a float rounded to four significant digits, but within the range; an integer unchanged."""
         return value if isinstance(self.low, int) else self.nearest(float(f"{value:.4g}"))
 
     def distribution(self) -> "BaseDistribution":
-        """As Optuna has it."""
+        """Return the values as a distribution of Optuna."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
-        kind = IntDistribution if isinstance(self.low, int) else FloatDistribution
-        return kind(self.low, self.high, log=self.log)
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return IntDistribution(self.low, self.high, log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
 
 
 @dataclass(frozen=True)
@@ -81,15 +89,15 @@ class Choice:
         return ",".join(map(_text, self.ends))
 
     def nearest(self, value: Any) -> Any:
-        """The value if it is one of them, else None."""
+        """Return the value if it is one of the choices, else None."""
         return value if value in self.ends else None
 
     def rounded(self, value: Any) -> Any:
-        """The value as it is."""
+        """Return the value unchanged."""
         return value
 
     def distribution(self) -> "BaseDistribution":
-        """As Optuna has it."""
+        """Return the values as a distribution of Optuna."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(self.ends)
@@ -99,10 +107,9 @@ Space = dict[str, Range | Choice]
 
 
 def default_space(method: "type[Method]") -> Space:
-    """The settings of a method that are searched unless told otherwise: probabilities, rates, temperature, weights."""
+    """Return the default space of a method: probabilities, learning rates, temperature and weights."""
     fields = {field.name: field for field in method.setting_fields()}
-    own = {name: PROBABILITY for name, field in fields.items() if name.startswith("p_") and field.type is float}
-    words: dict[str, str] = own
+    words = {name: PROBABILITY for name, field in fields.items() if name.startswith("p_") and field.type is float}
     for table in (EVERY_METHOD, ONE_METHOD.get(method.name, {})):
         words |= {name: text for stem, text in table.items() for name in _names(stem, fields)}
     return {name: _parsed(field, words[name]) for name, field in fields.items() if name in words}
@@ -110,54 +117,55 @@ def default_space(method: "type[Method]") -> Space:
 
 def space_of(
     method: "type[Method]",
-    given: Mapping[str, Any] | Sequence[str] | None,
+    space: Mapping[str, Any] | Sequence[str] | None,
     start: "Method",
     fixed: Collection[str] = (),
 ) -> Space:
-    """The space to search, checked.
+    """Return the space to search. Raise if the method cannot take its values.
 
     Args:
-        method: whose settings.
-        given: name → ``"0.1:0.6"``, ``"1e-4:1e-2:log"``, ``"128,256"``, (low, high), (low, high, "log"), or a list of
-            values; or the words of the command line, ``"lr=1e-4:1e-2:log"``, of which ``default`` is the default
-            space. None: the default space.
-        start: settings that are not searched are these.
-        fixed: settings that leave the default space, since the user gave them a value.
+        method: the method.
+        space: name → ``"0.1:0.6"``, ``"1e-4:1e-2:log"``, ``"128,256"``, (low, high), (low, high, "log"), or a list of
+            values; or a list of words such as ``"lr=1e-4:1e-2:log"``, where ``"default"`` adds the default space.
+            None: the default space.
+        start: model with the settings that are not searched.
+        fixed: names of settings with a value of the user, which are removed from the default space.
     """
-    if given is None:
-        given = ["default"]
-    if isinstance(given, str):
-        given = given.split()
-    words = list(given.items()) if isinstance(given, Mapping) else [_pair(word) for word in given]
+    if space is None:
+        space = ["default"]
+    if isinstance(space, str):
+        space = space.split()
+    pairs = list(space.items()) if isinstance(space, Mapping) else [_pair(word) for word in space]
     fields = {field.name: field for field in method.setting_fields()}
-    space: Space = {}
-    if ("default", None) in words:
-        space = {name: values for name, values in default_space(method).items() if name not in fixed}
-    for stem, value in words:
+    searched: Space = {}
+    if ("default", None) in pairs:
+        searched = {name: values for name, values in default_space(method).items() if name not in fixed}
+    for stem, value in pairs:
         if (stem, value) == ("default", None):
             continue
         if not (names := _names(stem, fields)):
             raise InputError(f"space: {method.name} has no setting {stem!r}; `epagcl methods {method.name}` lists them")
         for name in names:
             if name in UNSEARCHED:
-                raise InputError(f"space: {name} is not searched; give it one value")
+                raise InputError(f"space: {name} cannot be searched; give it one value")
             if name in fixed:
-                raise InputError(f"space: {name} has a fixed value too; leave out one of the two")
-            space[name] = _parsed(fields[name], value)
-    if not space:
-        raise InputError("space: nothing to search, all its settings have fixed values; leave some out")
-    _check_ends(space, start)
-    return space
+                raise InputError(f"space: {name} has a fixed value too; leave out one of them")
+            searched[name] = _parsed(fields[name], value)
+    if not searched:
+        raise InputError("space: nothing to search; all settings have fixed values, leave some of them out")
+    _check_ends(searched, start)
+    return searched
 
 
 def space_words(space: Space) -> dict[str, str]:
-    """The space as it is written."""
+    """Return the space in words, as a user writes it."""
     return {name: str(values) for name, values in space.items()}
 
 
-def _names(stem: str, fields: Mapping[str, Field]) -> list[str]:
-    """The setting of this name, or those of the two views."""
+def _names(stem: str, fields: Mapping[str, "Field[Any]"]) -> list[str]:
+    """Return the setting of this name, or the settings of the two views; empty if there are none."""
     stem = stem.replace("-", "_")
+    stem = RENAMED_SETTINGS.get(stem, stem)
     return [stem] if stem in fields else [name for name in (f"{stem}_1", f"{stem}_2") if name in fields]
 
 
@@ -168,52 +176,61 @@ def _pair(word: str) -> tuple[str, str | None]:
     return name, value or None
 
 
-def _parsed(field: Field, value: Any) -> Range | Choice:
-    """A range or choice of a setting, its numbers of the setting's type."""
+def _parsed(field: "Field[Any]", value: Any) -> Range | Choice:
+    """Return the range or choice that a value describes, with numbers of the setting's type."""
     if isinstance(value, Range | Choice):
         value = str(value)
+    parts: list[Any]
     if isinstance(value, str):
-        parts: list[Any] = value.split(":") if ":" in value else value.split(",")
         is_range = ":" in value
+        parts = value.split(":" if is_range else ",")
     else:
-        parts, is_range = list(value) if isinstance(value, Iterable) else [value], isinstance(value, tuple)
-    said = f"space: {field.name}={value}"
+        is_range = isinstance(value, tuple)
+        parts = list(value) if isinstance(value, Iterable) else [value]
+    where = f"space: {field.name}={value}"
     if not is_range:
-        choices = tuple(dict.fromkeys(_value(field, part, said) for part in parts))
+        choices = tuple(dict.fromkeys(_value(field, part, where) for part in parts))
         if len(choices) < 2:
-            raise InputError(f"{said}: one value is no choice; give it as a setting, or more of them")
+            raise InputError(f"{where}: a choice needs two values or more; give a single one as a fixed setting")
         return Choice(choices)
     if field.type not in (int, float) or len(parts) not in (2, 3) or parts[2:] not in ([], ["log"]):
         fix = "low:high or low:high:log" if field.type in (int, float) else "a list, a,b"
-        raise InputError(f"{said}: of {field.type.__name__}, write {fix}")
-    low, high = (_value(field, part, said) for part in parts[:2])
+        raise InputError(f"{where}: for type {_type_name(field)}, write {fix}")
+    low, high = (_value(field, part, where) for part in parts[:2])
     if not low < high:
-        raise InputError(f"{said}: the first end must be the lower")
+        raise InputError(f"{where}: the first end must be the lower")
     if parts[2:] and low <= 0:
-        raise InputError(f"{said}: a logarithmic range begins above 0")
+        raise InputError(f"{where}: a logarithmic range begins above 0")
     return Range(low, high, bool(parts[2:]))
 
 
-def _value(field: Field, part: Any, said: str) -> Any:
+def _value(field: "Field[Any]", part: Any, where: str) -> Any:
+    """Return one value of a setting as the setting's type; ``where`` begins the error message."""
+    kind: Any = field.type
     try:
-        if field.type is bool:
+        if kind is bool:
             return {"true": True, "false": False}[str(part).strip().lower()]
-        value = field.type(part.strip() if isinstance(part, str) else part)
-        if value != value or (field.type is int and not isinstance(part, str) and value != part):
+        value = kind(part.strip() if isinstance(part, str) else part)
+        if value != value or (kind is int and not isinstance(part, str) and value != part):
             raise ValueError
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{said}: {part!r} is no {field.type.__name__}") from None
+        raise InputError(f"{where}: {part!r} is not of type {_type_name(field)}") from None
     choices = field.metadata.get("choices")
     if choices and value not in choices:
-        raise InputError(f"{said}: choose of {', '.join(choices)}")
+        raise InputError(f"{where}: choose from {', '.join(choices)}")
     return value
 
 
+def _type_name(field: "Field[Any]") -> str:
+    return str(getattr(field.type, "__name__", field.type))
+
+
 def _check_ends(space: Space, start: "Method") -> None:
-    """Raise if an end of a range, or a value of a choice, is refused whatever the other settings are."""
+    """Raise if the method refuses an end of a range, or a value of a choice, whatever the other settings are."""
     draw = random.Random(0)
     base = start.get_params()
-    draws = [{}] + [{name: draw.choice(values.ends) for name, values in space.items()} for _ in range(DRAWS)]
+    draws: list[dict[str, Any]] = [{}]
+    draws += [{name: draw.choice(values.ends) for name, values in space.items()} for _ in range(DRAWS)]
     for name, values in space.items():
         for end in values.ends:
             refused = [_refusal(type(start), {**base, **others, name: end}) for others in draws]
@@ -222,6 +239,7 @@ def _check_ends(space: Space, start: "Method") -> None:
 
 
 def _refusal(method: "type[Method]", settings: dict[str, Any]) -> str | None:
+    """Return why a method refuses some settings, or None if it accepts them."""
     try:
         method(**settings)
     except InputError as error:

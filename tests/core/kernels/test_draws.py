@@ -73,6 +73,7 @@ def test_other_nodes_and_dropout_by_the_kernel_equal_plain_torch(device, use_tri
     assert all(torch.equal(a, b) for a, b in zip(draws, expected, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_nodes", "p_drop", "p_add", "isolated"),
     [(2, 0.5, 0.5, 0), (17, 0.3, 0.0, 0), (20, 0.4, 0.3, 3), (12, 1.0, 0.0, 0), (12, 1.0, 0.6, 2), (9, 0.0, 0.9, 0)],

@@ -38,7 +38,7 @@ def test_columns_of_every_numeric_type(column):
 
 def test_decimals_and_missing_values_of_polars():
     polars = pytest.importorskip("polars")
-    table = polars.DataFrame({"id": ["x", "y", "z"], "a": [Decimal("1.5"), Decimal("2"), Decimal("3")]})
+    table = polars.DataFrame({"id": ["x", "y", "z"], "a": [Decimal("1.5"), Decimal("2.0"), Decimal("3.0")]})
     assert from_tables(ENDS, table).x[:, 0].tolist() == [1.5, 2, 3]
     missing = "features: 1 missing, NaN or infinite feature value, the first in row 1 (counted from 0), column 'a'"
     for column in (polars.Series([True, None, False]), polars.Series([Decimal("1"), None, Decimal("2")])):

@@ -41,12 +41,14 @@ def data():
     return block_model(600, num_classes=4, num_features=300, topic_words=60, seed=2)
 
 
+@pytest.mark.slow
 def test_tiled_trains_like_dense(losses_of, data):
     dense, tiled = (losses_of(impl, data, epochs=50) for impl in ("dense", "tiled"))
     assert dense[-1] < dense[0] - 0.5  # it learns
     assert tiled == pytest.approx(dense, rel=0, abs=TILED)
 
 
+@pytest.mark.slow
 def test_tiled_follows_the_golden_losses_of_demo(losses_of):
     golden = json.loads(GOLDEN.read_text())
     assert golden[-1] < golden[0] - 0.5
@@ -61,6 +63,7 @@ def test_triton_follows_the_golden_losses_of_demo(losses_of, untimed_tiles, prec
     assert triton == pytest.approx(golden, rel=0, abs=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")  # by the interpreter, on unused rows
 @pytest.mark.parametrize("batch_size", [0, 8])
 def test_kernels_train_like_plain_torch(losses_of, use_triton, untimed_tiles, device, batch_size):

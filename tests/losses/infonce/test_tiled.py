@@ -50,6 +50,7 @@ def test_large_graphs_keep_no_tiles(monkeypatch):
     assert len(info_nce(u, v, 0.3).grad_fn.kept_tiles) == 1
 
 
+@pytest.mark.slow
 def test_nothing_of_size_n_squared_is_allocated():
     n, d = 3000, 8
     u, v = pair(n, d, dtype=torch.float32)

@@ -162,6 +162,7 @@ def test_rows_need_not_be_contiguous(device):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_nothing_of_size_n_squared_is_allocated(device):
     n = 150
     x = stacked(n, 8, device=device)

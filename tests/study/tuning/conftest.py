@@ -1,14 +1,16 @@
+"""A search on a small graph."""
+
 import pytest
 
-from epagcl.data import block_model
+import epagcl
 
 SMALL = {"epochs": 4, "hidden": 8, "dim": 6, "projection": 6, "device": "cpu"}
+SPACE = {"lr": (1e-3, 1e-1, "log"), "p_drop": (0.0, 0.8)}
 
 
-@pytest.fixture(scope="session")
-def graph():
-    """600 nodes of 3 classes: 60 for training, 60 for validation."""
-    return block_model(600, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=3)
+@pytest.fixture
+def graph(tuning_graph):
+    return tuning_graph
 
 
 @pytest.fixture
@@ -18,16 +20,20 @@ def small():
 
 
 @pytest.fixture
-def judged(monkeypatch):
-    """In place of training: trials are judged by a function of the first model, which may report or raise."""
-    from epagcl.study.tuning.criterion import Criterion, Outcome
+def tune(graph, small):
+    """Search on the small graph."""
 
-    def use(score, looks=()):
-        def judge(self, models, watch, report):
-            for epoch in looks:
-                report(0, epoch, score(models[0]))
-            return Outcome([score(models[0])] * len(models), models[0].epochs)
+    def call(**options):
+        return epagcl.tune(graph, **{"trials": 4, "seeds": 1, "space": SPACE, "test": False, **small, **options})
 
-        monkeypatch.setattr(Criterion, "judge", judge)
+    return call
 
-    return use
+
+def rows(result):
+    """Return the trials without their times, which must be reproduced exactly."""
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in result.trials]
+
+
+def by_lr(model):
+    """Return a score with its optimum at lr = 0.02."""
+    return 1 - abs(model.lr - 0.02)

@@ -9,21 +9,22 @@ from epagcl.core.errors import InputError, TrainingError
 from epagcl.data import block_model, random_split
 from epagcl.data.splits import Split
 from epagcl.evaluation.linear import linear_evaluation
-from epagcl.study.tuning import criterion as room
+from epagcl.study.tuning import criterion
 from epagcl.study.tuning.criterion import Criterion, Outcome, chooses_epoch, quiet_logs, splits_with_one_test
 
 STRICT = (0.1, 0.1)
 
 
-def watch(model):
+def silent(model):
+    """Show no progress of a training."""
     return contextlib.nullcontext(None)
 
 
-def nothing(k, epoch, accuracy):
-    pass
+def ignore(k, epoch, accuracy):
+    """Ignore the accuracy of an evaluation."""
 
 
-def test_all_splits_have_one_test_part_and_deal_the_rest_anew(graph):
+def test_all_splits_share_their_test_nodes_and_redistribute_the_others(graph):
     splits = splits_with_one_test(graph, "strict", STRICT, seed=5, seeds=3)
     own = random_split(graph.y, seed=5)
     for part in ("train", "val", "test"):
@@ -56,7 +57,7 @@ def test_public_is_the_published_split(graph):
     assert [split.val.tolist() for split in splits] == [list(range(1, 600, 3))] * 2
 
 
-def test_the_search_is_given_no_test_label(graph):
+def test_the_search_sees_no_test_label(graph):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 2)
     y, hidden = graph.y.clone(), Criterion(graph, splits, 1).hidden.y
     assert hidden[splits[0].test].eq(-1).all()
@@ -65,12 +66,12 @@ def test_the_search_is_given_no_test_label(graph):
     assert graph.y.equal(y)
 
 
-def test_the_best_epoch_is_that_of_the_mean_curve_by_brute_force(graph, small):
+def test_the_best_epoch_maximises_the_mean_curve(graph, small):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 2)
     settings = {**small, "epochs": 7, "lr": 0.01}
     reports = []
     outcome = Criterion(graph, splits, every=3).judge(
-        [epagcl.EPAGCL(**settings, seed=k) for k in range(2)], watch, lambda *report: reports.append(report)
+        [epagcl.EPAGCL(**settings, seed=k) for k in range(2)], silent, lambda *report: reports.append(report)
     )
     curves = {}
     for epochs in (3, 6, 7):
@@ -89,7 +90,7 @@ def test_the_best_epoch_is_that_of_the_mean_curve_by_brute_force(graph, small):
 def test_ties_go_to_the_earliest_epoch(graph, small, monkeypatch):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 1)
     monkeypatch.setattr(Criterion, "validation_accuracy", lambda *_: 0.5)
-    assert Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], watch, nothing) == Outcome([0.5], 1)
+    assert Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], silent, ignore) == Outcome([0.5], 1)
 
 
 @pytest.mark.parametrize(("name", "chooses"), [("epagcl", True), ("cca-ssg", True), ("dgi", False), ("bgrl", False)])
@@ -99,10 +100,10 @@ def test_which_methods_have_their_epochs_chosen(name, chooses):
 
 
 @pytest.mark.parametrize("settings", [{"patience": 2, "lr": 0.05}, {"patience": 0, "epochs": 0}])
-def test_a_method_that_stops_by_itself_is_judged_as_it_ends(graph, small, settings):
+def test_a_method_that_stops_early_is_judged_at_its_end(graph, small, settings):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 1)
     settings = {"epochs": 12, "dim": 6, "device": "cpu", **settings}
-    outcome = Criterion(graph, splits, 1).judge([epagcl.DGI(**settings)], watch, nothing)
+    outcome = Criterion(graph, splits, 1).judge([epagcl.DGI(**settings)], silent, ignore)
     z = epagcl.DGI(**settings).fit_embed(graph)
     chosen = linear_evaluation(z, graph.y, splits=splits).chosen[0]["validation_accuracy"]
     assert outcome == Outcome([chosen], settings["epochs"])
@@ -111,25 +112,25 @@ def test_a_method_that_stops_by_itself_is_judged_as_it_ends(graph, small, settin
 def test_a_supervised_method_is_judged_by_its_own_predictions(graph):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 1)
     settings = {"epochs": 30, "hidden": 8, "device": "cpu"}
-    outcome = Criterion(graph, splits, 5).judge([epagcl.SupervisedGCN(**settings)], watch, nothing)
+    outcome = Criterion(graph, splits, 5).judge([epagcl.SupervisedGCN(**settings)], silent, ignore)
     model = epagcl.SupervisedGCN(**settings).fit(graph, split=splits[0])
     right = model.predict(graph)[splits[0].val] == graph.y[splits[0].val]
     assert outcome == Outcome([float(right.float().mean())], 30)
-    scores = Criterion(graph, splits, 5).test([epagcl.SupervisedGCN(**settings)], watch)
+    scores = Criterion(graph, splits, 5).test([epagcl.SupervisedGCN(**settings)], silent)
     test = splits[0].test
     assert scores["test"]["mean"] == pytest.approx(float((model.predict(graph)[test] == graph.y[test]).float().mean()))
     assert scores["validation"]["runs"] == outcome.accuracies
 
 
-def test_collapsed_looks_do_not_count(graph, small, monkeypatch):
+def test_epochs_with_a_collapsed_embedding_do_not_count(graph, small, monkeypatch):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 1)
     monkeypatch.setattr(Criterion, "validation_accuracy", lambda *_: 0.5)
     ranks = iter([1.0, 1.5, 3.0, 4.0])
-    monkeypatch.setattr(room, "effective_rank", lambda z: next(ranks))
-    assert Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], watch, nothing).epochs == 3
-    monkeypatch.setattr(room, "effective_rank", lambda z: 1.0)
+    monkeypatch.setattr(criterion, "effective_rank", lambda z: next(ranks))
+    assert Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], silent, ignore).epochs == 3
+    monkeypatch.setattr(criterion, "effective_rank", lambda z: 1.0)
     with pytest.raises(TrainingError, match="the embedding has collapsed"):
-        Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], watch, nothing)
+        Criterion(graph, splits, 1).judge([epagcl.EPAGCL(**small)], silent, ignore)
 
 
 def test_an_embedding_that_is_not_finite_fails(graph):
@@ -138,9 +139,9 @@ def test_an_embedding_that_is_not_finite_fails(graph):
         Criterion(graph, splits, 1).validation_accuracy(epagcl.EPAGCL(), torch.full((600, 2), torch.nan), 0)
 
 
-def test_the_closing_scores_are_those_of_the_evaluation(graph, small):
+def test_the_closing_scores_equal_those_of_the_evaluation(graph, small):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 2)
-    scores = Criterion(graph, splits, 1).test([epagcl.EPAGCL(**small, seed=k) for k in range(2)], watch)
+    scores = Criterion(graph, splits, 1).test([epagcl.EPAGCL(**small, seed=k) for k in range(2)], silent)
     for k, split in enumerate(splits):
         z = epagcl.EPAGCL(**small, seed=k).fit_embed(graph)
         expected = linear_evaluation(z, graph.y, splits=[split])
@@ -149,16 +150,16 @@ def test_the_closing_scores_are_those_of_the_evaluation(graph, small):
     assert scores["settings"]["hidden"] == small["hidden"]
 
 
-def test_hushed_lets_progress_through_alone(caplog):
+def test_quiet_logs_silences_the_library_below_errors(caplog):
     log = logging.getLogger("epagcl")
     with caplog.at_level(logging.INFO, logger="epagcl"), quiet_logs():
-        log.warning("said by every trial")
+        log.warning("repeated by every trial")
         log.error("an error")
     log.warning("afterwards")
     assert caplog.messages == ["an error", "afterwards"]
 
 
-def test_unlabelled_validation_nodes_are_left_out():
+def test_unlabelled_validation_nodes_are_ignored():
     data = block_model(60, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=3)
     data.y[10:20] = -1
     split = Split(torch.arange(10), torch.arange(10, 30), torch.arange(30, 60))

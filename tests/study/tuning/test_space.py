@@ -20,7 +20,7 @@ def test_the_default_space_of_epagcl():
 
 
 @pytest.mark.parametrize("name", epagcl.methods())
-def test_every_method_has_a_space_whose_ends_it_takes(name):
+def test_every_method_accepts_the_ends_of_its_default_space(name):
     cls = epagcl.method(name)
     space = space_of(cls, None, cls())
     assert "lr" in space
@@ -29,7 +29,7 @@ def test_every_method_has_a_space_whose_ends_it_takes(name):
             cls(**{setting_name: end})
 
 
-def test_a_method_of_ones_own_gets_a_space_from_its_settings():
+def test_a_users_method_gets_a_space_from_its_settings():
     @method_settings
     class Mine(epagcl.DGI):
         name = "mine"
@@ -40,7 +40,7 @@ def test_a_method_of_ones_own_gets_a_space_from_its_settings():
     assert list(default_space(Mine)) == ["p_noise", "temperature", "lr", "weight_decay"]
 
 
-def test_words_lists_and_tuples_say_the_same():
+def test_words_lists_and_tuples_give_the_same_space():
     cls, start = epagcl.EPAGCL, epagcl.EPAGCL()
     words = ["lr=1e-4:1e-2:log", "p_drop=0.1:0.6", "dim=128,256", "batch_size=16:64:log", "activation=relu,prelu"]
     python = {
@@ -63,7 +63,7 @@ def test_words_lists_and_tuples_say_the_same():
     assert isinstance(expected["batch_size"].distribution().high, int)
 
 
-def test_default_is_a_word_and_fixed_settings_leave_it():
+def test_default_is_a_word_without_fixed_settings():
     space = space_of(epagcl.EPAGCL, ["default", "dim=16,32"], epagcl.EPAGCL(), fixed=["lr", "epochs"])
     assert set(space) == {*default_space(epagcl.EPAGCL), "dim"} - {"lr"}
     assert list(space_of(epagcl.EPAGCL, ["lr=0.1:0.2"], epagcl.EPAGCL())) == ["lr"]
@@ -74,28 +74,28 @@ def test_default_is_a_word_and_fixed_settings_leave_it():
     [
         (["foo=1:2"], "epagcl has no setting 'foo'"),
         (["lr"], "space lr: write name=low:high"),
-        (["dim=1.5:3"], "dim=1.5:3: '1.5' is no int"),
-        (["dim=128"], "one value is no choice"),
-        (["seed=1,2"], "seed is not searched"),
+        (["dim=1.5:3"], "dim=1.5:3: '1.5' is not of type int"),
+        (["dim=128"], "a choice needs two values or more"),
+        (["seed=1,2"], "seed cannot be searched"),
         (["epochs=1,2"], "epochs has a fixed value too"),
-        (["activation=a,b"], "choose of prelu, relu"),
-        (["activation=a:b"], "of str, write a list"),
+        (["activation=a,b"], "choose from prelu, relu"),
+        (["activation=a:b"], "for type str, write a list"),
         (["lr=1:0.1"], "the first end must be the lower"),
         (["lr=0:1:log"], "a logarithmic range begins above 0"),
         (["lr=1:2:3"], "write low:high or low:high:log"),
-        (["lr=nan:1"], "'nan' is no float"),
+        (["lr=nan:1"], "'nan' is not of type float"),
         (["p_drop_1=0.1:1.2"], "p_drop_1=1.2: a probability lies between 0 and 1"),
-        ({"dim": [1.5, 3]}, "1.5 is no int"),
+        ({"dim": [1.5, 3]}, "1.5 is not of type int"),
         ({}, "nothing to search"),
     ],
 )
-def test_what_cannot_be_searched_is_said(words, message):
+def test_an_impossible_space_is_refused(words, message):
     with pytest.raises(InputError, match="space") as error:
         space_of(epagcl.EPAGCL, words, epagcl.EPAGCL(), fixed=["epochs"])
     assert message in str(error.value)
 
 
-def test_a_value_that_needs_another_setting_is_taken():
+def test_a_value_that_needs_another_setting_is_accepted():
     @method_settings
     class Heads(epagcl.DGI):
         name = "heads"
@@ -112,7 +112,7 @@ def test_a_value_that_needs_another_setting_is_taken():
         space_of(Heads, {"dim": [64, 99], "heads": [4, 8]}, Heads(dim=64))
 
 
-def test_values_are_rounded_and_stay_inside():
+def test_rounded_values_stay_in_the_range():
     assert Range(0.0, 1.0).rounded(0.123456) == 0.1235
     assert Range(0.123446, 1.0).rounded(0.123446) == 0.123446  # 0.1234 lies outside
     assert Range(0.0, 0.99999).rounded(0.99999) == 0.99999

@@ -1,0 +1,131 @@
+"""The nodes of a report: the table of nodes, and the map with the columns to colour it by."""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from epagcl.evaluation.health import nearest, sample
+from epagcl.report.maps import TITLES, choose_kind, flat_map
+
+MAX_MAP_NODES = 100_000
+MAX_LEVELS = 200  # a text column with more values is listed for each node, but the map is not coloured by it
+MAX_INTEGER = 2**53  # JavaScript rounds larger integers
+MAX_FEATURE_COLUMNS = 20  # with more named features, none becomes a column
+MAX_KMEANS_NODES = 20_000  # larger graphs are clustered by mini-batch k-means
+BUILTIN_COLUMNS = ("label", "degree", "cluster")  # the first columns of every map; then a user's, features last
+MAP_COLUMNS = ("map_x", "map_y")  # the map position in nodes.csv
+
+#: Called with the name of the step in progress.
+Say = Callable[[str], None]
+
+
+def silent(words: str) -> None:
+    """Ignore the name of the step."""
+
+
+def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
+    """Return one row per node: id, label (if the graph has labels), degree, cluster, and the features if few are named.
+
+    Args:
+        data: the graph.
+        z: its embedding, which is clustered.
+        seed: seed of the clustering.
+    """
+    ids = data.get("node_ids")
+    columns: dict[str, Any] = {"id": np.arange(data.num_nodes) if ids is None else ids}
+    num_clusters = 8
+    if data.y is not None:
+        names = data.get("label_names")
+        y = data.y.cpu().numpy()
+        columns["label"] = [None if k < 0 else str(k) if names is None else names[k] for k in y]
+        num_clusters = max(2, len(set(y[y >= 0].tolist())))
+    columns["degree"] = torch.bincount(data.edge_index[0].cpu(), minlength=data.num_nodes).numpy()
+    columns["cluster"] = _clusters(z, num_clusters, seed)
+    names = data.get("feature_names")
+    if names is not None and len(names) <= MAX_FEATURE_COLUMNS and data.x.layout == torch.strided:
+        taken = {*columns, *MAP_COLUMNS}
+        columns |= {str(name): data.x[:, k].cpu().numpy() for k, name in enumerate(names) if str(name) not in taken}
+    return pd.DataFrame(columns)
+
+
+def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say = silent) -> dict[str, Any] | None:
+    """Return the map: position, id, columns and nearest neighbours of each node; None if ``kind`` is none.
+
+    Of a graph with more than 100,000 nodes, a fixed sample is shown.
+
+    Args:
+        z: the embedding.
+        nodes: the table of :func:`node_table`.
+        kind: one of :data:`epagcl.report.maps.KINDS`.
+        seed: seed of the map.
+        say: called with the name of the step in progress.
+    """
+    kind = choose_kind(kind, min(len(z), MAX_MAP_NODES))
+    if kind == "none":
+        return None
+    drawn = sample(len(z), MAX_MAP_NODES)
+    say(f"map: {TITLES[kind]} of {len(drawn):,} nodes")
+    positions = flat_map(z[drawn.to(z.device)], kind, seed)
+    say("nearest neighbours")
+    near, cosine = nearest(z[drawn.to(z.device)])
+    nodes = nodes.iloc[drawn.numpy()]
+    sampled = "" if len(drawn) == len(z) else f" (a sample of {len(z):,})"
+    positions = positions - positions.mean(0)
+    positions = positions / max(float(np.abs(positions).max()), 1e-12)
+    return {
+        "kind": TITLES[kind],
+        "note": f"{TITLES[kind]} of {len(drawn):,} nodes{sampled}. Nearby nodes have similar embeddings (by cosine). "
+        "Distances between groups mean little.",
+        "nodes": len(z),
+        "x": np.round(positions[:, 0].astype(float), 4).tolist(),
+        "y": np.round(positions[:, 1].astype(float), 4).tolist(),
+        "ids": nodes["id"].tolist(),
+        "columns": [column_content(nodes[name]) for name in nodes.columns if name != "id"],
+        "k": near.shape[1],
+        "neighbours": near.flatten().tolist(),
+        "similarity": [round(value, 3) for value in cosine.flatten().tolist()],
+    }
+
+
+def column_content(column: "pd.Series[Any]") -> dict[str, Any]:
+    """Return a column to colour by: as numbers if it is numeric, otherwise as levels; labels and clusters are levels.
+
+    Args:
+        column: one value per node of the map.
+    """
+    name = str(column.name)
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    exact = not pd.api.types.is_integer_dtype(column) or not (column.abs() > MAX_INTEGER).any()
+    if numeric and exact and name not in ("label", "cluster"):
+        values = [None if pd.isna(value) or not math.isfinite(value) else value for value in column.tolist()]
+        present = [value for value in values if value is not None]
+        wide = bool(present) and min(present) >= 0 and max(present) > 50 * max(float(np.median(present)), 1)
+        return {"name": name, "kind": "number", "log": name == "degree" or wide, "values": values}
+    codes, levels = pd.factorize(column, sort=numeric)
+    texts = [str(level) for level in levels]
+    if name == "label" and all(text.isdigit() for text in texts):  # 10 after 9, not after 1
+        order = sorted(range(len(texts)), key=lambda k: int(texts[k]))
+        codes = np.where(codes < 0, -1, np.argsort(order)[codes])
+        texts = [texts[k] for k in order]
+    colourable = len(texts) <= MAX_LEVELS or name in BUILTIN_COLUMNS
+    return {"name": name, "kind": "category", "levels": texts, "values": codes.tolist(), "colour": colourable}
+
+
+def _clusters(z: Tensor, count: int, seed: int) -> np.ndarray[Any, Any]:
+    """Return the k-means cluster of each unit row, numbered from 1 in the order of size, the largest first."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows = torch.nn.functional.normalize(z.detach().float().cpu(), dim=1).numpy()
+    algorithm = KMeans if len(rows) <= MAX_KMEANS_NODES else MiniBatchKMeans
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # identical rows form fewer clusters
+        assigned = algorithm(min(count, len(rows)), n_init=3, random_state=seed % 2**32).fit_predict(rows)
+    by_size = np.argsort(np.argsort(-np.bincount(assigned, minlength=count), kind="stable"), kind="stable")
+    return by_size[assigned] + 1

@@ -1,0 +1,132 @@
+"""Provenance: the graph, the hardware and the versions behind a measured number."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from epagcl.core.hardware import resolve_device
+from epagcl.core.version import __version__
+from epagcl.epr.rate import error_passing_rate
+from epagcl.report.metrics import GraphSummary, Provenance
+
+ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is not installed elsewhere
+
+
+def describe(data: Data, name: str) -> GraphSummary:
+    """Return the size of a graph and, if every node has a label, its EPR.
+
+    Args:
+        data: the graph.
+        name: the graph's name.
+
+    Examples:
+        >>> from epagcl.data import block_model
+        >>> summary = describe(block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3), "demo")
+        >>> summary["name"], summary["nodes"], summary["features"], summary["classes"]
+        ('demo', 60, 40, 3)
+    """
+    labelled = data.y is not None and bool((data.y >= 0).all())
+    return {
+        "name": name,
+        "nodes": data.num_nodes,
+        "edges": data.edge_index.shape[1] // 2,
+        "features": data.x.shape[1],
+        "classes": None if data.y is None else int(data.y[data.y >= 0].unique().numel()),
+        "epr_per_node": error_passing_rate(data.edge_index, data.y) if labelled else None,
+        "epr_per_edge": error_passing_rate(data.edge_index, data.y, per="edge") if labelled else None,
+    }
+
+
+def provenance(device: str = "auto") -> Provenance:
+    """Return the date, the hardware, the versions of the main packages and the commit.
+
+    Args:
+        device: the device that computes, as in the setting of that name.
+
+    Examples:
+        >>> record = provenance("cpu")
+        >>> list(record), record["hardware"]["device"]
+        (['date', 'hardware', 'versions', 'commit'], 'cpu')
+    """
+    import torch_geometric
+
+    where = resolve_device(device)
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": {
+            "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
+            "cpu": _cpu_name(),
+            "threads": torch.get_num_threads(),
+        },
+        "versions": {
+            "epagcl": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "torch_geometric": torch_geometric.__version__,
+            "numpy": np.__version__,
+            "triton": version("triton") if find_spec("triton") else None,
+        },
+        "commit": _commit(),
+    }
+
+
+def peak_memory_gib(device: str) -> float | None:
+    """Return the peak memory of this process in GiB: on the GPU if ``device`` is one, otherwise in RAM.
+
+    None on platforms that do not report it.
+
+    Examples:
+        >>> peak = peak_memory_gib("cpu")
+        >>> peak is None or peak > 0
+        True
+    """
+    where = resolve_device(device)
+    if where.type == "cuda":
+        return torch.cuda.max_memory_allocated(where) / 2**30
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if platform.system() == "Darwin" else 2**20)  # macOS reports bytes, Linux KiB
+
+
+def _commit() -> str | None:
+    """Return the commit of the code, with "+" after it if files were changed, or None if it is unknown.
+
+    The environment variable EPAGCL_COMMIT takes precedence over the repository that contains the code.
+    """
+    if "EPAGCL_COMMIT" in os.environ:
+        return os.environ["EPAGCL_COMMIT"]
+    # An installed copy may lie inside an unrelated repository.
+    answer = _git_lines("rev-parse", "--show-toplevel", "HEAD")
+    if len(answer) != 2 or Path(answer[0]) != ROOT:
+        return None
+    return answer[1] + ("+" if _git_lines("status", "--porcelain", "--", "epagcl", "benchmarks") else "")
+
+
+def _git_lines(*arguments: str) -> list[str]:
+    """Return the output of a git command, line by line; empty if git fails or is missing."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines()
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

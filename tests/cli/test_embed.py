@@ -1,0 +1,119 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import epagcl
+from tests.cli.conftest import FAST
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
+def test_embeddings_are_written_with_the_users_ids(run, files, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    code, out, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", f"z{suffix}", *FAST)
+    assert code == 0
+    assert "120 nodes × 8 dimensions" in out
+    ids = (files / "ids.txt").read_text().split()
+    if suffix == ".npy":
+        assert np.load(files / "z.npy").shape == (120, 8)
+        assert (files / "z.ids.txt").read_text().split() == ids
+    else:
+        read = pd.read_parquet if suffix == ".parquet" else pd.read_csv
+        options = {"sep": "\t"} if suffix == ".tsv" else {}
+        table = read(files / f"z{suffix}", **options)
+        assert table["id"].tolist() == ids
+        assert table.shape == (120, 9)
+
+
+def test_nodes_gives_ids_to_features_without_ids(run, files):
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "f.npy", "--nodes", "ids.txt", *FAST)
+    assert code == 0
+    assert "order of first appearance" not in err
+
+
+@pytest.mark.slow
+def test_embed_with_a_trained_model(run, files):
+    run("train", "--edges", "e.csv", "--features", "f.csv", "--out", "m", *FAST, "--quiet")
+    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", "--model", "m", "--device", "cpu"]
+    code, _, _ = run(*arguments, "--out", "again.npy")
+    assert code == 0
+    assert np.array_equal(np.load(files / "again.npy"), np.load(files / "m" / "embeddings.npy"))
+    code, _, err = run(*arguments, "--epochs", 3)
+    assert code == 2
+    assert "--model is trained already" in err
+
+
+def test_save_keeps_the_trained_model(run, files):
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)
+    assert code == 0
+    data = epagcl.read_graph(edges=files / "e.csv", features=files / "f.csv")
+    z = epagcl.load_model(files / "kept", device="cpu").embed(data)
+    np.testing.assert_array_equal(z.numpy(), np.load(files / "z.npy"))
+    arguments = ("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "kept: already exists; give another --save, or --overwrite" in err
+    code, out, _ = run(*arguments, "--overwrite", "--seed", 1, "--json")
+    assert code == 0
+    assert json.loads(out)["model"] == "kept"
+    assert epagcl.load_model(files / "kept", device="cpu").seed == 1
+
+
+def test_feature_columns_are_matched_by_name(run, files):
+    """A table whose columns have another order gives the same embedding; one that lacks a column is refused."""
+    assert run("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "kept", *FAST)[0] == 0
+    table = pd.read_csv(files / "f.csv")
+    names = [name for name in table.columns if name != "id"]
+    table[["id", *names[::-1]]].to_csv(files / "turned.csv", index=False)
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "turned.csv", "--model", "kept", "--out", "t.npy")
+    assert code == 0
+    np.testing.assert_array_equal(np.load(files / "t.npy"), np.load(files / "z.npy"))
+    table.rename(columns={names[2]: "new"}).to_csv(files / "other.csv", index=False)
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "other.csv", "--model", "kept", "--out", "t.npy")
+    assert code == 2
+    assert f"no feature column '{names[2]}', on which the model was trained (1 of {len(names)} are missing)" in err
+
+
+def test_columns_must_share_ids_with_the_graph(run, files):
+    first = pd.read_csv(files / "f.csv")["id"][0]
+    (files / "c.csv").write_text(f"id,city\n{first},Ulm\n")
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--columns", "c.csv", *FAST)
+    assert code == 0
+    (files / "c.csv").write_text("id,city\nnobody,Ulm\n")
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "f.csv", "--columns", "c.csv", *FAST)
+    assert code == 2
+    assert "--columns: none of its ids (such as nobody) is a node of e (such as user-" in err
+
+
+def test_a_collapsed_embedding_gets_a_report_without_warnings_of_other_libraries(run, files, caplog):
+    (files / "three.csv").write_text("a,b\nb,c\nc,a\n")
+    np.save(files / "three.npy", np.ones((3, 2), dtype=np.float32))
+    code, out, err = run("embed", "--edges", "three.csv", "--features", "three.npy", *FAST)
+    assert code == 0
+    assert "three.csv: all nodes have the same features; only their edges can tell them apart" in caplog.messages
+    assert "Convergence" not in err
+    assert "1000%" in out or "collapsed" in out
+    assert (files / "z.report.html").exists()
+
+
+def test_a_nan_in_the_features_is_located(run, files):
+    x = np.load(files / "f.npy")
+    x[7, 3] = np.nan
+    np.save(files / "bad.npy", x)
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "bad.npy", "--nodes", "ids.txt", *FAST)
+    assert code == 2
+    assert "bad.npy" in err
+    assert "row 7, column 3" in err
+
+
+def test_an_interrupted_embed_writes_nothing(run, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
+    code, out, err = run("embed", "demo", *FAST)
+    assert (code, out) == (130, "")
+    assert "stopped; nothing was written" in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from epagcl.cli.options import WithSettings, names_in, with_option_names
+from epagcl.cli.paper import ArtefactCommand
+from epagcl.cli.tune import TuneCommand
+from tests.cli.conftest import FAST
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("t: give another folder=, or resume=True", "t: give another --out, or --resume"),
+        ("give out= or projector=", "give --out or --projector"),
+        ("set root= to a folder", "set --data to a folder"),
+        ("columns=: no ids", "--columns: no ids"),
+        ("lr=0.1: must be lower", "lr=0.1: must be lower"),  # a value of the user
+        ("kind='star': choose one of pca", "kind='star': choose one of pca"),
+        ("data.out=: no argument", "data.out=: no argument"),
+    ],
+)
+def test_errors_of_the_library_name_options(message, expected):
+    assert with_option_names(message) == expected
+
+
+def test_names_are_separated_by_commas():
+    assert names_in("grace, gca*,,dgi ") == ["grace", "gca*", "dgi"]
+    assert names_in("") == []
+
+
+@pytest.fixture
+def words(monkeypatch):
+    """Return the words of a command line after list options are repeated."""
+    monkeypatch.setattr(WithSettings, "parse_args", lambda self, context, arguments: arguments)
+
+    def parse(command, *arguments):
+        return command.parse_args(command.__new__(command), None, list(arguments))
+
+    return parse
+
+
+def test_a_list_option_is_repeated_before_each_word(words):
+    assert words(ArtefactCommand, "--datasets", "cora", "demo", "--runs", "2") == [
+        *("--datasets", "cora", "--datasets", "demo", "--runs", "2")
+    ]
+    assert words(ArtefactCommand, "--datasets=cora", "--methods", "a,b") == ["--datasets=cora", "--methods", "a,b"]
+
+
+def test_a_word_that_is_no_part_of_the_list_ends_it(words):
+    assert words(TuneCommand, "--space", "default", "lr=0:1", "cora", "dim=1,2") == [
+        *("--space", "default", "--space", "lr=0:1", "cora", "dim=1,2")
+    ]
+
+
+def test_the_earlier_name_of_a_renamed_option_is_accepted(run):
+    code, out, err = run("train", "demo", *FAST, "--runs", 1, "--json", "--scale-features", "row-max")
+    assert code == 0, err
+    assert json.loads(out)["method"]["feature_scaling"] == "row-max"
+
+
+@pytest.mark.slow
+def test_options_are_written_with_hyphens_or_underscores(run):
+    for option in ("--p-drop-1", "--p_drop_1"):
+        code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", option, "0.15", "--overwrite")
+        assert code == 0
+        assert json.loads(out)["method"]["p_drop_1"] == 0.15

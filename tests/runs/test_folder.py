@@ -1,0 +1,119 @@
+"""Run folders: claimed, resumed, overwritten, and never mixed."""
+
+import pytest
+
+from epagcl import EPAGCL
+from epagcl.core.config import read_config
+from epagcl.core.errors import InputError
+from epagcl.data import block_model
+from epagcl.runs.evaluation import Plan
+from epagcl.runs.execute import run
+from epagcl.runs.folder import begin_run, claim
+
+SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
+SECTIONS = {"data": {"fingerprint": "f"}, "evaluation": {"protocol": "strict"}}
+
+
+@pytest.fixture
+def old_run(tmp_path):
+    """A folder with the files of a run of several seeds and a file of the user's."""
+    folder = tmp_path / "old"
+    (folder / "seed-3").mkdir(parents=True)
+    (folder / "metrics.json").write_text("{}")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "seed-3" / "model.safetensors").write_text("")
+    return folder
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path):
+    claim(tmp_path / "new" / "run")
+    assert (tmp_path / "new" / "run").is_dir()
+    claim(tmp_path / "later", make=False)
+    assert not (tmp_path / "later").exists()
+
+
+def test_a_run_is_not_overwritten_unless_asked(old_run):
+    with pytest.raises(
+        InputError, match="already exists; give another folder, resume=True to continue it, or overwrite=True"
+    ):
+        claim(old_run)
+    assert (old_run / "metrics.json").exists()
+    (old_run / "events.out.tfevents.1").write_text("")
+    claim(old_run, overwrite=True)
+    assert [path.name for path in old_run.iterdir()] == ["notes.txt"]  # only the files of the run are removed
+    assert (old_run / "notes.txt").read_text() == "mine"
+
+
+def test_resuming_needs_a_run_with_as_many_seeds(old_run, tmp_path):
+    with pytest.raises(InputError, match="no run of one seed to resume; leave out resume=True to start one"):
+        claim(old_run, resume=True)
+    (old_run / "config.toml").write_text("")
+    claim(old_run, resume=True)
+    (old_run / "seed-3" / "config.toml").write_text("")
+    with pytest.raises(InputError, match="no run of one seed to resume"):
+        claim(old_run, resume=True)
+    claim(old_run, resume=True, seeds=2)
+    (old_run / "seed-3" / "config.toml").unlink()
+    with pytest.raises(InputError, match="no run of several seeds to resume"):
+        claim(old_run, resume=True, seeds=2)
+    with pytest.raises(InputError, match="no run of one seed to resume"):
+        claim(tmp_path / "none", resume=True)
+    assert (old_run / "metrics.json").exists()
+
+
+def test_messages_name_the_option_of_the_command_line(old_run):
+    with pytest.raises(
+        InputError, match=r"already exists; give another --out, --resume to continue it, or --overwrite$"
+    ):
+        claim(old_run, option="--out")
+    with pytest.raises(InputError, match=r"already exists; give another --save, or --overwrite$"):
+        claim(old_run, option="--save")
+    with pytest.raises(InputError, match=r"no run of one seed to resume; leave out --resume to start one$"):
+        claim(old_run, option="--out", resume=True)
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: is a file, not a folder; give another --out"):
+        claim(tmp_path / "file", overwrite=True, option="--out")
+    own = tmp_path / "project"
+    own.mkdir()
+    (own / "README.md").write_text("mine")
+    with pytest.raises(InputError, match="project: holds other files and no run; give another --save"):
+        claim(own, overwrite=True, option="--save")
+    assert (own / "README.md").read_text() == "mine"
+    with pytest.raises(InputError, match=r"run: cannot be created \(.*\); give another folder"):
+        claim(tmp_path / "file" / "run")
+
+
+def test_a_folder_without_write_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr("epagcl.runs.folder.os.access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(InputError, match="not writable; give another folder"):
+        claim(tmp_path / "run")
+
+
+def test_where_a_run_is_computed_may_change(tmp_path):
+    begin_run(tmp_path, EPAGCL(device="cpu"), SECTIONS)
+    begin_run(tmp_path, EPAGCL(device="cuda", capture="off"), SECTIONS)
+    assert read_config(tmp_path / "config.toml")["method"]["device"] == "cpu"  # the configuration is not rewritten
+
+
+def test_a_run_of_version_0_1_is_resumed(tmp_path):
+    begin_run(tmp_path, EPAGCL(), SECTIONS)
+    config = tmp_path / "config.toml"
+    config.write_text(config.read_text().replace("feature_scaling =", "features ="))
+    begin_run(tmp_path, EPAGCL(), SECTIONS)
+    with pytest.raises(InputError, match="was started with feature_scaling = given"):
+        begin_run(tmp_path, EPAGCL(feature_scaling="row-sum"), SECTIONS)
+
+
+def test_a_run_with_other_settings_is_refused(tmp_path):
+    data = block_model(300, num_classes=3, num_features=60, topic_words=20, seed=1)
+    run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan(), map_kind="none")
+    with pytest.raises(InputError, match="was started with epochs = 1, now epochs = 2; resume it unchanged"):
+        run(data, EPAGCL(epochs=2, **SMALL), tmp_path / "run", plan=Plan())
+    other = block_model(300, num_classes=3, num_features=60, topic_words=20, seed=2)
+    with pytest.raises(InputError, match="was started with another graph"):
+        run(other, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
+    with pytest.raises(InputError, match="was started with protocol = strict, now protocol = paper"):
+        run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan("paper"))

@@ -1,0 +1,88 @@
+import sys
+
+import pytest
+
+import epagcl
+from epagcl.core.errors import InputError
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.study.comparison import collect, fill
+from epagcl.study.design import ORDER, Row, cells, rows, settings_source
+from epagcl.study.store import Store
+from tests.study.conftest import SMALL, compare, row
+
+
+def test_rows_are_the_references_and_all_methods_in_the_order_of_the_paper():
+    titles = [r.title for r in rows()]
+    assert titles[:2] == ["raw features", "untrained encoder"]
+    expected = "GCN GAT DGI GMI MVGRL GRACE GCA* GCA BGRL GREET CCA-SSG EPAGCL* EPAGCL"
+    assert titles[2:15] == expected.split(" ")
+    assert {name.removesuffix("*") for name in ORDER} <= set(epagcl.methods())
+    assert rows(["gca*"])[-1] == Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0})
+    assert rows(["gca*"])[-1].key == "gca-star"
+    with pytest.raises(InputError, match=r"no method 'dgi\*'; .* without feature masks are gca\* and epagcl\*"):
+        rows(["dgi*"])
+    with pytest.raises(InputError, match="no method 'gcl'"):
+        rows(["gcl"])
+
+
+def test_starred_rows_have_no_feature_masks(tmp_path, data):
+    result = compare(data, "g", row("epagcl*"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
+    assert result["settings"]["p_mask_1"] == result["settings"]["p_mask_2"] == 0
+    assert result["row"] == "EPAGCL*"
+
+
+def test_a_change_of_the_code_changes_the_key(tmp_path, data, monkeypatch):
+    (cell,) = cells(data, "g", [row("dgi")], seeds=1, protocols=["strict"], settings=SMALL)
+    store = Store(tmp_path)
+    fill([cell], store)
+    assert cell.missing(store) == []
+    monkeypatch.setattr(sys.modules[Row.__module__], "code_version", lambda *_: "changed")
+    assert cell.missing(store) == [0]
+    assert collect(cell, store) is None
+
+
+def test_another_graph_of_the_same_name_has_other_keys(tmp_path, data):
+    raw = rows(["dgi"])[0]
+    first = compare(data, "g", raw, tmp_path, seeds=1, protocols=["strict"])
+    for change in ("x", "y"):
+        other = data.clone()
+        other[change] = data.x.to_dense().flip(0) if change == "x" else data.y.flip(0)
+        again = compare(other, "g", raw, tmp_path, seeds=1, protocols=["strict"])
+        assert again["graph"]["fingerprint"] != first["graph"]["fingerprint"]
+        expected = linear_evaluation([other.x], other.y).runs
+        assert again["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected)
+
+
+def test_a_users_graph_with_the_name_of_a_named_graph_has_no_recipe(data):
+    models, source = row("grace").models(None, 1, {})
+    assert source == "defaults"
+    assert models[0].dim == 256
+    models, source = row("grace").models("Cora", 1, {})
+    assert source == "paper"
+    assert models[0].dim == 128
+
+
+def test_settings_are_published_as_long_as_they_equal_the_recipe():
+    def result(name, **change):
+        models, source = row(name).models("Cora", 1, {})
+        settings = models[0].settings() | change
+        return {"source": source, "row": row(name).title, "graph": {"name": "Cora"}, "settings": settings}
+
+    assert settings_source(result("grace")) == "published"
+    assert settings_source(result("grace", temperature=0.5)) == "ours"
+    assert settings_source(result("epagcl*")) == "published"
+    assert settings_source({"source": "defaults"}) == "defaults"
+
+
+def test_earlier_names_of_settings_are_accepted(data):
+    [cell] = cells(data, "g", [row("dgi")], seeds=1, settings={"features": "row-sum"})
+    assert cell.resolved["feature_scaling"] == "row-sum"
+    stored = {"source": "paper", "row": "GRACE", "graph": {"name": "Cora"}, "settings": {}}
+    settings = row("grace").models("Cora", 1, {})[0][0].settings()
+    stored["settings"] = {"features" if key == "feature_scaling" else key: value for key, value in settings.items()}
+    assert settings_source(stored) == "published"
+
+
+def test_a_wrong_setting_is_refused_before_training(data):
+    with pytest.raises(InputError, match="epochs=-1"):
+        cells(data, "g", [row("dgi")], settings={"epochs": -1})

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+import epagcl
+from epagcl.data import block_model
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.study.design import rows
+from tests.study.conftest import SMALL, compare, row
+
+
+def test_seed_k_is_scored_on_split_k(tmp_path, data):
+    result = compare(data, "g", row("grace"), tmp_path, seeds=3, protocols=["strict"], settings=SMALL)
+    expected = [
+        linear_evaluation(epagcl.method("grace")(**SMALL, seed=seed).fit_embed(data), data.y, runs=1, seed=seed).runs[0]
+        for seed in range(3)
+    ]
+    assert result["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected, abs=1e-6)
+    assert result["protocols"]["strict"]["seeds"] == result["seeds"] == [0, 1, 2]
+    assert result["protocols"]["strict"]["split"] == "random 10/10/80"
+    assert result["training"]["epochs"] == [2, 2, 2]
+    assert result["source"] == "ours"  # settings were given
+
+
+def test_references_are_raw_features_and_the_untrained_encoder(tmp_path, data):
+    raw, untrained = rows(["grace"])[:2]
+    result = compare(data, "g", raw, tmp_path, seeds=2, protocols=["strict"], settings=SMALL)
+    expected = linear_evaluation(data.x, data.y, runs=2)
+    assert result["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected.runs, abs=1e-6)
+    assert result["training"] is None
+    result = compare(data, "g", untrained, tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
+    assert result["training"]["epochs"] == [0]
+
+
+def test_a_supervised_method_learns_from_the_split_it_is_scored_on(tmp_path, data):
+    settings = {"epochs": 30, "device": "cpu"}
+    protocols = ["strict", "paper", "public"]
+    result = compare(data, "g", row("gcn"), tmp_path, seeds=2, protocols=protocols, settings=settings)
+    scores = result["protocols"]
+    assert scores["strict"]["accuracy"] == scores["paper"]["accuracy"] != scores["public"]["accuracy"]
+    assert scores["strict"]["seeds"] == [0, 1]
+    for seed in range(2):
+        split = epagcl.data.random_split(data.y, seed=seed)
+        model = epagcl.method("gcn")(**settings, seed=seed).fit(data, split=split)
+        accuracy = (model.predict(data)[split.test] == data.y[split.test]).double().mean()
+        assert scores["strict"]["accuracy"]["runs"][seed] == pytest.approx(accuracy.item())
+
+
+def test_a_graph_without_published_splits_has_no_public_scores(tmp_path):
+    graph = block_model(120, num_classes=3, num_features=30, topic_words=10, seed=1)
+    result = compare(graph, "g", rows(["dgi"])[0], tmp_path, seeds=1, protocols=["strict", "public"])
+    assert list(result["protocols"]) == ["strict"]
+
+
+def test_each_seed_has_its_own_published_split(tmp_path, data):
+    graph = data.clone()
+    for part in ("train", "val", "test"):
+        mask = graph[f"{part}_mask"]
+        graph[f"geom_{part}_mask"] = torch.stack([mask, mask.roll(7), mask.roll(31)], 1)
+    result = compare(graph, "g", rows(["dgi"])[0], tmp_path, seeds=2, protocols=["public"])
+    splits = epagcl.data.geom_splits(graph)[:2]
+    expected = linear_evaluation([graph.x] * 2, graph.y, "public", splits=splits)
+    assert result["protocols"]["public"]["accuracy"]["runs"] == pytest.approx(expected.runs)

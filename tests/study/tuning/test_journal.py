@@ -1,0 +1,85 @@
+import pytest
+
+from epagcl.core.errors import InputError
+from epagcl.study.tuning import journal
+from tests.study.tuning.conftest import by_lr, rows
+
+optuna = pytest.importorskip("optuna")
+
+
+def test_an_interrupted_study_continues_as_if_it_had_not_been(tune, judged, tmp_path):
+    judged(by_lr)
+    whole = tune(trials=14)
+    calls = []
+
+    def interrupted(model):
+        calls.append(model.lr)
+        if len(calls) in (1, 4, 13):
+            raise KeyboardInterrupt
+        return by_lr(model)
+
+    judged(interrupted)
+    folder = tmp_path / "study"
+    for k in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            tune(trials=14, folder=folder, resume=k > 0)
+    result = tune(trials=14, folder=folder, resume=True)
+    assert rows(result) == rows(whole)
+    assert (calls[0], calls[3], calls[12]) == (calls[1], calls[4], calls[13])  # the same trials again
+
+
+def test_a_folder_holds_one_study(tune, judged, tmp_path, graph):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    with pytest.raises(InputError, match="no study to resume"):
+        tune(folder=folder, resume=True)
+    tune(folder=folder)
+    with pytest.raises(InputError, match="already there; give another folder=, or resume=True"):
+        tune(folder=folder)
+    with pytest.raises(InputError, match=r"another start \(hidden=8, now hidden=9\)"):
+        tune(folder=folder, resume=True, hidden=9)
+    with pytest.raises(InputError, match=r"another seeds \(1, now 2\)"):
+        tune(folder=folder, resume=True, seeds=2)
+    with pytest.raises(InputError, match="another space"):
+        tune(folder=folder, resume=True, space={"lr": (0.1, 0.2)})
+    assert len(tune(folder=folder, resume=True, trials=6).trials) == 6
+
+
+def test_processes_share_a_study(tune, judged, tmp_path, monkeypatch, caplog):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    tune(folder=folder, trials=2)
+    seen = optuna.load_study(
+        study_name="epagcl",
+        storage=optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(folder / journal.JOURNAL))
+        ),
+    )
+    with journal.process_lock(folder) as name:
+        seen.ask().set_user_attr("process", name)  # another process is running trial 2
+        with caplog.at_level("INFO", logger="epagcl"):
+            result = tune(folder=folder, trials=4, resume=True, test=True)
+        assert [row["state"] for row in result.trials] == ["complete", "complete", "running", "complete"]
+        assert result.scores is None
+        assert "another process is still running a trial" in caplog.text
+    again = tune(folder=folder, trials=4, resume=True)  # it has ended: its trial is run again
+    assert [row["state"] for row in again.trials] == ["complete"] * 4
+    assert not list(folder.glob("*.lock"))
+
+
+def test_optuna_is_silent_during_a_search_only(tune, judged, capfd):
+    judged(by_lr)
+    before = optuna.logging.get_verbosity()
+    tune()
+    assert optuna.logging.get_verbosity() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_study_of_an_earlier_version_can_be_resumed(tune, judged, tmp_path):
+    judged(by_lr)
+    tune(folder=tmp_path / "study", trials=1)
+    path = tmp_path / "study" / journal.JOURNAL
+    text = path.read_text()
+    assert '"feature_scaling"' in text
+    path.write_text(text.replace('"feature_scaling"', '"features"'))
+    assert len(tune(folder=tmp_path / "study", trials=2, resume=True).trials) == 2
