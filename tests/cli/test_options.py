@@ -53,6 +53,7 @@ def test_a_word_that_is_no_part_of_the_list_ends_it(words):
     ]
 
 
+@pytest.mark.slow
 def test_the_earlier_name_of_a_renamed_option_is_accepted(run):
     code, out, err = run("train", "demo", *FAST, "--runs", 1, "--json", "--scale-features", "row-max")
     assert code == 0, err

@@ -46,6 +46,7 @@ def test_the_time_left_of_a_resumed_run_uses_the_pace_of_all_its_epochs(caplog):
     assert "epoch 50 of 100, loss 1.0000, 5.0 minutes left" in caplog.messages[0]
 
 
+@pytest.mark.slow
 def test_without_a_terminal_progress_is_a_line_of_the_log_now_and_then(run, monkeypatch, caplog):
     monkeypatch.setattr(progress, "LOG_SECONDS", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0

@@ -27,6 +27,7 @@ def test_train_on_a_named_graph_prints_scores_and_writes_a_run_folder(run, tmp_p
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_json_output_is_json_only(run):
     code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", "--out", "r")
     assert code == 0
@@ -36,6 +37,7 @@ def test_json_output_is_json_only(run):
     assert len(result["evaluation"]["accuracy"]["runs"]) == 1
 
 
+@pytest.mark.slow
 def test_options_override_the_configuration_file_which_overrides_the_recipe(run, tmp_path, caplog):
     (tmp_path / "c.toml").write_text('[method]\nname = "epagcl"\nlr = 0.005\ntemperature = 0.7\n')
     code, out, _ = run("train", "demo", *FAST, "--config", "c.toml", "--temperature=0.9", "--runs", 1, "--json")
@@ -114,6 +116,7 @@ def test_overwrite_keeps_the_old_run_if_the_new_one_cannot_start(run, tmp_path):
     assert (tmp_path / "good" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_labels_that_cannot_be_evaluated_do_not_stop_training(run, files, caplog):
     pd.DataFrame({"id": ["user-001"], "label": ["red"]}).to_csv(files / "one.csv", index=False)
     code, out, _ = run("train", "--edges", "e.csv", "--features", "f.csv", "--labels", "one.csv", *FAST, "--out", "r")

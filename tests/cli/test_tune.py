@@ -44,6 +44,7 @@ def test_tune_then_train(run, mine, tmp_path):
     assert trained["evaluation"]["accuracy"]["runs"] == metrics["scores"]["tuned"]["test"]["runs"]
 
 
+@pytest.mark.slow
 def test_json_quiet_and_resume(run, mine, caplog):
     assert run("tune", mine, *SHORT, "--out", "t", "--quiet") == (0, "", "")
     assert caplog.messages == []

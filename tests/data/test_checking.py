@@ -269,6 +269,7 @@ def edge_lists(draw) -> tuple[int, list[tuple[int, int]]]:
     return num_nodes, draw(st.lists(st.tuples(node, node), max_size=40))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(edge_lists())
 def test_result_is_the_set_of_pairs(case):

@@ -53,6 +53,7 @@ def test_the_exponent_sets_the_tail_of_the_degrees():
     assert share_of_top_percent(2.5) > 0.05  # a Poisson graph has 0.02
 
 
+@pytest.mark.slow
 def test_topic_share_sets_how_well_words_predict_the_class():
     informative, blind = (block_model(1500, topic_share=share, seed=0) for share in (0.5, 0.0))
     assert linear_evaluation(informative.x, informative.y, runs=1).mean > 0.95

@@ -138,6 +138,7 @@ def test_gradient_reaches_every_parameter(small_graph, settings):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_keeps_a_high_rank():
     data = block_model(300, seed=5)
     for settings in ({}, {"edge_pairs": 5}):

@@ -119,6 +119,7 @@ class TestSections:
 
 
 class TestLooks:
+    @pytest.mark.slow
     def test_theme(self, page):
         looks = "[getComputedStyle(document.body).backgroundColor, map._fullLayout.font.color]"
         light = page.evaluate(looks)
@@ -277,6 +278,7 @@ class TestOldBrowsers:
         assert page.evaluate("[...new Set(map.data.map((t) => t.type))]") == ["scatter"]
         assert sum(t["length"] for t in traces(page)) == 5_000
 
+    @pytest.mark.slow
     def test_without_decompression_the_page_shows_an_error(self, browser, tmp_path):
         write_page(payload(), tmp_path / "r.html")
         opened = OpenPage(browser, tmp_path / "r.html", script="delete window.DecompressionStream;")

@@ -112,6 +112,7 @@ class TestMap:
             pixels_ = np.asarray(picture.convert("RGB")).astype(int)
         assert (pixels_.max(2) - pixels_.min(2) > 40).sum() > 4_000  # twice the pixels of the page, each way
 
+    @pytest.mark.slow
     def test_search(self, page):
         page.locator("#search").fill("n11")
         options = page.locator("#suggestions option").evaluate_all("elements => elements.map((o) => o.value)")

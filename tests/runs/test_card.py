@@ -54,6 +54,7 @@ def code(text: str, folder, monkeypatch) -> dict:
     return names
 
 
+@pytest.mark.slow
 def test_the_header_is_in_the_form_that_model_hubs_read(finished):
     text = card(finished)
     assert text.startswith("---\n")
@@ -142,6 +143,7 @@ def test_the_code_loads_the_graph(finished, data, nodes, line):
     assert line in write_card(folder, {**metrics, "graph": graph}, {"data": data}).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_supervised_model_predicts(graph, tmp_path, monkeypatch):
     data = graph.clone()
     metrics = run(data, SupervisedGCN(epochs=2, hidden=8, device="cpu"), tmp_path, name="g", plan=Plan())

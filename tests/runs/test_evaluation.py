@@ -43,6 +43,7 @@ def test_the_public_protocol_uses_the_published_splits(published):
     assert (scores["protocol"], len(scores["accuracy"]["runs"]), scores["split_seeds"]) == ("public", 2, [])
 
 
+@pytest.mark.slow
 def test_references_are_raw_features_and_the_untrained_encoder(data):
     method = EPAGCL(epochs=3, seed=2, **SMALL)
     scores = references(data, method, Plan(runs=1))

@@ -115,6 +115,7 @@ def test_the_health_of_several_seeds_is_that_of_the_worst():
         assert metrics["training"] == {"epochs": [1, 1]}
 
 
+@pytest.mark.slow
 def test_each_seed_reports_its_progress(tmp_path, data):
     received = []
 

@@ -107,6 +107,7 @@ def test_a_run_of_version_0_1_is_resumed(tmp_path):
         begin_run(tmp_path, EPAGCL(feature_scaling="row-sum"), SECTIONS)
 
 
+@pytest.mark.slow
 def test_a_run_with_other_settings_is_refused(tmp_path):
     data = block_model(300, num_classes=3, num_features=60, topic_words=20, seed=1)
     run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan(), map_kind="none")

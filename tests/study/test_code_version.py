@@ -124,6 +124,7 @@ def edit_all_docstrings(text: str) -> str:
     return ast.unparse(tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [
@@ -218,6 +219,7 @@ def test_messages_and_documentation_keep_the_version(root, file, edit):
     assert not changed_by(root, file, edit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "methods"),
     [

@@ -26,6 +26,7 @@ def test_bias_and_prelu_equal_plain_torch(device, rows, width):
         torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_encoder_by_kernels_equals_plain_torch(device, use_triton):
     views = two_views(15, 0.3, 0.2, device=device)
     x = random_matrix(15, 12, device=device)[1]

@@ -93,6 +93,7 @@ def test_weights_on_the_fixed_pattern_equal_the_compacted_views(device, use_trit
         assert torch.equal(expected, torch.eye(num_nodes, device=device).repeat(2, 1))
 
 
+@pytest.mark.slow
 def test_views_with_rows_longer_than_a_chunk(device, use_triton, monkeypatch):
     monkeypatch.setattr(launch, "MAX_CHUNK", 4)
     views = two_views(16, 0.3, 0.2, density=0.6, device=device)
@@ -141,6 +142,7 @@ def test_view_weights_of_a_path_computed_by_hand(device):
     assert weight[1].tolist() == [1, 0, 1, 0, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_gradient_through_the_views_equals_that_of_csr(device, use_triton):
     views = two_views(18, 0.4, 0.3, isolated=2, device=device)
     for rows in (18, 36):

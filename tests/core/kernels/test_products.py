@@ -171,6 +171,7 @@ def test_a_pattern_without_entries_has_no_edge_dots(device):
     assert edge_dots(chunks, torch.empty(0, dtype=torch.int32, device=device), a, b, 1, 6).shape == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", [1, 2])
 def test_differentiable_values_and_edge_dots_equal_plain_torch(device, use_triton, monkeypatch, views):
     monkeypatch.setattr(launch, "MAX_CHUNK", 4)
@@ -197,6 +198,7 @@ def test_differentiable_values_and_edge_dots_equal_plain_torch(device, use_trito
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [1, 3])
 def test_attention_by_kernels_equals_plain_torch(device, use_triton, heads):
     _, matrix = random_matrix(12, 12, device=device)

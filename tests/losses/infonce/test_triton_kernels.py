@@ -25,6 +25,7 @@ def exact_sums(x, tau, groups):
     return z, e, e.sum(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiles", [(16, 16), (32, 16), (32, 32), (64, 16), (64, 64), (128, 32)])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_row_sums_with_tiles_of_any_size(device, tiles, groups):

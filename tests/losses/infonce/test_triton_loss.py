@@ -50,6 +50,7 @@ def check_against_float64(x, tau, groups, precision, tolerance):
         assert relative_error(gradient, exact_gradient) <= tolerance
 
 
+@pytest.mark.slow
 @every_precision
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 16), (7, 3), (37, 20), (64, 16), (100, 33)])
 def test_value_and_gradient_equal_float64(device, n, d, precision):

@@ -66,6 +66,7 @@ def test_the_search_sees_no_test_label(graph):
     assert graph.y.equal(y)
 
 
+@pytest.mark.slow
 def test_the_best_epoch_maximises_the_mean_curve(graph, small):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 2)
     settings = {**small, "epochs": 7, "lr": 0.01}
@@ -99,6 +100,7 @@ def test_which_methods_have_their_epochs_chosen(name, chooses):
     assert not chooses_epoch(epagcl.SupervisedGCN(patience=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"patience": 2, "lr": 0.05}, {"patience": 0, "epochs": 0}])
 def test_a_method_that_stops_early_is_judged_at_its_end(graph, small, settings):
     splits = splits_with_one_test(graph, "strict", STRICT, 0, 1)

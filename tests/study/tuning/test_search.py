@@ -13,6 +13,7 @@ from tests.study.tuning.conftest import by_lr, rows
 pytest.importorskip("optuna")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "settings"),
     [("gcn", {"epochs": 6, "hidden": 4}), ("bgrl", {"epochs": 3, "hidden": 8, "dim": 6, "predictor": 8})],
@@ -32,6 +33,7 @@ def test_the_first_trial_has_the_settings_nearest_to_the_start(tune, judged):
     assert settings == {"lr": 0.01, "p_drop_1": 0.25}
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_optimum_and_is_reproducible(tune, judged):
     judged(by_lr)
     first, second, other = tune(trials=25), tune(trials=25), tune(trials=25, seed=1)
