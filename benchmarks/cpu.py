@@ -73,7 +73,7 @@ def physics_times(data: Data, epochs: int = 2) -> dict:
     name = f"batches of {batch_size}"
     steps = {"epagcl": _ours(data, batch_size=batch_size), f"plain, {name}": _plain(data, name)}
     times: dict[str, list[float]] = {key: [] for key in steps}
-    # Alternate and take the minimum, so that the load of other processes does not fall on one side only.
+    # Alternate and take the minimum, so that the load of other processes affects all implementations alike.
     for _ in range(1 + epochs):
         for key, step in steps.items():
             times[key].append(_seconds(step))

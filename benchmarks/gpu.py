@@ -267,7 +267,7 @@ def scaling(n: int, width: int = 256) -> dict:
     }
 
 
-#: kind of rows → standard deviation around the centres, number of centres (0: none)
+#: Kind of rows → standard deviation around cluster centres, number of centres (0: no clusters).
 ROWS = {"random": (1.0, 0), "clustered": (0.2, 5), "nearly identical": (1e-3, 1)}
 
 

@@ -1,4 +1,4 @@
-"""Label-free measures of trained, untrained and spoilt models, compared with their accuracies."""
+"""Label-free measures of trained, untrained and deliberately mistrained models, compared with their accuracies."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ import torch
 
 GRAPHS = ("cora", "citeseer", "amazon-photo", "pubmed", "texas", "chameleon", "actor")
 SEEDS = 3
-#: Ways to spoil the training of EPAGCL: too short, too fast, nearly empty views, a nearly constant loss.
+#: Settings with which the training of EPAGCL fails: too short, too fast, nearly empty views, a nearly constant loss.
 SPOILT = {
     "2 epochs": {"epochs": 2},
     "lr 0.1": {"lr": 0.1},
@@ -21,7 +21,7 @@ SPOILT = {
 
 
 def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
-    """Measure every self-supervised method with its recipe, the untrained encoder, and spoilt models of EPAGCL.
+    """Measure every self-supervised method with its recipe, the untrained encoder, and mistrained EPAGCL.
 
     Args:
         jobs: number of parallel processes.
@@ -101,11 +101,15 @@ def summary(result: dict[str, Any]) -> dict[str, list[str]]:
         findings = [*judge(means, row["nodes"], row["dim"]), judge_agreement(agreement)]
         verdicts = {finding.verdict for finding in findings}
         worst = next(verdict for verdict in ("poor", "fair", "good") if verdict in verdicts)
-        kind = "every method by its recipe"
+        kind = "every method with its recipe"
         if row["row"] == "untrained":
             kind = "EPAGCL, not trained"
         elif row["changes"]:
             lost = recipe[row["graph"]] - fmean(row["accuracy"]) >= 0.05
-            kind = "EPAGCL, training spoilt, 5 points or more lost" if lost else "EPAGCL, training spoilt, less lost"
+            kind = (
+                "EPAGCL, mistrained, accuracy 5 points or more below its recipe"
+                if lost
+                else "EPAGCL, mistrained, accuracy less than 5 points below its recipe"
+            )
         verdicts_by_kind.setdefault(kind, []).append(worst)
     return verdicts_by_kind

@@ -56,7 +56,7 @@ def _compile(kernel: str, precision: str, width: int) -> None:
 
 
 def write(chosen: dict[str, str]) -> None:
-    """Add the tiles of this GPU to those of other GPUs."""
+    """Write the tiles of this GPU to the file, and keep those of other GPUs."""
     path = tile_choice.MEASURED
     measured = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     write_json(dict(sorted((measured | {torch.cuda.get_device_name(): chosen}).items())), path)

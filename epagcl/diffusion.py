@@ -1,4 +1,4 @@
-"""Graph diffusion S·Y by sparse products, exact to a tolerance. The N×N matrix S is never formed."""
+"""Graph diffusion S·Y by sparse products, accurate to a tolerance. The N×N matrix S is never formed."""
 
 import math
 from collections.abc import Callable
@@ -23,9 +23,9 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
     r"""Return personalised PageRank :math:`S = \alpha (I - (1-\alpha) \hat{A})^{-1}` as a function Y → SY.
 
     The function runs the Chebyshev iteration on (I − ρÂ) Z = αY with ρ = 1 − α:
-    Z_{k+1} = ω_{k+1}(ρÂ Z_k + αY − Z_{k−1}) + Z_{k−1}. The eigenvalues of Â lie in [−1, 1], so that each product
-    reduces the error by the factor ρ/(1 + √(1−ρ²)). At α = 0.2 the factor is one half; the plain iteration Z ← ρÂZ + αY
-    has 0.8. S and all iterates are symmetric polynomials of Â, so that the gradient is the same iteration.
+    Z_{k+1} = ω_{k+1}(ρÂ Z_k + αY − Z_{k−1}) + Z_{k−1}. The eigenvalues of Â lie in [−1, 1], so each product reduces the
+    error by the factor ρ/(1 + √(1−ρ²)). At α = 0.2 the factor is 0.5. For the plain iteration Z ← ρÂZ + αY it is 0.8. S
+    and all iterates are symmetric polynomials of Â, so the gradient is computed by the same iteration.
 
     Args:
         graph: graph to diffuse on.

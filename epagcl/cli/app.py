@@ -1,4 +1,4 @@
-"""The program ``epagcl``: one subcommand per file. Heavy imports wait until a command needs them."""
+"""The program ``epagcl``: one subcommand per file. Large libraries are imported when a command needs them."""
 
 import logging
 import sys
@@ -26,7 +26,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="epagcl",
-    help="Label-free node embeddings by graph contrastive learning, with edges added and dropped by their EPR.",
+    help="Node embeddings without labels, by graph contrastive learning with EPAGCL and other methods.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -50,7 +50,10 @@ app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
 app.command()(report)
 app.command()(export)
-app.command(cls=WithSettings, epilog="Settings that several methods share can be given too: --epochs 50.")(compare)
+app.command(
+    cls=WithSettings,
+    epilog="Settings of the methods are options too: --epochs 50. Methods without the setting ignore it.",
+)(compare)
 app.command(cls=TuneCommand, epilog=SETTINGS_HELP)(tune)
 app.command()(epr)
 app.command()(datasets)
@@ -60,7 +63,7 @@ app.command()(methods)
 def main() -> None:
     """Run the command line. A user's mistake ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal or pipe without Greek letters shows ? for them
+        if hasattr(stream, "reconfigure"):  # an encoding without Greek letters shows ? instead
             stream.reconfigure(errors="replace")
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     log.setLevel(logging.INFO)

@@ -26,9 +26,13 @@ from epagcl.core.errors import InputError
 def compare(
     context: typer.Context,
     graphs: Annotated[list[str], typer.Argument(metavar="NAME|FILE...", help="Graphs with labels.")],
-    methods: Annotated[str, typer.Option(help="With commas; * = no feature masks: grace,gca*. Else all.")] = "",
-    seeds: Annotated[int, typer.Option(help="Models of each method; seed k is scored on split k.")] = 5,
-    protocols: Annotated[str, typer.Option(help="Of strict, paper, public, with commas.")] = "strict,paper",
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas; gca* is GCA without feature masks. Default: all.")
+    ] = "",
+    seeds: Annotated[int, typer.Option(help="Number of seeds per method; seed k is scored on split k.")] = 5,
+    protocols: Annotated[
+        str, typer.Option(help="Protocols, separated by commas: strict, paper, public.")
+    ] = "strict,paper",
     data: Root = None,
     out: Annotated[Path, typer.Option(help="Folder of results; results in it are not computed again.")] = Path(
         "runs/compare"
@@ -36,7 +40,7 @@ def compare(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train several methods on the same graphs and splits, and print them beside raw features and published figures.
+    """Train several methods on the same graphs and splits, and compare them with raw features and published results.
 
     Example: epagcl compare cora citeseer --methods epagcl,grace,gca --seeds 5
     """
@@ -87,10 +91,10 @@ def _check_graphs(graphs: Sequence[LoadedGraph], protocols: Sequence[str]) -> No
     from epagcl.study.design import protocols_of
 
     if len({graph.name.lower() for graph in graphs}) < len(graphs):
-        raise InputError("two graphs have one name, which would mix their results: rename one, or compare them apart")
+        raise InputError("two graphs have the same name; rename one, or compare them separately")
     for name, data, _ in graphs:
         if data.y is None:
-            raise InputError(f"{name}: no labels to compare by")
+            raise InputError(f"{name}: no labels; the comparison needs them")
         if not protocols_of(data, protocols):
             raise InputError(f"{name}: no published split; give --protocols strict or paper")
         if reason := unfit_labels(data, Plan("strict")):

@@ -42,7 +42,9 @@ def embed(
     edges: Edges = None,
     features: Features = None,
     nodes: Nodes = None,
-    out: Annotated[Path, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = Path("z.npy"),
+    out: Annotated[Path, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")] = Path(
+        "z.npy"
+    ),
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,

@@ -24,7 +24,7 @@ def epr(
     top: Annotated[int, typer.Option(min=0, help="How many of the most harmful edges to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Measure which share of a graph's messages comes from another class (EPR), and list the most harmful edges.
+    """Measure the error passing rate (EPR): the share of messages from another class. List the most harmful edges.
 
     Example: epagcl epr cora
     """

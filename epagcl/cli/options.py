@@ -1,4 +1,4 @@
-"""Options that commands share, and the way from the words of the command line to graphs, settings and methods."""
+"""Options shared by commands, and functions that turn options into graphs, settings and methods."""
 
 import contextlib
 import difflib
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
-Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt, .parquet; any ids.")]
+Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt or .parquet, with ids of any type.")]
 Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
 Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
 Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, if the features have none.")]
-Root = Annotated[Path | None, typer.Option("--data", help="Folder of named graphs; else EPAGCL_DATA, else the cache.")]
+Root = Annotated[
+    Path | None, typer.Option("--data", help="Folder of named graphs. Default: EPAGCL_DATA, or the cache.")
+]
 MethodName = Annotated[str, typer.Option("--method", "-m", help="The method; see `epagcl methods`.")]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
 Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
@@ -50,9 +52,9 @@ OPTION_OF_ARGUMENT = {
 
 
 class WithSettings(typer.core.TyperCommand):
-    """A command that takes every setting of a method as an option, whatever the method: ``--p-add 0.1``.
+    """A command that accepts the settings of any method as options: ``--p-add 0.1``.
 
-    Unknown options are put aside in the context, each with its value; :func:`options_of` reads them.
+    Unknown options are stored in the context, each with its value; :func:`options_of` reads them.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # ctx: typer's own copy of click.Context

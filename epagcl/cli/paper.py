@@ -19,7 +19,9 @@ from epagcl.paper import ARTEFACTS, find_artefact
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Request
 
-app = typer.Typer(help="Measure the paper's tables and figures again, beside what it reports.", rich_markup_mode=None)
+app = typer.Typer(
+    help="Reproduce the paper's tables and figures, and compare them with the reported numbers.", rich_markup_mode=None
+)
 
 
 def _any_word(word: str) -> bool:
@@ -33,18 +35,18 @@ class ArtefactCommand(WithLists):
 
 
 Datasets = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Named graphs; else those of the artefact.")
+    list[str] | None, typer.Option(metavar="NAME...", help="Named graphs. Default: the graphs of this table or figure.")
 ]
 Methods = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Methods; * = no feature masks: grace 'gca*'.")
+    list[str] | None, typer.Option(metavar="NAME...", help="Methods; 'gca*' is GCA without feature masks.")
 ]
-Runs = Annotated[int, typer.Option(help="Seeds 0, 1, ...; 0: as many as the artefact has by default.")]
-Protocol = Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Of strict, paper, public.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Runs = Annotated[int, typer.Option(help="Number of seeds, counted from seed 0; 0 means the default number.")]
+Protocol = Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Protocols: strict, paper, public.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1 or mps.")]
 Out = Annotated[Path, typer.Option(help="Folder for tables and figures.")]
-StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of single runs; else OUT/store.")]
-Stored = Annotated[bool, typer.Option("--stored", help="Train nothing: tables from what the store holds.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")]
+StoreFolder = Annotated[Path | None, typer.Option("--store", help="Folder of single runs. Default: OUT/store.")]
+Stored = Annotated[bool, typer.Option("--stored", help="Train nothing; use only stored runs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no tables.")]
 OUT = Path("runs/paper")
 SETTINGS_HELP = "Settings of the methods are options too: --epochs 20."
 RESUME_HINT = "finished runs are kept; the same command continues"
@@ -52,7 +54,7 @@ RESUME_HINT = "finished runs are kept; the same command continues"
 
 @dataclass(frozen=True)
 class Choices:
-    """The options of a command. Empty lists and ``runs=0`` stand for the artefact's own.
+    """The options of a command. Empty lists and ``runs=0`` mean the defaults of the artefact.
 
     Attributes:
         runs: number of seeds.
@@ -131,7 +133,7 @@ def every(
     stored: Stored = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make every artefact, with its own graphs and methods. Several processes may fill one store together.
+    """Measure every table and figure with its default graphs and methods. Several processes can share one store.
 
     Example: epagcl paper all --device cuda
     """
@@ -153,10 +155,10 @@ def every(
 
 @app.command()
 def page(
-    results: Annotated[Path, typer.Option(help="Folder of the artefacts' JSON files.")] = Path("results/paper"),
+    results: Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")] = Path("results/paper"),
     docs: Annotated[Path, typer.Option(help="Folder for results.md and its figures.")] = Path("docs"),
 ) -> None:
-    """Write one Markdown page of all results and figures, with a reading of what holds and what does not.
+    """Write one Markdown page of all results and figures, and state which claims of the paper hold.
 
     Example: epagcl paper page --results runs/paper --docs runs/page
     """

@@ -1,4 +1,4 @@
-"""Progress in the terminal: bars where there is a terminal, else a line of the log now and then."""
+"""Progress in the terminal: bars in a terminal, otherwise occasional lines in the log."""
 
 import contextlib
 import logging
@@ -85,8 +85,9 @@ class TrainingProgress:
 
     def stop(self) -> None:
         """Stop updating, and leave the last state on the screen."""
-        self._bar.stop()
-        self._activity.stop()
+        if self.console.is_terminal:  # older versions of rich print an empty line elsewhere
+            self._bar.stop()
+            self._activity.stop()
 
     def __call__(self, row: Mapping[str, Any]) -> None:
         """Show an epoch by its row of the history."""
@@ -95,7 +96,7 @@ class TrainingProgress:
         peak = peak_memory_gib(self.method.device)
         memory = "" if peak is None else f"{peak:.1f} GiB"
         self._bar.update(self._task, completed=row["epoch"], loss=f"{row['loss']:.4f}", memory=memory)
-        # The first epoch is no measure of the pace: a GPU compiles in it.
+        # The first epoch is slower, because a GPU compiles its kernels.
         first = self._first_row = self._first_row or row
         seconds = row["seconds"] - first["seconds"]
         pace = seconds / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
@@ -163,8 +164,8 @@ class StudyProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        if self._bars is not None and self.console is not None and self.console.is_terminal:
+            self._bars.stop()  # elsewhere, older versions of rich print an empty line
 
     def plan(self, costs: list[float]) -> None:
         """Announce runs by their expected costs."""

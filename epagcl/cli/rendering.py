@@ -38,7 +38,7 @@ def show(*items: "str | Table") -> None:
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=160)  # a pipe has no width to fold to
+        console = Console(width=160)  # a pipe has no width, so lines are not wrapped
     for item in items:
         console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
 
@@ -135,8 +135,8 @@ def show_comparison(name: str, results: "Sequence[CellResult]", protocols: Seque
         accuracy_table.add_row(*(row[k] for k in used))
     hardware = ", ".join(sorted({device for result in results for device in result["hardware"]}))
     show(
-        f"{name}: test accuracy in %, split k for seed k (strict, paper: random 10/10/80); measured on "
-        f"{hardware}; then the paper's table and figures published elsewhere, by split",
+        f"{name}: test accuracy in %. Seed k is scored on split k (strict, paper: random 10/10/80). Measured on "
+        f"{hardware}, except for published results: the paper's table, and others by kind of split.",
         accuracy_table,
     )
 
@@ -162,7 +162,7 @@ def show_epr(name: str, summary: "EPRSummary", ids: Sequence[Any]) -> None:
         f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
         f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
         f"{summary.node_homophily:.4f} per node\n"
-        f"Theorem 3.3 asks d_max ≤ 4·d_min − 1: {'met' if summary.theorem_3_3.holds else 'not met'}"
+        f"Theorem 3.3 requires d_max ≤ 4·d_min − 1: {'met' if summary.theorem_3_3.holds else 'not met'}"
     )
     harm = table("edge", ">EPR change if removed", ">by Theorem 3.5")
     for edge in summary.most_harmful:

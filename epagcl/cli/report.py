@@ -13,8 +13,15 @@ from epagcl.cli.rendering import show
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
-    out: Annotated[Path | None, typer.Option(help="The page; else report.html in the folder, or here.")] = None,
-    map_: Annotated[str | None, typer.Option("--map", help="Another map: tsne, umap, pca or none.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output page. Default: report.html in the run folder; for several runs, in the working folder."
+        ),
+    ] = None,
+    map_: Annotated[
+        str | None, typer.Option("--map", help="New map: tsne, umap, pca or none. Default: the map of the run.")
+    ] = None,
     columns: Columns = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     quiet: Quiet = False,
@@ -40,9 +47,11 @@ def report(
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    out: Annotated[Path | None, typer.Option(help="Where to: .npy (ids beside it), .csv, .tsv or .parquet.")] = None,
-    columns: Annotated[bool, typer.Option("--columns", help="Also the columns of the run's nodes.csv.")] = False,
-    projector: Annotated[Path | None, typer.Option(help="Folder to write for the Embedding Projector.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")
+    ] = None,
+    columns: Annotated[bool, typer.Option("--columns", help="Also write the columns of the run's nodes.csv.")] = False,
+    projector: Annotated[Path | None, typer.Option(help="Folder for the files of the Embedding Projector.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the embeddings of a finished run in another format, or for the Embedding Projector.

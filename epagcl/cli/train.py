@@ -52,11 +52,11 @@ def train(
     data: Root = None,
     method: MethodName = "epagcl",
     config: Config = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder; else runs/<graph>-<method>.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/<graph>-<method>.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in that folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in that folder.")] = False,
     seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
-    runs: Annotated[int, typer.Option(help="Random splits to evaluate on (several seeds: one split each).")] = 5,
+    runs: Annotated[int, typer.Option(help="Number of random splits (with several seeds: one per seed).")] = 5,
     protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
     references: Annotated[bool, typer.Option(help="Also score raw features and the untrained encoder.")] = False,
     map_: Map = "auto",
@@ -107,13 +107,13 @@ def _check_options(protocol: str, seeds: int, runs: int, map_: str, logger: str 
 
 
 def _usable_plan(plan: "Plan", graph: LoadedGraph, model: "Method") -> "Plan | None":
-    """Return the plan if the labels allow it, else None with a warning. Raise if labels are indispensable."""
+    """Return the plan if the labels allow it, else None with a warning. Raise if the run needs labels."""
     from epagcl.runs.evaluation import unfit_labels
 
     if model.supervised:
         if graph.data.y is None:
             raise InputError(f"{graph.name}: {model.name} learns from labels, and the graph has none; give --labels")
-        log.info("%s is trained for one split: --seeds 5 for the spread over several", model.title)
+        log.info("%s is trained on one split; use --seeds 5 to measure the spread over splits", model.title)
     if reason := unfit_labels(graph.data, plan):
         if plan.protocol == "public" or model.supervised:
             raise InputError(reason)

@@ -61,17 +61,23 @@ def tune(
     method: MethodName = "epagcl",
     config: Config = None,
     trials: Annotated[int, typer.Option(help="Number of trials.")] = 30,
-    minutes: Annotated[float | None, typer.Option(help="Start no trial after this time.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time limit: start no trial after this many minutes.")] = None,
     seeds: Annotated[int, typer.Option(help="Models per trial, counting up from --seed.")] = 2,
     space: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUES...", help="low:high, low:high:log or a,b,c; `default` adds the default."),
+        typer.Option(
+            metavar="NAME=VALUES...", help="low:high, low:high:log or a,b,c; `default` adds the default space."
+        ),
     ] = None,
-    protocol: Annotated[str, typer.Option(help="strict: random splits; public: the published one.")] = "strict",
+    protocol: Annotated[str, typer.Option(help="strict (random splits) or public (published split).")] = "strict",
     ratios: Annotated[str, typer.Option(help="Shares of labels for training and validation.")] = "0.1,0.1",
-    test: Annotated[bool, typer.Option(help="At the end, read the test accuracy, default against tuned.")] = True,
-    out: Annotated[Path | None, typer.Option(help="Folder; else runs/<graph>-<method>-tune.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the study in that folder, or join it.")] = False,
+    test: Annotated[
+        bool, typer.Option(help="At the end, compare the test accuracy of default and tuned settings.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option(help="Folder of the study. Default: runs/<graph>-<method>-tune.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the study in that folder, or join running processes.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:

@@ -10,7 +10,7 @@ def self_looped_entries(counter: Tensor, num_nodes: int) -> tuple[Tensor, Tensor
     """Return the entries of Ã = A + I, sorted by row and column.
 
     Args:
-        counter: the undirected pairs as i·N + j, each in one direction.
+        counter: the undirected edges (i, j), each once, encoded as i·N + j.
         num_nodes: N.
 
     Returns:
@@ -33,7 +33,8 @@ def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
     """Return Â = D̃^-½ Ã D̃^-½ (Eq. 1).
 
     Args:
-        row: the row of each entry of Ã = A + I, sorted by row and column: both directions of each pair, and all loops.
+        row: the row of each entry of Ã = A + I. The entries are sorted by row and column. They include both directions
+            of each edge and all self-loops.
         col: the column of each entry.
         num_nodes: N.
 
@@ -44,5 +45,5 @@ def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
                 [0.5000, 0.5000]])
     """
     rowptr = rowptr_of(row, num_nodes)
-    scale = rowptr.diff().to(torch.float32).rsqrt()  # a degree is at least 1, as every node has a loop
+    scale = rowptr.diff().to(torch.float32).rsqrt()  # a degree is at least 1, since every node has a self-loop
     return SparseMatrix(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes), symmetric=True)

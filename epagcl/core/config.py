@@ -49,7 +49,7 @@ def write_config(path: str | Path, sections: Mapping[str, Mapping[str, Any]]) ->
     lines = []
     for section, values in sections.items():
         lines.append(f"[{section}]")
-        # Numbers, strings, booleans and lists are written alike in JSON and in TOML.
+        # Numbers, strings, booleans and lists have the same syntax in JSON and in TOML.
         lines += [
             f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if value is not None
         ]

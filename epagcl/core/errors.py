@@ -16,9 +16,9 @@ class MissingExtra(ImportError):
     """An optional package that is not installed. The message names the extra that installs it.
 
     Args:
-        package: the package, under the name it is imported by.
+        package: the import name of the package.
         extra: the extra of ``epagcl`` that installs it.
-        purpose: what needs it, as the subject of the message.
+        purpose: the feature that needs the package, which begins the message.
 
     Examples:
         >>> print(MissingExtra("umap", "report", "UMAP"))
@@ -30,7 +30,7 @@ class MissingExtra(ImportError):
 
 
 class TrainingError(RuntimeError):
-    """Training that cannot continue, such as after a loss of NaN. The message says which setting to change.
+    """Training cannot continue, for example because the loss is NaN. The message says which setting to change.
 
     Examples:
         >>> raise TrainingError("the loss is nan in epoch 3; use a smaller lr")

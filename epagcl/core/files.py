@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Provide a temporary path beside ``path`` to write to. It replaces ``path`` on success and is deleted on failure.
+    """Yield a temporary path in the folder of ``path``. It replaces ``path`` on success and is deleted on failure.
 
     If the process is killed, ``path`` holds either its old or its new content.
 

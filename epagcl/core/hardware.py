@@ -14,7 +14,7 @@ _forced: bool | None = None  # set by force_triton
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device of a name. ``"auto"`` is CUDA if available, else the CPU.
+    """Return the device with a given name. ``"auto"`` is CUDA if available, else the CPU.
 
     ``"auto"`` never selects MPS, since PyTorch has no sparse products there.
 
@@ -31,7 +31,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def has_triton(device: torch.device) -> bool:
-    """Return whether Triton kernels run on the device. Otherwise plain PyTorch computes the same.
+    """Return whether Triton kernels run on the device. If they do not, plain PyTorch computes the same result.
 
     Examples:
         >>> has_triton(torch.device("cpu"))
@@ -63,7 +63,7 @@ def _triton_works(device: torch.device) -> bool:
         return False
     from epagcl.core.kernels.draws import hash_stream
 
-    try:  # Triton compiles on first use, and needs a C compiler for it
+    try:  # Triton compiles a kernel on first use, which needs a C compiler
         zero = torch.zeros(1, dtype=torch.int64, device=device)
         hash_stream(zero, (), zero)
     except Exception as error:

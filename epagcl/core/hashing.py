@@ -35,7 +35,7 @@ def hash64(x: Tensor) -> Tensor:
 
 
 def fold(words: tuple[int, ...]) -> int:
-    """Return one 64-bit key for the words that name a stream (seed, purpose, ...).
+    """Return one 64-bit key for the integers that identify a random stream (seed, purpose, ...).
 
     Examples:
         >>> fold((0,)) == int(hash64(torch.tensor(0)))

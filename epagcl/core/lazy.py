@@ -1,4 +1,4 @@
-"""Public names that are imported on first use, from the list that type checkers read."""
+"""Lazy imports: public names are imported on first use. Type checkers read the same list of names."""
 
 import ast
 import importlib
@@ -10,8 +10,8 @@ from typing import Any
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package's ``__init__.py``.
 
-    The names are those imported in its ``if TYPE_CHECKING:`` block. Python never runs that block, so a name is imported
-    on first use: ``epagcl --help`` does not load PyTorch.
+    The public names are the names that the file imports in its ``if TYPE_CHECKING:`` block. Python does not run that
+    block, so a name is imported on first use. For example, ``epagcl --help`` does not import PyTorch.
 
     Args:
         package: the package's ``__name__``.

@@ -77,16 +77,16 @@ class _MovedLoader(Loader):
 def install() -> None:
     """Make the old paths importable. Repeated calls have no effect."""
     if not any(isinstance(finder, _MovedFinder) for finder in sys.meta_path):
-        # First, since the path of a moved package would otherwise load a second copy of its submodules.
+        # The finder comes first. The standard finder would load a second copy of the modules of a moved package.
         sys.meta_path.insert(0, _MovedFinder())
 
 
 def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a module that some names have left. They still work, with a warning.
+    """Return a ``__getattr__`` for a module whose names have moved. The old names still work, with a warning.
 
     Args:
         module: the module's ``__name__``.
-        names: the names that have left or were renamed, each with its current path.
+        names: the moved or renamed names, each with its current path.
 
     Examples:
         >>> load_name = moved_names("epagcl.data", {"write_json": "epagcl.core.files.write_json"})

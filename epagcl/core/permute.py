@@ -1,4 +1,4 @@
-"""Rows in permuted order. A permutation repeats no row, so its gradient is a copy and not a sum."""
+"""Row permutations. A permutation repeats no row, so its gradient is a copy and not a sum."""
 
 from typing import Any
 

@@ -14,8 +14,8 @@ class Progress(Protocol):
     Runs differ in cost. The remaining time is estimated from their expected costs, in any unit, not from their number.
 
     Attributes:
-        note: text beside the remaining time, such as the best result so far.
-        deadline: the ``time.monotonic()`` at which the computation ends even if runs are left, or None.
+        note: text shown next to the remaining time, such as the best result so far.
+        deadline: the value of ``time.monotonic()`` at which the computation stops, even if runs are left; None: never.
     """
 
     note: str
@@ -28,7 +28,7 @@ class Progress(Protocol):
         """Remove announced runs that need no computation, such as runs that another process has finished."""
 
     def finish(self, costs: list[float], seconds: float) -> None:
-        """Record runs that this process has computed, and their time in total."""
+        """Record the runs that this process has computed, and their total time."""
 
     def say(self, words: str) -> None:
         """Report the current activity."""

@@ -1,4 +1,4 @@
-"""Counter-based random draws: a number is a hash of (seed, stream, counter) and independent of earlier draws.
+"""Counter-based random draws: each number is a hash of (seed, stream, counter), independent of earlier draws.
 
 A seed gives the same views, splits and generated graphs on the CPU, on a GPU and on any number of ranks, in any order.
 There is no generator state to checkpoint.
@@ -29,8 +29,8 @@ class Stream(IntEnum):
     HEALTH = 11
 
 
-#: One word of a stream's name. At most one word, the epoch, may be a tensor of one number: it can then change between
-#: replays of a CUDA graph.
+#: One of the integers that identify a random stream. Only the epoch may be a tensor, with one element. Its value can
+#: then change between replays of a CUDA graph.
 Word = int | Tensor
 
 
@@ -57,8 +57,8 @@ def uniform(counter: Tensor, *stream: Word) -> Tensor:
 
     Args:
         counter: the index of each draw, int64 of any shape, such as a node, a column or a pair ``i·N + j``.
-        stream: the integers that name the draw: seed, purpose (:class:`Stream`), then epoch and view as needed. The
-            epoch may be a tensor on the device of ``counter``.
+        stream: the integers that identify the random stream: seed, purpose (:class:`Stream`), then epoch and view as
+            needed. The epoch may be a tensor on the device of ``counter``.
 
     Examples:
         >>> uniform(torch.arange(3), 0, Stream.EDGES)
@@ -68,7 +68,7 @@ def uniform(counter: Tensor, *stream: Word) -> Tensor:
 
 
 def uniform64(counter: Tensor, *stream: Word) -> Tensor:
-    """Return :func:`uniform` draws as float64 multiples of 2⁻⁵³, for inverse distribution functions with long tails.
+    """Return :func:`uniform` draws as float64 multiples of 2⁻⁵³, to sample from heavy-tailed distributions.
 
     Examples:
         >>> uniform64(torch.arange(2), 0, Stream.GENERATOR)
@@ -78,7 +78,9 @@ def uniform64(counter: Tensor, *stream: Word) -> Tensor:
 
 
 def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
-    """Return a random permutation of 0..n−1: the numbers sorted by their hash, a bijection and so without ties.
+    """Return a random permutation of 0..n−1.
+
+    The numbers are sorted by their hash. The hash is a bijection, so there are no ties.
 
     Examples:
         >>> permutation(8, 0, Stream.SPLIT)
@@ -89,10 +91,10 @@ def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Te
 
 
 def other_nodes(n: int, count: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
-    """Return ``count`` permutations of 0..n−1 without a fixed point, ``[count, n]``, each uniform on the other nodes.
+    """Return ``count`` random permutations of 0..n−1 without fixed points, ``[count, n]``.
 
-    Entry i is the node s positions after i in a random order π, with a random shift s ≥ 1 for each permutation. As row
-    indices these are permutations, so the gradient of gathering by them has no sums.
+    Entry i of each permutation is uniform over the other nodes. It is the node s positions after i in a random order π,
+    with a random shift s ≥ 1 for each permutation. The gradient of indexing rows by a permutation needs no sums.
 
     Examples:
         >>> other_nodes(4, 2, 0, Stream.NEGATIVES)

@@ -29,7 +29,7 @@ CSR_DEVICES = ("cpu", "cuda")  # PyTorch has CSR products on these devices only
 class SparseMatrix:
     """One or several constant CSR matrices. Their product with a dense matrix is differentiable in the dense matrix.
 
-    ``A @ h`` has the gradient ``Aᵀ g``. The transpose is built on first use and kept; a symmetric matrix is its own
+    ``A @ h`` has the gradient ``Aᵀ g``. The transpose is built on first use and cached. A symmetric matrix is its own
     transpose. If ``h`` has several blocks of rows, A multiplies each of them: ``[A h_1; A h_2]``.
 
     V matrices with the same row pointers are stored as one. Then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, where ``h``
@@ -105,7 +105,7 @@ class SparseMatrix:
 
     @cached_property
     def chunks(self) -> "RowChunks":
-        """The rows in chunks, as the Triton kernels take them."""
+        """The row chunks for the Triton kernels."""
         from epagcl.core.kernels.launch import RowChunks
 
         return RowChunks.from_rowptr(self.rowptr)
@@ -123,7 +123,7 @@ class SparseMatrix:
 
     @cached_property
     def _transpose(self) -> "SparseMatrix":
-        assert self.views == 1, "several matrices of one pattern are views of a graph, and symmetric"
+        assert self.views == 1, "only a single matrix can be transposed; the views of a graph are symmetric"
         return SparseMatrix.from_coo(self.col, self.row, self.value, self.shape[::-1])
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "SparseMatrix":
@@ -195,7 +195,7 @@ class StackedMatrix:
 
 
 class Pattern:
-    """The positions of the entries of a sparse matrix. Their values are arguments, and have gradients as well.
+    """The positions of the entries of a sparse matrix. The values are arguments, which may require gradients.
 
     :meth:`multiply` and :meth:`edge_dots` are each other's gradients. Both add up the entries of a row in order, so
     they are deterministic on every device.
@@ -219,7 +219,7 @@ class Pattern:
 
     @cached_property
     def order(self) -> Tensor:
-        """The entries in the order of the transpose, whose values are ``value[order]``."""
+        """The permutation that sorts the entries for the transpose, whose values are ``value[order]``."""
         return torch.argsort(self.col.long() * self.shape[0] + self.row)
 
     @cached_property
@@ -230,7 +230,7 @@ class Pattern:
 
     @cached_property
     def chunks(self) -> "RowChunks":
-        """The rows in chunks, as the Triton kernels take them."""
+        """The row chunks for the Triton kernels."""
         from epagcl.core.kernels.launch import RowChunks
 
         return RowChunks.from_rowptr(self.rowptr)
@@ -254,7 +254,7 @@ class Pattern:
     def edge_sums(self, a: Tensor, b: Tensor) -> Tensor:
         """Return a_i + b_j for each entry (i, j), differentiable in both arguments.
 
-        The sums are computed as products of rows of width 2, whose gradient adds up in order.
+        The sums are computed as dot products of rows of width 2. Their gradient adds up the entries in a fixed order.
 
         Args:
             a: ``[rows]``, or V blocks of it.
@@ -330,7 +330,7 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         grad = multiply(ctx.matrix.T, grad.contiguous())
-        if grad.shape[0] != ctx.rows:  # one block for all views: its gradient is the sum of theirs
+        if grad.shape[0] != ctx.rows:  # one block shared by all views: its gradient is the sum over the views
             grad = grad.view(-1, ctx.rows, grad.shape[1]).sum(0)
         return None, grad
 
@@ -377,5 +377,5 @@ class _EdgeDots(torch.autograd.Function):
 
 
 def _sum_over_views(grad: Tensor, argument: Tensor) -> Tensor:
-    """Return the gradient of an argument from those of the views. An argument shared by all views gets their sum."""
+    """Return the gradient of an argument from the gradients per view. A shared argument gets the sum over the views."""
     return grad.view_as(argument) if grad.numel() == argument.numel() else grad.view(-1, *argument.shape).sum(0)

@@ -77,7 +77,7 @@ def check_features(x: Tensor | None, source: str, place: Callable[[int, int], st
     Args:
         x: the features.
         source: their name in messages.
-        place: describes the position of a row and column in messages; by default, both are counted from 0.
+        place: function that describes a row and column in messages; by default, both are counted from 0.
     """
     if x is None:
         raise InputError(f"{source}: no node features; add x, a matrix with one row per node")
@@ -115,7 +115,7 @@ def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int, str]]:
-    """Return what :func:`check` changed to get from an edge list to its undirected pairs: log levels and messages."""
+    """Return the log level and the message of each repair that turns an edge list into undirected pairs."""
     row, col = edge_index[:, edge_index[0] != edge_index[1]]
     num_directed, num_pairs = torch.unique(row * num_nodes + col).numel(), pairs.shape[1]
     notes = []
@@ -123,7 +123,7 @@ def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tupl
         notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
     if repeats := row.numel() - num_directed:
         notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} removed"))
-    if num_directed == num_pairs > 0:  # the usual way to write down an undirected graph
+    if num_directed == num_pairs > 0:  # the usual edge list of an undirected graph
         once = "given once each" if num_pairs > 1 else "given once"
         notes.append((logging.INFO, f"{counted(num_pairs, 'edge')} {once}; used in both directions"))
     elif num_directed != 2 * num_pairs:
@@ -138,10 +138,10 @@ def both_directions(pairs: Tensor, num_nodes: int) -> Tensor:
 
 
 def is_edge_level(key: str, value: object, num_nodes: int, num_edges: int) -> bool:
-    """Return whether an attribute belongs to the input edges, which differ from the edges of the result.
+    """Return whether an attribute has one value per input edge. Such attributes do not fit the edges of the result.
 
-    ``Data.is_edge_attr`` cannot be used. It takes a list with one class name per edge for an edge attribute, and it
-    leaves a cache in the user's object that makes ``torch.load`` refuse the object.
+    ``Data.is_edge_attr`` cannot be used. It mistakes a list of class names for an edge attribute if the list has as
+    many items as the graph has edges. It also stores a cache in the user's object, which ``torch.load`` then rejects.
     """
     if key.startswith("edge_") or key in ("adj", "adj_t"):
         return True

@@ -45,7 +45,7 @@ def block_model(
         words_per_node: words drawn for each node.
         topic_share: share of words from the topic of the node's class.
         topic_words: number of words in a topic.
-        seed: number of the graph.
+        seed: random seed.
 
     Returns:
         ``Data`` with binary ``x`` (``torch.sparse_csr``), ``edge_index``, ``y``, ``num_nodes``.
@@ -92,7 +92,7 @@ def _edges(y: Tensor, average_degree: float, homophily: float, exponent: float, 
     own = y[order[first]]
     u = uniform64(count, seed, Stream.GENERATOR, _SECOND)
     inside = lower[own] + u * (upper - lower)[own]
-    # A draw outside the class uses the whole range and skips the part of the class.
+    # A draw outside the class uses the whole range without the range of the class.
     outside = u * (cumulative[-1] - (upper - lower)[own])
     outside = outside + (outside >= lower[own]) * (upper - lower)[own]
     stays = uniform64(count, seed, Stream.GENERATOR, _STAY) < homophily

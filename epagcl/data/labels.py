@@ -1,6 +1,6 @@
 """Node labels as class numbers.
 
-Labels arrive in three forms, each with its function: names or numbers that a user gives beside a graph
+Labels have three forms, each with one function: names or numbers that a user passes with a graph
 (:func:`encode_labels`), the ``y`` of a ``Data`` (:func:`check_labels`), and the ``y`` argument of a split or an
 evaluation (:func:`class_numbers`). The result is always int64 with −1 for nodes without a label.
 """
@@ -67,8 +67,8 @@ def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None
 def class_numbers(y: Labels | None) -> tuple[Tensor, list[str] | None]:
     """Return labels as int64 (−1 = no label), and the class names if the labels are text.
 
-    Text is numbered in alphabetical order. Integers are kept, also if their type is float; False and True become 0
-    and 1. A pandas Series is read by position; its index is ignored.
+    Text is numbered in alphabetical order. Integers are unchanged, even if stored as floats. False and True become
+    0 and 1. A pandas Series is read by position; its index is ignored.
     """
     if y is None:
         raise InputError("y: no labels; give one class per node (−1 for none)")
@@ -128,9 +128,9 @@ def _numeric_or_object_array(y: Any) -> np.ndarray:
     try:
         array = np.asarray(y)
     except ValueError:
-        raise InputError("y: a list of unequal lists; give one class per node") from None
+        raise InputError("y: lists of different lengths; give one class per node") from None
     if array.dtype.kind == "O" and pd.api.types.infer_dtype(array.ravel(), skipna=True) in _NUMERIC_KINDS:
-        array = np.where(pd.isna(array), np.nan, array)  # numbers with gaps
+        array = np.where(pd.isna(array), np.nan, array)  # numbers with missing values
         return array.astype(np.float64)
     dtypes: dict[str, type] = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64}
     return array.astype(dtypes.get(array.dtype.kind, object))

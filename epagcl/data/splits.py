@@ -43,12 +43,12 @@ def random_split(
 
     Of n nodes, ⌊n·r⌋ are for training and ⌊n·r'⌋ for validation (as in GCA's code); the others are for testing.
     A stratified split does this class by class. A class of three or more nodes then has at least one node in each
-    part; the nodes of smaller classes go where rounding puts them (with small ratios, into the test part).
+    part; for smaller classes, rounding decides (with small ratios, all their nodes are in the test part).
 
     Args:
         y: class of each node, a number or a name; nodes with −1 (no label) are in no part.
         ratios: share of training and of validation nodes.
-        seed: number of the split.
+        seed: random seed.
         stratified: keep the share of each class equal in the three parts.
 
     Examples:
@@ -100,7 +100,7 @@ def geom_splits(data: Data) -> list[Split]:
 
 
 def published_splits(data: Data) -> list[Split]:
-    """Return Geom-GCN's splits if the dataset has them, else the dataset's own."""
+    """Return Geom-GCN's splits if the dataset has them, else its public splits."""
     return geom_splits(data) if "geom_train_mask" in data else public_splits(data)
 
 

@@ -7,7 +7,7 @@ is float64.
 - :mod:`epagcl.epr.rate` computes EPR.
 - :mod:`epagcl.epr.change` computes how one edge changes EPR, exactly and by the paper's theorems.
 - :mod:`epagcl.epr.alpha` holds the edge weights α of those theorems.
-- :mod:`epagcl.epr.summary` collects all of it for one graph.
+- :mod:`epagcl.epr.summary` summarises EPR and these changes for one graph.
 """
 
 from epagcl.epr.alpha import alpha_add, alpha_drop

@@ -1,4 +1,4 @@
-"""The edge weights α of Theorem 3.5: how strongly dropping or adding a pair changes EPR."""
+"""The edge weights α of Theorem 3.5, which measure how strongly dropping or adding a pair changes EPR."""
 
 from torch import Tensor
 

@@ -16,9 +16,9 @@ from epagcl.epr.rate import Messages, canonical_pairs, check_edge_index, compute
 def epr_change(
     edge_index: Tensor, y: Tensor, pairs: Tensor | Sequence[tuple[int, int]], self_loops: bool = False
 ) -> Tensor:
-    """Return the exact change of EPR per edge, r_{G'} − r_G (Proposition 3.2), for each pair on its own.
+    """Return the exact change of EPR per edge, r_{G'} − r_G (Proposition 3.2), for each pair separately.
 
-    A pair that is no edge is added, a pair that is an edge is dropped. Only the messages along edges of i and j change.
+    A pair that is not an edge is added. A pair that is an edge is dropped. Only messages along edges of i or j change.
     Let q = d (d + 1 with ``self_loops``), q' = q ± 1 and ξ = [c_i ≠ c_j]. Let m_i and e_i be the sums of all and of the
     wrong messages to i over its *other* edges (Section 3.3). Then
 
@@ -54,7 +54,7 @@ def epr_change(
 def epr_change_predicted(
     edge_index: Tensor, y: Tensor, pairs: Tensor | Sequence[tuple[int, int]], k: float | None = None
 ) -> Tensor:
-    """Return the change of EPR per edge that Theorem 3.5 predicts for each pair on its own.
+    """Return the change of EPR per edge that Theorem 3.5 predicts for each pair separately.
 
         added:    (ξ − k) α_ij / m',    α_ij = 2/√((d_i + 1)(d_j + 1)),    m' = ΣÂ after the addition (exact);
         dropped:  (k − ξ) α_ij / m',    α_ij = 2/√(d_i d_j),    m' = ΣÂ of the given graph, the G' of Eq. 6.
@@ -126,7 +126,7 @@ def theorem_3_3_conditions(edge_index: Tensor, num_nodes: int) -> Theorem33:
 
 
 def pair_changes(graph: Messages, pairs: Tensor, k: float | None = None) -> tuple[Tensor, Tensor]:
-    """Return the exact change of EPR per edge if each pair alone is toggled, and the change by Theorem 3.5."""
+    """Return the change of EPR per edge if each pair alone is added or dropped: exact, and by Theorem 3.5."""
     edges, key = (i * graph.y.numel() + j for i, j in (graph.pairs, pairs.sort(dim=0).values))
     place = torch.searchsorted(edges, key)  # the pairs of a graph are sorted
     present = torch.cat([edges, edges.new_full((1,), -1)])[place] == key
@@ -136,7 +136,7 @@ def pair_changes(graph: Messages, pairs: Tensor, k: float | None = None) -> tupl
     q = graph.q[pairs]
     # A node that loses its only edge has no other messages to scale. Any finite factor can replace √(1/0).
     scale = 2 * ((q / (q + sign).clamp(min=1).double()).sqrt() - 1)
-    own = present * alpha / 2  # the pair's own message, which is no part of m_i and e_i over the other edges
+    own = present * alpha / 2  # the pair's own message, which m_i and e_i over the other edges do not contain
     delta_m = (scale * (graph.received[pairs] - own)).sum(dim=0) + sign * alpha
     delta_e = (scale * (graph.wrong[pairs] - own * xi)).sum(dim=0) + sign * alpha * xi
     m = graph.received.sum()

@@ -1,4 +1,4 @@
-"""The error passing rate itself, per node and per edge, over one or several hops."""
+"""The error passing rate per node and per edge, over one or several hops."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -132,7 +132,8 @@ def compute_rates(graph: Messages, hops: int = 1) -> Rates:
 def _walks(graph: Messages, hops: int) -> tuple[Tensor, Tensor]:
     """Return W_i and T_i for ``hops`` ≥ 2.
 
-    W_i is summed over the other classes. The difference of all messages and those of the node's class would cancel.
+    W_i is summed over the other classes. Subtracting the messages of the node's class from all messages would be
+    inaccurate because of cancellation.
     """
     num_nodes = graph.y.numel()
     row, col = torch.cat([graph.pairs, graph.pairs.flip(0)], dim=1)

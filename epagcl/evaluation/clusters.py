@@ -30,7 +30,7 @@ def clustering(z: EmbeddingLike, y: Labels, seed: int = 0) -> dict[str, float]:
     inputs = check_inputs([z], y)
     labelled = (inputs.y >= 0).cpu()
     if not labelled.any():
-        raise InputError("y: no node has a label; clusters are compared with the classes of at least one")
+        raise InputError("y: no node has a label; clustering scores need at least one labelled node")
     truth = inputs.y.cpu()[labelled].numpy()
     rows = F.normalize(scale_embedding(inputs.embeddings[0]), dim=1).cpu()[labelled].numpy()
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # equal rows give fewer clusters

@@ -1,7 +1,7 @@
 """Label-free health: signs of failed training that an embedding shows without labels.
 
 The measures detect training that went wrong; they do not rank methods. ``python -m benchmarks health`` compares them
-with the accuracy of trained, untrained and deliberately spoilt models. The bounds of the verdicts come from there.
+with the accuracy of trained, untrained and deliberately mistrained models. The thresholds of the verdicts come from it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from epagcl.core.randomness import Stream, uniform64
 
 SAMPLE = 4096  # number of nodes in the sample whose pairs represent all pairs
 NEIGHBOURS = 10
-FEWEST = NEIGHBOURS + 2  # nodes below which agreement is meaningless, because all other nodes are neighbours
+FEWEST = NEIGHBOURS + 2  # minimum number of nodes for agreement; with fewer, all other nodes are neighbours
 ROWS = 256  # rows of similarities computed at a time
 
 
@@ -54,7 +54,7 @@ def uniformity(z: Tensor) -> float:
     r"""Return the uniformity (Wang & Isola 2020): log mean_{i≠j} exp(−2‖u_i − u_j‖²) over the unit rows of ``z``.
 
     0: all nodes are at one point. About −4 (−2 times the squared distance 2 between orthogonal rows): nodes are spread
-    over the whole sphere. Above 4096 nodes it is estimated from a sample, the same for every embedding.
+    over the whole unit sphere. Above 4096 nodes it is estimated from a sample, the same for every embedding.
 
     Examples:
         >>> round(uniformity(torch.eye(3)), 4)
@@ -151,7 +151,7 @@ def neighbour_agreement(embeddings: Sequence[Tensor], k: int = NEIGHBOURS) -> li
 
 
 class Measures(TypedDict):
-    """Label-free measures of an embedding; None if they were not taken."""
+    """Label-free measures of an embedding. A measure is None if it was not computed."""
 
     effective_rank: float | None
     alignment: float | None

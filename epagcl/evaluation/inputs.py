@@ -1,4 +1,4 @@
-"""Inputs of every score: embeddings, labels and splits, checked and converted to tensors."""
+"""Inputs of all scores: embeddings, labels and splits, checked and converted to tensors."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -60,7 +60,7 @@ def is_list_of_embeddings(z: Any) -> bool:
 
 
 def embedding_tensor(z: Any) -> Tensor:
-    """Convert an embedding to a tensor; its type and layout may be any."""
+    """Convert an embedding of any type and layout to a tensor."""
     if isinstance(z, Tensor):
         return z
     try:
@@ -68,7 +68,7 @@ def embedding_tensor(z: Any) -> Tensor:
         if array.dtype.kind == "O" and not any(isinstance(value, str) for value in array.flat):
             array = array.astype(np.float64)  # a table with columns of several types
     except (TypeError, ValueError):
-        raise InputError("z: not a table of numbers; give rows of equal length, numbers alone") from None
+        raise InputError("z: not a table of numbers; give rows of equal length with numbers only") from None
     if array.dtype.kind not in "biuf":
         raise InputError(f"z: values of type {array.dtype}; give numbers")
     # torch shares the memory only of writeable arrays with positive strides; pandas returns read-only ones.
@@ -97,7 +97,7 @@ def split_seeds(seed: int | Sequence[int], runs: int) -> list[int]:
     """Return the seeds of the random splits; raise if there are none."""
     seeds = run_seeds(seed, runs)
     if not seeds:
-        raise InputError(f"runs={runs}: at least 1")
+        raise InputError(f"runs={runs}: must be at least 1")
     return seeds
 
 

@@ -28,7 +28,7 @@ def knn_accuracy(
 ) -> list[float]:
     """Return the test accuracy of cosine k-nearest neighbours, one value per split.
 
-    k is one of 1, 3, 5, 10 and 20, chosen on the validation nodes. Without ``splits``, the splits are those of the
+    k is one of 1, 3, 5, 10 and 20, chosen on the validation nodes. By default, the splits are the random splits of the
     strict protocol.
 
     Args:
@@ -52,7 +52,7 @@ def knn_accuracy(
     accuracies = []
     for split in labelled_splits(splits, labels, ("train", "test")):
         ks = [k for k in NEIGHBOURS if k <= split.train.numel()]
-        hits = []  # for validation and test nodes: of each k, which nodes are classified correctly
+        hits = []  # for validation and test nodes, a mask of the correctly classified nodes for each k
         for nodes in (split.val, split.test):
             nearest = [(rows @ unit[split.train].T).topk(ks[-1]).indices for rows in unit[nodes].split(4096)]
             votes = labels[split.train][torch.cat(nearest)]

@@ -1,4 +1,4 @@
-"""Linear evaluation: the accuracy of a softmax regression on an embedding, chosen without test labels."""
+"""Linear evaluation: the test accuracy of a softmax regression on an embedding."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -37,16 +37,16 @@ def linear_evaluation(
     """Return the test accuracy of a linear classifier on an embedding.
 
     * ``strict``: one random 10/10/80 split per seed, the same for every embedding of the graph. Penalty and step are
-      chosen on validation nodes, ties go to the earliest, and test nodes are read once.
+      chosen on validation nodes, and the earliest wins a tie. Test nodes are evaluated once.
     * ``paper``: the protocol of the paper: no penalty, 3000 steps, the best validation step, one random 10/10/80 split
       per run.
     * ``public``: like strict, on the published splits of the dataset, which ``splits`` must hold; one run per split.
 
-    All runs are fitted together in batched products.
+    All runs are fitted together with batched matrix products.
 
     Args:
         z: embedding ``[N, d]`` or any features, dense or sparse (torch, NumPy, pandas, SciPy, a list of rows). Or a
-            list of embeddings, one per run, such as those of models with several seeds: the k-th is scored on the k-th
+            list of embeddings, one per run, such as the embeddings of several seeds. The k-th is scored on the k-th
             split.
         y: class of each node, as a number or a name, in the order of z. Nodes with −1 or a missing label are left out.
         protocol: strict, paper or public.
@@ -91,7 +91,7 @@ def linear_evaluation(
 
 
 class _Plan(NamedTuple):
-    """The split of each run with its description, the seeds of random splits, and the seeds of the classifiers."""
+    """The split of each run, a description of the splits, their random seeds, and the seeds of the classifiers."""
 
     splits: list[Split]
     description: str
@@ -122,7 +122,7 @@ def _evaluate_group(
         z = torch.stack([embedding[node] for embedding, node in zip(embeddings, nodes, strict=True)])
         return z, torch.stack([y[node] for node in nodes])
 
-    # The fit receives training and validation nodes alone, so no choice can depend on a test label.
+    # The fit receives only training and validation nodes, so no choice can depend on a test label.
     weight, bias, chosen = _fit(*rows("train"), *rows("val"), num_classes, rule, seeds)
     tables = []
     for run, (z, split) in enumerate(zip(embeddings, splits, strict=True)):
@@ -146,7 +146,7 @@ def _fit(
         z_val: validation rows ``[R, n', d]``.
         y_val: their classes ``[R, n']``.
         num_classes: C.
-        rule: penalties, steps and start of the protocol.
+        rule: penalties, steps and initial weights of the protocol.
         seeds: seed of the random initial weights of each run.
 
     Returns:

@@ -13,8 +13,8 @@ class Rule:
         decays: strengths of the ℓ2 penalty to choose from, strongest first.
         steps: number of Adam steps (learning rate 0.01, full batch).
         every: number of steps between two evaluations of the validation accuracy.
-        rescale: divide z by its root mean square, one number for the whole embedding. A learning rate and a penalty
-            then mean the same for every method, whatever the scale of its embedding.
+        rescale: divide z by its root mean square, one number for the whole embedding. Learning rate and penalty then do
+            not depend on the scale of the embedding.
         random_start: start from the random initial weights of ``nn.Linear``. Otherwise the weights start at zero and
             the fit is deterministic.
 

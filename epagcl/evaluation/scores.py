@@ -21,7 +21,7 @@ class Spread(TypedDict):
 
 
 class Choice(TypedDict):
-    """The classifier that validation nodes chose: its penalty, its step and its validation accuracy."""
+    """The classifier chosen on the validation nodes: its penalty, step and validation accuracy."""
 
     decay: float
     step: int
@@ -118,7 +118,7 @@ class Evaluation:
 
 
 def prediction_evaluation(prediction: Tensor, y: Tensor, split: Split, protocol: str, seed: int) -> Evaluation:
-    """Return the test scores of predictions, such as those of a supervised method. Nothing is fitted.
+    """Return the test scores of predictions, for example of a supervised method. Nothing is fitted.
 
     Args:
         prediction: predicted class of each node.

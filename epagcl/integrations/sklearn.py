@@ -28,11 +28,11 @@ _lock = threading.Lock()
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer from nodes to rows of the graph's embedding, so that nodes are the samples of folds and searches.
+    """Transformer that maps nodes to their embeddings. Nodes are the samples in cross-validation and grid search.
 
-    ``fit`` trains on the whole graph and reads no label. Every fold therefore has the same model, which is trained
-    once: the 8 models used last in a process are cached by their settings and the content of the graph. (With
-    ``n_jobs``, each process trains its own.) Settings of the method are parameters such as ``method__p_add``.
+    ``fit`` trains on the whole graph and reads no label. Therefore all folds use the same model, which is trained once.
+    Each process caches the 8 models that it used last, by their settings and the content of the graph. With ``n_jobs``,
+    each process trains its own models. Settings of the method are parameters such as ``method__p_add``.
 
     Args:
         method: the method with its settings; not a supervised one.
@@ -72,7 +72,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             y: not used.
         """
         if not isinstance(self.method, Method):
-            raise InputError(f"method: a {type(self.method).__name__}; give one such as epagcl.EPAGCL()")
+            raise InputError(
+                f"method: a {type(self.method).__name__} is not a method; give one such as epagcl.EPAGCL()"
+            )
         if self.method.supervised:
             raise InputError(
                 f"method: {self.method.name} is supervised and would see the test labels of each fold; "
@@ -81,7 +83,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.by not in ("number", "id"):
             raise InputError(f"by={self.by!r}: choose one of number, id")
         if not isinstance(self.data, Data):
-            check(self.data)  # raises with the type to give
+            check(self.data)  # raises and names the expected type
         if X is not None:
             self._node_numbers(X)
         trained, self.embedding_ = _trained(self.method, self.data)
@@ -164,7 +166,7 @@ def _trained(method: Method, data: Data) -> tuple[Method, npt.NDArray[np.float32
 def _digest(data: Data) -> str:
     """Return a hash of everything training reads. Unlike the graph's fingerprint, it changes with any bit."""
     if not isinstance(data, Data) or data.x is None or data.edge_index is None:
-        check(data)  # raises with what is missing
+        check(data)  # raises and names what is missing
     x = data.x if data.x.layout == torch.strided else data.x.to_sparse_csr()
     parts = [x] if x.layout == torch.strided else [x.crow_indices(), x.col_indices(), x.values()]
     digest = hashlib.blake2b()

@@ -29,9 +29,9 @@ def edge_loss(h: Tensor, pattern: Pattern, others: Tensor | None = None) -> Tens
     Args:
         h: the embeddings, ``[N, d]``. Rows need not be normalised.
         pattern: the pattern of A + I.
-        others: K permutations of the nodes, ``[K, N]``, each uniform on the other nodes for each node. The sum over all
-            pairs is then an unbiased estimate from these pairs, in time O(K·N·d). If None, the sum is exact, in time
-            O(N²·d).
+        others: K permutations of the nodes, ``[K, N]``, none with a fixed point. The image of a node is uniform over
+            the other nodes. The sum over all pairs is then an unbiased estimate from these pairs, in time O(K·N·d). If
+            None, the sum is exact, in time O(N²·d).
 
     Returns:
         The loss, a scalar, differentiable once in ``h``. Memory is O(N·d) in both cases.
@@ -58,7 +58,7 @@ def _sampled_pairs(h: Tensor, others: Tensor) -> Tensor:
 class _AllPairs(torch.autograd.Function):
     """Σ_ij sp(s_ij). The gradient is dh_i = 2 Σ_j σ(s_ij) h_j, since s is symmetric.
 
-    Tiles are independent, so forward adds up the gradient in the same pass, up to its factor. Forward and backward do
+    Tiles are independent, so the forward pass also accumulates the gradient, up to a factor. Forward and backward take
     1.5 products of 2N²d flops and keep ``[N, d]``. Recomputing the tiles in backward would take 2 products.
     """
 

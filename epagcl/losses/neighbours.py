@@ -39,7 +39,7 @@ def neighbour_nce(
         b: the projections of the second view. Row i is the same node as row i of ``a``.
         positives: the node numbers P_i, ``[N, k + 1]``. Row i contains i and no duplicates. Both directions use it.
         temperature: τ, at least 0.03.
-        batch_size: B, the number of nodes in a batch. Positives and negatives of a node are then those in its batch.
+        batch_size: B, the number of nodes in a batch. Positives and negatives of a node then come from its batch.
             The last batch has the remaining nodes. 0 means one batch of all nodes.
         order: a permutation of the nodes, which is cut into batches from its start. If None, the nodes are cut in the
             order of their numbers.
@@ -78,8 +78,8 @@ def neighbour_nce(
 def _in_batch(positives: Tensor, start: int) -> tuple[Tensor, Tensor]:
     """Return the positions ``[G, B, k + 1]`` of the positives in their node's batch, and a mask of those inside it.
 
-    A positive outside the batch gets the position of the node itself. The node is a positive too, so both are written
-    the same value.
+    A positive outside the batch gets the position of the node itself. The node is a positive too, so both writes
+    store the same value.
     """
     groups, size, _ = positives.shape
     device = positives.device
@@ -108,7 +108,7 @@ class _Direction(torch.autograd.Function):
         for rows, s in _panels(a, b, temperature):
             at = near[:, rows]
             positive[:, rows] = (s.gather(2, at) * inside[:, rows] / count[:, rows]).sum(2)
-            # Positives are set to 0, not subtracted from the full sum, most of which they may be.
+            # Positives are set to 0. They may be most of the sum, so subtracting them from it would be inaccurate.
             row_sum[:, rows] = s.exp2_().scatter_(2, at, 0.0).sum(2)
         row_sum.clamp_(min=math.exp(-1 / temperature))
         ctx.save_for_backward(a, b, near, count, row_sum)

@@ -1,4 +1,4 @@
-"""The loss of DGI and MVGRL: nodes of the graph score high against a summary of it, nodes of a corrupted graph low."""
+"""The loss of DGI and MVGRL: a discriminator scores nodes of the graph above nodes of a corrupted graph."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ class Bilinear(nn.Module):
     """The discriminator D(h, s) = hᵀ W s + b.
 
     W has the Glorot-uniform initial values of a weight ``[1, left, right]``, as in the code of both methods. PyTorch
-    then counts left·right inputs, so scores start near 0.
+    then uses a fan-in of left·right, so scores start near 0.
 
     Args:
         left: the width of h.
@@ -44,9 +44,9 @@ def summary(h: Tensor) -> Tensor:
 
 
 def summary_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """Return the mean of softplus(−D) over positives and softplus(D) over negatives, as many of each.
+    """Return the average of mean softplus(−D) over positives and mean softplus(D) over negatives.
 
-    It is log 2 by chance.
+    It is log 2 if all scores are 0.
 
     Args:
         positive: the scores of nodes of the graph.

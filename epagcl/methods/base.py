@@ -31,7 +31,7 @@ from epagcl.views.sampling import Views
 
 
 class NotTrained(InputError, NotFittedError):
-    """A model is used before ``fit``. scikit-learn's tools expect their own class, ``NotFittedError``."""
+    """A model was used before ``fit``. The class is also a ``NotFittedError``, as scikit-learn expects."""
 
 
 #: Class attributes that earlier versions had under another name.
@@ -77,7 +77,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     lr: float = setting(1e-3, "learning rate of Adam")
     weight_decay: float = setting(1e-4, "weight decay of Adam")
     patience: int = setting(
-        0, "stop after this many epochs without a lower loss, and use the weights of the lowest; 0: run all epochs"
+        0, "stop after this many epochs without a lower loss and restore the best weights; 0: run all epochs"
     )
     feature_scaling: str = setting(
         "given",
@@ -103,7 +103,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         super().__init_subclass__(**options)
         for old, new in RENAMED_ATTRIBUTES.items():
             if old in vars(cls):
-                # The frames between are those of this function and of ABCMeta.__new__.
+                # The stack level skips this function and ABCMeta.__new__.
                 warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=3)
                 setattr(cls, new, vars(cls)[old])
 
@@ -118,7 +118,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """
         if undeclared := [name for name, value in vars(type(self)).items() if isinstance(value, dataclasses.Field)]:
             raise InputError(
-                f"{type(self).__name__}: {undeclared[0]} is not a setting yet; put @method_settings above the class"
+                f"{type(self).__name__}: {undeclared[0]} is not a setting yet; decorate the class with @method_settings"
             )
         for field in dataclasses.fields(self):
             setattr(self, field.name, checked_setting(field, getattr(self, field.name)))
@@ -140,14 +140,14 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)}: must be at least {least}")
 
-    # What a method consists of, in the order in which training calls it.
+    # The parts of a method, in the order in which training calls them.
 
     @abstractmethod
     def build(self, num_features: int) -> nn.Module:
         """Return the network. Initial weights are drawn from torch's global generator, which the caller seeds."""
 
     def prepare(self, graph: Graph) -> Any:
-        """Compute what every call of :meth:`loss` needs, once before training."""
+        """Return values that every call of :meth:`loss` needs. Called once, before training."""
         return None
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """Return the embedding: the output of the encoder on the unmodified graph."""
         return network.encoder(graph.x, graph.adjacency)
 
-    # What few methods override.
+    # Defaults that few methods override.
 
     def parameters(self, network: Any) -> list[dict[str, Any]]:
         """Return the parameter groups of the optimiser; a group may have its own ``lr`` and ``weight_decay``."""
@@ -208,11 +208,11 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
         Args:
             data: the graph.
-            y: ignored; scikit-learn's pipelines pass it.
-            checkpoint: file for the state of training, written every few seconds. The caller removes it.
+            y: ignored; accepted because scikit-learn's pipelines pass it.
+            checkpoint: file to which the state of training is written every few seconds. It is not removed at the end.
             resume: continue from ``checkpoint`` if that file exists.
-            callback: called with the history row of each epoch. On a GPU, several epochs run before their rows are
-                passed.
+            callback: called with the history row of each epoch. On a GPU, several epochs run before it is called
+                with their rows.
             look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
                 done and the current embedding. It does not change the training.
         """
@@ -286,12 +286,12 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return {"name": type(self).name, **self.get_params()}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that a checkpoint must share: all but ``device`` and ``capture``."""
+        """Return the settings that must match to resume a checkpoint: all but ``device`` and ``capture``."""
         return {key: value for key, value in self.settings().items() if key not in ("device", "capture")}
 
     @classmethod
     def setting_fields(cls) -> "list[dataclasses.Field[Any]]":
-        """Return the declared settings: first those of the method, then those of all methods."""
+        """Return the declared settings: first the settings of this method, then the settings that all methods share."""
         shared = {field.name for field in dataclasses.fields(Method)}
         return sorted(dataclasses.fields(cls), key=lambda field: field.name in shared)
 
@@ -306,7 +306,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
-        """Return a graph to embed, with the feature columns of training, on the device of the network."""
+        """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
         device = next(self.fitted_network.parameters()).device
         checked = check(data, quiet=quiet, labels=False)
         return self._graph(match_columns(checked, self.feature_names_, self.num_features_), device)

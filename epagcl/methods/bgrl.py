@@ -1,4 +1,4 @@
-"""BGRL: a network predicts its moving average's embedding of the other view; no negatives."""
+"""BGRL: an online network predicts the target network's embedding of the other view; no negatives."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,7 +17,7 @@ from epagcl.views.sampling import Views, drop_views
 
 
 class Layer(nn.Module):
-    """PReLU(norm(ÂXW + b)) with its own slope; the shift of the norm is added together with the activation."""
+    """PReLU(norm(ÂXW + b)) with its own slope. The activation also adds the shift of the norm."""
 
     def __init__(self, in_features: int, out_features: int, norm: str, standardise: bool):
         super().__init__()
@@ -43,7 +43,7 @@ class Layer(nn.Module):
         if self.norm == "layer":
             return F.layer_norm(x, x.shape[1:], self.scale)
         # Each view is normalised by its own statistics. New statistics have momentum 0.99, as in the authors' code, so
-        # evaluation uses nearly those of the last view.
+        # evaluation uses nearly the statistics of the last view.
         views = [
             F.batch_norm(view, self.mean, self.var, self.scale, None, self.training, momentum=0.99)
             for view in x.split(num_nodes)
@@ -88,7 +88,7 @@ def bootstrap_loss(q: Tensor, z: Tensor) -> Tensor:
 
 @method_settings
 class BGRL(Method):
-    r"""Bootstrapped learning: an online network predicts the embedding of the other view by a slowly moving target.
+    r"""Bootstrapped learning: an online network predicts a slowly updated target network's embedding of the other view.
 
     .. math::
         \mathcal{L} = 2 - \frac{1}{N}\sum_i \cos(q_{1i}, z_{2i}) - \frac{1}{N}\sum_i \cos(q_{2i}, z_{1i}), \qquad
@@ -99,8 +99,8 @@ class BGRL(Method):
     <https://arxiv.org/abs/2102.06514>`_.
 
     As in the authors' code, the target starts from its own random weights, batch-norm statistics are not averaged, and
-    both networks normalise by batch statistics during training. Unlike there, both directions of a pair are dropped
-    together.
+    both networks normalise by batch statistics during training. Unlike in that code, both directions of an edge are
+    dropped together.
 
     Examples:
         >>> import epagcl

@@ -12,7 +12,7 @@ from epagcl.views.sampling import Views, drop_views
 
 
 class Network(nn.Module):
-    """The encoder alone."""
+    """The encoder, without a projection head."""
 
     def __init__(self, widths: list[int]):
         super().__init__()
@@ -35,10 +35,10 @@ class CCASSG(Method):
     .. math::
         \mathcal{L} = -\mathrm{tr}\,C_{12} + \lambda (\lVert C_{11} - I \rVert^2 + \lVert C_{22} - I \rVert^2)
 
-    where C_ab are the correlations between columns of the two views. The first term is the authors' code's form of
-    the paper's ‖Z₁ − Z₂‖² and differs from it by a constant and a factor. Both views drop edges and hide feature
-    columns at the same rates. ReLU follows every layer but the last. From `"From Canonical Correlation Analysis to
-    Self-supervised Graph Neural Networks" <https://arxiv.org/abs/2106.12484>`_.
+    where C_ab are the correlations between columns of the two views. The first term is taken from the authors' code. It
+    equals the paper's ‖Z₁ − Z₂‖² up to a constant and a factor. Both views drop edges and hide feature columns at the
+    same rates. ReLU follows every layer but the last. From `"From Canonical Correlation Analysis to Self-supervised
+    Graph Neural Networks" <https://arxiv.org/abs/2106.12484>`_.
 
     Examples:
         >>> import epagcl

@@ -1,4 +1,4 @@
-"""Feature columns of an unseen graph, matched by name to those of training."""
+"""Matching of the feature columns of an unseen graph to the training columns, by name."""
 
 import torch
 from torch import Tensor
@@ -15,12 +15,12 @@ def column_names(data: Data) -> list[str] | None:
 
 
 def match_columns(data: Data, trained: list[str] | None, num_features: int) -> Data:
-    """Return the graph with the feature columns of training, in their order.
+    """Return the graph with the training columns as features, in the order of training.
 
     Args:
         data: the graph to embed.
-        trained: names of the columns of training; None if they had none.
-        num_features: number of columns of training.
+        trained: names of the training columns; None if they had no names.
+        num_features: number of training columns.
     """
     names, x = column_names(data), data.x
     if names is not None and trained is not None and names != trained:

@@ -41,7 +41,7 @@ class Contrast(Method):
         - s(z_i, z_{p(i)})/\tau\right)
 
     where z are the 2N projected rows of both views, s is the cosine similarity, and p(i) is the row of the same node in
-    the other view. A subclass defines in :meth:`prepare` how its views are sampled. The embedding is the output of the
+    the other view. The :meth:`prepare` of a subclass defines how views are sampled. The embedding is the output of the
     encoder on the unmodified graph.
     """
 
@@ -73,7 +73,7 @@ class Contrast(Method):
 
     @abstractmethod
     def prepare(self, graph: Graph) -> Augmentation:
-        """Return how views are sampled."""
+        """Return the views and the mask probabilities of this method."""
 
     def views(self, graph: Graph) -> Views:
         """Return the views whose edges are sampled."""

@@ -32,8 +32,8 @@ class DGI(Method):
         \mathcal{L} = \frac{1}{2N} \sum_i \log(1 + e^{-D(h_i, s)}) + \log(1 + e^{D(\tilde{h}_i, s)}), \quad
         D(h, s) = h^\top W s + b, \quad s = \sigma\left(\frac{1}{N}\sum_i h_i\right)
 
-    H = PReLU(ÂXW₁ + b₁), and H̃ is the same with the rows of X permuted, by another permutation in each epoch. Training
-    stops early on its loss, and the weights with the lowest loss are used. From `"Deep Graph Infomax"
+    H = PReLU(ÂXW₁ + b₁). H̃ is computed in the same way with the rows of X permuted. Each epoch has a new permutation.
+    Training stops early on its loss, and the weights with the lowest loss are used. From `"Deep Graph Infomax"
     <https://arxiv.org/abs/1809.10341>`_, as in the authors' code; PyG's version adds the two means and has no b.
 
     Examples:

@@ -31,8 +31,8 @@ class SupervisedGAT(Supervised):
 
     Heads are concatenated after the first layer (ELU) and averaged as logits after the second. From `"Graph Attention
     Networks" <https://arxiv.org/abs/1710.10903>`_. As in the paper, dropout applies to the inputs of the layers and to
-    the attention; the authors' code also drops entries of Wh. Early stopping uses the validation loss; the code uses
-    validation loss and accuracy together.
+    the attention; the authors' code also drops entries of Wh. Early stopping uses the validation loss; the authors'
+    code uses validation loss and accuracy together.
 
     Examples:
         >>> import epagcl
@@ -68,7 +68,7 @@ class SupervisedGAT(Supervised):
         return Network(num_features, self.hidden, self.heads, len(self.classes_), self.out_heads)
 
     def logits(self, network: Network, graph: Graph, epoch: int | Tensor | None) -> Tensor:
-        """Return the logits. Dropout places 0 and 2 are the inputs of the layers, 1 and 3 their attention."""
+        """Return the logits. Dropout places 0 and 2 are the inputs of the layers, places 1 and 3 their attention."""
         layer1, layer2 = network.layer1, network.layer2
 
         def attend(layer: GATLayer, h: Tensor, place: int) -> Tensor:

@@ -26,13 +26,13 @@ class GCA(GRACE):
         p_{uv} = \min\left(\frac{s_{max} - s_{uv}}{s_{max} - \mu_s}\, p_e,\ p_\tau\right), \qquad
         r_j = \sum_v |x_{vj}|_0\, \varphi_v, \quad s_j = \log r_j
 
-    and p_j likewise with p_f, where φ is the centrality of a node. From `"Graph Contrastive Learning with Adaptive
-    Augmentation" <https://arxiv.org/abs/2010.14945>`_.
+    where φ is the centrality of a node. p_j is computed from s_j as p_uv from s_uv, with p_f for p_e. From `"Graph
+    Contrastive Learning with Adaptive Augmentation" <https://arxiv.org/abs/2010.14945>`_.
 
     The score of an edge is the mean over its two nodes, as the paper defines it for undirected graphs; the authors'
-    code uses the target node only. PageRank is that of the paper, with a constant teleport; the code uses a lazy walk
+    code uses the target node only. PageRank follows the paper, with a constant teleport; the code uses a lazy walk
     whose limit is the degree. Signed features count by magnitude, as in the code for WikiCS. Columns without entries
-    and graphs whose centralities are all equal do not change the probabilities.
+    have probability p_f. If all centralities are equal, all edges have probability p_e.
 
     ``p_mask_1 = p_mask_2 = 0`` is the paper's GCA*.
 
@@ -88,12 +88,12 @@ def _magnitude(x: Tensor) -> Tensor:
 
 
 def degree(adjacency: SparseMatrix) -> Tensor:
-    """Return the number of neighbours. Isolated nodes get 0, which no edge reads."""
+    """Return the number of neighbours. Isolated nodes get 0; no edge uses this value."""
     return adjacency.rowptr.diff().double() - 1
 
 
 def pagerank(adjacency: SparseMatrix) -> Tensor:
-    """Solve x = 0.85·A D⁻¹ x + 0.15 by power iteration from 1. The mean is 1 in each component with edges."""
+    """Solve x = 0.85·A D⁻¹ x + 0.15 by power iteration, starting at 1. The mean is 1 in each component with edges."""
     d = degree(adjacency)
     walk = _without_loops(adjacency)
     x = torch.ones_like(d)

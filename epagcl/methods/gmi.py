@@ -19,7 +19,7 @@ from epagcl.nn.layers import GCNLayer, PReLU
 
 
 class Network(nn.Module):
-    """GCN layers, each with its own PReLU; the PReLU of the neighbour means; the two bilinear scores."""
+    """GCN layers, each with its own PReLU, a PReLU for the neighbour means, and two bilinear scores."""
 
     def __init__(self, num_features: int, dim: int, layers: int):
         super().__init__()
@@ -100,7 +100,7 @@ class GMI(Method):
         self.check_at_least(1, "negatives", "layers", "dim")
 
     def build(self, num_features: int) -> Network:
-        """GCN F → dim (→ dim), and the two scores."""
+        """Return a GCN F → dim (→ dim) and the two bilinear scores."""
         return Network(num_features, self.dim, self.layers)
 
     def prepare(self, graph: Graph) -> SparseMatrix:

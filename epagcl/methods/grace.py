@@ -12,10 +12,10 @@ from epagcl.views.sampling import drop_views
 class GRACE(Contrast):
     """Graph contrastive learning with random views: edges are dropped and feature columns hidden uniformly.
 
-    From `"Deep Graph Contrastive Representation Learning" <https://arxiv.org/abs/2006.04131>`_. The loss is that of
-    :class:`~epagcl.methods.contrast.Contrast`. ``dim`` is ``num_hidden`` in the authors' code, whose first layer is
-    twice as wide. As in every method here, both directions of a pair are dropped together; the authors' code samples
-    them independently, so its views are directed graphs.
+    From `"Deep Graph Contrastive Representation Learning" <https://arxiv.org/abs/2006.04131>`_.
+    :class:`~epagcl.methods.contrast.Contrast` defines the loss. ``dim`` is ``num_hidden`` in the authors' code, whose
+    first layer is twice as wide. As in every method here, both directions of a pair are dropped together; the authors'
+    code samples them independently, so its views are directed graphs.
 
     Examples:
         >>> import epagcl

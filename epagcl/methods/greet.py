@@ -1,4 +1,4 @@
-"""GREET: a learned gate separates similar from dissimilar edges; a low-pass and a high-pass channel are contrasted."""
+"""GREET: an edge discriminator, the gate, separates similar from dissimilar edges; two graph filters are contrasted."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -29,7 +29,7 @@ BLOCK = 2**24  # number of values in a dense block during preparation
 class Gate(nn.Module):
     """θ_uv = ½(m([g_u‖g_v]) + m([g_v‖g_u])) with g = ReLU(linear([x‖code])) and m a linear map to one number.
 
-    It is computed as c_u + c_v with c = ½(m₁ + m₂)·g + ½ bias, so that no tensor has one row of g's width per edge.
+    It is computed as c_u + c_v with c = ½(m₁ + m₂)·g + ½ bias, so that no tensor has the shape ``[edges, hidden]``.
     """
 
     def __init__(self, num_features: int, hidden: int):
@@ -38,7 +38,7 @@ class Gate(nn.Module):
         self.score = nn.Linear(2 * hidden, 1)
 
     def forward(self, graph: Graph, codes: Tensor) -> Tensor:
-        """Return θ at each entry of the graph's pattern; its values at self-loops are meaningless."""
+        """Return θ at each entry of the graph's pattern; its values at self-loops are not used."""
         from_features, from_codes = self.embed.weight.T.split([graph.num_features, CODES])
         g = (graph.x @ from_features + codes @ from_codes + self.embed.bias).relu()
         c = (g @ self.score.weight.view(2, -1).sum(0) + self.score.bias) / 2
@@ -78,10 +78,11 @@ class Network(nn.Module):
 
 
 def filters(pattern: Pattern, w: Tensor, alpha: float) -> Tensor:
-    """Return L = D^-½ (W + I) D^-½, D its row sums, and H = I − α·(off-diagonal part of the same with 1 − W).
+    """Return the low-pass filter L = D^-½ (W + I) D^-½, where D has its row sums, and the high-pass filter H.
 
-    Both are given at the entries of A + I, ``[2, entries]``, like ``w``, whose values at self-loops are not read. The
-    result is differentiable in ``w``.
+    H is I − α times the off-diagonal part of the same expression with 1 − W in place of W. Both filters are given at
+    the entries of A + I, ``[2, entries]``, and are differentiable in ``w``. The values of ``w`` at self-loops are not
+    used.
     """
     weight = torch.where(pattern.loop, 1.0, torch.stack([w, 1 - w]))
     r = pattern.multiply(weight, weight.new_ones(pattern.shape[1], 1)).rsqrt()  # row sums are at least 1, the self-loop
@@ -102,12 +103,12 @@ def join_channels(z: Tensor) -> Tensor:
 
 
 class Prepared(NamedTuple):
-    """What is computed once before training.
+    """Values that are computed once before training.
 
     Attributes:
         codes: structural codes of the nodes, ``[N, 16]``.
         positives: each node and its nearest neighbours in feature space, ``[N, 1 + k]``.
-        entries: number i·N + j of each entry (i, j) of the pattern.
+        entries: i·N + j for each entry (i, j) of the pattern.
     """
 
     codes: Tensor
@@ -139,10 +140,10 @@ class GREET(Method):
 
     From `"Beyond Smoothing: Unsupervised Graph Representation Learning with Edge Heterophily Discriminating"
     <https://arxiv.org/abs/2211.14065>`_. As in the authors' code, noise ε and dropout are sampled independently for the
-    two directions of an edge, so L and H are not symmetric. If both directions shared them, the second hop would lead
-    back to where the first came from, and the accuracy on Cora would be ten points lower. The embedding uses no noise:
-    ε = ½ and w = σ(θ); the code samples noise there as well. The weights of the last epoch are used; the code uses
-    those with the best accuracy on validation labels.
+    two directions of an edge, so L and H are not symmetric. If both directions shared them, two hops would often return
+    to the start node, and the accuracy on Cora would be ten points lower. The embedding uses no noise, that is,
+    ε = ½ and w = σ(θ); the code samples noise there as well. The weights of the last epoch are used; the code uses the
+    weights with the best validation accuracy.
 
     Examples:
         >>> import epagcl
@@ -279,11 +280,12 @@ _codes: WeakKeyDictionary[Graph, dict[tuple[int, int], Tensor]] = WeakKeyDiction
 
 
 def structural_codes(graph: Graph, probes: int = 0, seed: int = 0) -> Tensor:
-    """Return (R^k)_ii for k = 1..16, R = A D⁻¹: the probability that a walk from i is back after k steps, ``[N, 16]``.
+    """Return (R^k)_ii for k = 1..16, R = A D⁻¹: the probability that a walk from i is at i after k steps, ``[N, 16]``.
 
-    S = D^-½ A D^-½ has the same diagonals. With V Vᵀ = I, diag(S^{2a}) are the row sums of (S^a V)² and diag(S^{2a+1})
-    those of (S^a V)∘(S^{a+1} V). Half the powers therefore suffice, computed for a few columns at a time in memory
-    O(N). V is the identity, or ``probes`` columns of random signs, for which V Vᵀ = I in expectation.
+    S = D^-½ A D^-½ has the same diagonals. With V Vᵀ = I, diag(S^{2a}) are the row sums of (S^a V)², and diag(S^{2a+1})
+    are the row sums of (S^a V)∘(S^{a+1} V). Half of the powers therefore suffice. They are computed for a few columns
+    at a time, in memory O(N). V is the identity, or ``probes`` columns of random signs, for which V Vᵀ = I in
+    expectation.
     """
     n, pattern = graph.num_nodes, graph.pattern
     degree = pattern.rowptr.diff() - 1  # without the self-loop

@@ -16,7 +16,7 @@ from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import GCN
 from epagcl.nn.layers import GCNLayer
 
-TOLERANCE = 3e-4  # of the diffusion: the error of DGL's port after its 20 plain steps, reached here after 13
+TOLERANCE = 3e-4  # of the diffusion: the error of the 20 plain iterations in DGL's port, reached here after 13
 
 
 class Network(nn.Module):
@@ -31,7 +31,7 @@ class Network(nn.Module):
     def forward(self, graph: Graph, diffusion: Diffusion, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂).
 
-        With ``order``, the rows of the same for permuted features are stacked below each.
+        With ``order``, the representations of permuted features are stacked below each of them.
         """
         layers = [cast("GCNLayer", encoder.layers[0]) for encoder in (self.graph_encoder, self.diffusion_encoder)]
         p1, p2 = (graph.x @ torch.cat([layer.weight for layer in layers], 1)).chunk(2, 1)
@@ -50,13 +50,14 @@ class MVGRL(Method):
         H_1 = \mathrm{PReLU}(\hat{A} X W_1 + b_1), \quad H_2 = \mathrm{PReLU}(S X W_2 + b_2), \quad
         s_v = \sigma\left(\tfrac{1}{N} \textstyle\sum_i H_{v,i}\right)
 
-    Positives are D(H₁, s₂) and D(H₂, s₁), negatives the same with the rows of X permuted. The loss is that of DGI over
-    all 4N scores. S is personalised PageRank or the heat kernel, applied by sparse products and never stored. The
-    embedding is H₁ + H₂. From `"Contrastive Multi-View Representation Learning on Graphs"
-    <https://arxiv.org/abs/2006.05582>`_.
+    The scores D(H₁, s₂) and D(H₂, s₁) are positives. The same scores with the rows of X permuted are negatives. The
+    loss is the loss of DGI over all 4N scores. S is personalised PageRank or the heat kernel, applied by sparse
+    products and never stored. The embedding is H₁ + H₂. From `"Contrastive Multi-View Representation Learning on
+    Graphs" <https://arxiv.org/abs/2006.05582>`_.
 
-    As in the authors' code for nodes, there is no projection head. Unlike there, each epoch uses the whole graph (as in
-    DGL's port) instead of 4 blocks of 2000 consecutive nodes, S is not truncated, and both views have one self-loop.
+    As in the authors' code for nodes, there is no projection head. Unlike in that code, each epoch uses the whole graph
+    (as in DGL's port) instead of 4 blocks of 2000 consecutive nodes, S is not truncated, and both views have one
+    self-loop.
 
     Examples:
         >>> import epagcl
@@ -92,7 +93,7 @@ class MVGRL(Method):
         return Network(num_features, self.dim)
 
     def prepare(self, graph: Graph) -> Diffusion:
-        """Return S as a function that multiplies a matrix by it."""
+        """Return the diffusion S as a function Y → SY."""
         return ppr(graph, self.alpha, TOLERANCE) if self.diffusion == "ppr" else heat(graph, self.t, TOLERANCE)
 
     def loss(self, network: Network, graph: Graph, prepared: Diffusion, epoch: int | Tensor) -> Tensor:

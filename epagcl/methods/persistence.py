@@ -74,7 +74,7 @@ def load_model(folder: str | Path, device: str = "auto") -> "Method":
 
 
 def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> None:
-    """Load the weights that :func:`save_model` wrote into a model with the same settings.
+    """Load weights into a model with the same settings. :func:`save_model` wrote the weights.
 
     Args:
         model: the model.
@@ -95,5 +95,5 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
         model.network_.load_state_dict(load_file(path))
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not the weights that {CONFIG} beside it describes ({reason})") from None
+        raise InputError(f"{path}: not the weights that {CONFIG} in the same folder describes ({reason})") from None
     model.network_.to(resolve_device(model.device)).eval()

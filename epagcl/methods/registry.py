@@ -1,4 +1,4 @@
-"""All methods by name: those of this package, and users' own subclasses of :class:`~epagcl.methods.Method`."""
+"""All methods by name: the methods of this package, and users' subclasses of :class:`~epagcl.methods.Method`."""
 
 import difflib
 import importlib
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def method(name: str) -> "type[Method]":
-    """Return the class of a method; upper and lower case are the same.
+    """Return the class of a method. Case does not matter.
 
     Examples:
         >>> method("grace").title
@@ -32,7 +32,7 @@ def method(name: str) -> "type[Method]":
     registry = _registry()
     if name.lower() not in registry:
         close = difflib.get_close_matches(name.lower(), registry, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(registry)}"
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(registry)}"
         raise InputError(f"no method {name!r}; {hint}")
     return registry[name.lower()]
 

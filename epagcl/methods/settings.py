@@ -11,7 +11,7 @@ from typing import Any, TypeVar, dataclass_transform, get_type_hints
 from epagcl.core.config import RENAMED_SETTINGS, current_settings
 from epagcl.core.errors import InputError
 
-#: The types that a setting can have, in words.
+#: The possible types of a setting, as messages describe them.
 TYPE_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 _Class = TypeVar("_Class", bound=type[Any])
@@ -22,8 +22,8 @@ def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
 
     Args:
         default: its default value; the annotation gives its type.
-        meaning: one line for the command line and the documentation.
-        choices: the values that a text setting may have; empty for any.
+        meaning: one-line description for the command line and the documentation.
+        choices: the allowed values of a text setting; empty if any value is allowed.
 
     Examples:
         >>> from epagcl import DGI

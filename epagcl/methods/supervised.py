@@ -61,14 +61,14 @@ class Supervised(Method):
         split: Split | tuple[Tensor, ...] | None = None,
         **options: Any,
     ) -> Self:
-        """Train on the labels ``data.y`` of the training nodes of a split, without reading those of its test nodes.
+        """Train on the labels ``data.y`` of the training nodes of a split. Labels of test nodes are not read.
 
         Args:
             data: the graph with labels; −1 for none.
             y: labels for a graph that has none, as scikit-learn passes them. Names are numbered in sorted order. If the
-                graph has labels, they are not read.
-            split: training and validation nodes, also as node numbers or masks (train, val) or (train, val, test). By
-                default the random 10/10/80 split of the method's seed.
+                graph has labels, ``y`` is ignored.
+            split: a split, or node numbers or masks as (train, val) or (train, val, test). By default, the random
+                10/10/80 split with the seed of the method.
             options: as for :meth:`Method.fit`.
         """
         labels = self._labels(data, y)
@@ -117,7 +117,7 @@ class Supervised(Method):
 
     @abstractmethod
     def logits(self, network: Any, graph: Graph, epoch: int | Tensor | None) -> Tensor:
-        """Return the logits ``[N, C]``; with an epoch, under the dropout of that epoch."""
+        """Return the logits ``[N, C]``, with the dropout of an epoch, or without dropout if ``epoch`` is None."""
 
     def loss(self, network: Any, graph: Graph, prepared: Targets, epoch: int | Tensor) -> Tensor:
         """Return the cross-entropy on the training nodes."""
@@ -132,13 +132,13 @@ class Supervised(Method):
         return self.logits(network, graph, None)
 
     def dropped(self, x: Tensor, epoch: int | Tensor | None, place: int, p: float | None = None) -> Tensor:
-        """Return x under the dropout of an epoch; each ``place`` in a network has its own random numbers."""
+        """Return x with the dropout of an epoch. Each ``place`` in the network has its own random numbers."""
         if epoch is None:
             return x
         return dropout(x, self.dropout if p is None else p, self.seed, Stream.DROPOUT, epoch, place)
 
     def dropped_product(self, x: Tensor | SparseMatrix, weight: Tensor, epoch: int | Tensor | None) -> Tensor:
-        """Return X W of the features under dropout. Entries of a sparse X are dropped without copying X."""
+        """Return X W with dropout on X. Entries of a sparse X are dropped without copying X."""
         if not isinstance(x, SparseMatrix):
             return self.dropped(x, epoch, 0) @ weight
         return x.pattern.multiply(self.dropped(x.value, epoch, 0), weight)

@@ -65,9 +65,10 @@ class GCNLayer(nn.Module):
         return adjacency @ _transform(x, weight, num_nodes)
 
     def _aggregates_first(self, x: Tensor) -> bool:
-        """Return whether (ÂX)W costs less than Â(XW): a product of Â with F columns against one with F'.
+        """Return whether (ÂX)W costs less than Â(XW).
 
-        With gradients, each costs a second product in the backward pass, except that of features without gradient.
+        The first multiplies Â by F columns, the second by F'. In training, the backward pass multiplies by Â again.
+        Only the product ÂX of features without gradient needs no second product.
         """
         in_features, out_features = self.weight.shape
         constant = torch.is_grad_enabled() and not x.requires_grad
@@ -108,7 +109,7 @@ SLOPES: dict[str, float | None] = {"prelu": None, "relu": 0.0, "rrelu": (1 / 8 +
 class PReLU(nn.Module):
     """Activation max(t, 0) + a·min(t, 0) of t = x + b, with the bias added in the same pass.
 
-    Forward and backward pass are faster than torch's own.
+    The forward and the backward pass are faster than in ``torch.nn.PReLU``.
 
     Args:
         activation: ``"prelu"`` learns the slope a, one number; ``"relu"`` and ``"rrelu"`` have a constant slope.
@@ -144,7 +145,7 @@ class GATLayer(nn.Module):
     """Graph attention over N(i) ∪ {i}, several heads at once.
 
     Each head computes e_ij = LeakyReLU₀.₂(a₁·Wh_i + a₂·Wh_j), α = softmax_j e_ij and Σ_j α_ij Wh_j. The outputs of the
-    heads are stacked as views are, ``[heads·N, dim]``. The caller joins them and adds the bias.
+    heads are stacked by rows, ``[heads·N, dim]``. The caller combines them and adds the bias.
 
     Args:
         in_features: number of input features.

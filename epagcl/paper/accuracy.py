@@ -1,4 +1,4 @@
-"""Table 2: test accuracy of every method on every graph, beside what the paper reports."""
+"""Table 2: test accuracy of every method on every graph, with the numbers that the paper reports."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -77,12 +77,16 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
     counts = {graph: usual_runs(result, protocol, graph) for graph in graphs_of(result)}
     runs = ", ".join(f"{graph} {count}" for graph, count in counts.items() if count) or "none"
     absent = "".join(f" {graph}: {reason} here." for graph, reason in result["absent"].items())
-    source = "what others have published for such splits" if protocol == "public" else "what the paper reports"
-    reported_ranks = " The reported rank follows from the paper's numbers on the same graphs." * has_reported_ranks
+    source = (
+        "accuracies from other publications for such splits"
+        if protocol == "public"
+        else "the accuracy that the paper reports"
+    )
+    reported_ranks = " The reported rank is computed from the paper's numbers on the same graphs." * has_reported_ranks
     return (
-        f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation; in brackets "
+        f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "
-        "k. Bold and underlined are the best and the second best of the self-supervised methods with all runs. The "
+        "k. Of the self-supervised methods with all runs, the best is bold and the second best underlined. The "
         f"rank is their mean rank over the graphs measured here.{reported_ranks}{absent}"
     )
 
@@ -129,7 +133,7 @@ def _provenance_table(result: Result) -> Table:
 
 
 def figures(result: Result) -> "dict[str, Figure]":
-    """Return a figure with a panel for each graph: every row under each protocol, and what is reported."""
+    """Return a figure with a panel for each graph: every row under each protocol, and the reported accuracy."""
     graphs, titles = measured_graphs(result), titles_of(result)
     if not graphs or not titles:
         return {}
@@ -223,7 +227,7 @@ def _rank_sentences(result: Result, protocol: str) -> str:
     }
     wins = [graph for graph, title in best.items() if title in ("EPAGCL", "EPAGCL*")]
     return (
-        f"**EPAGCL is number {place} of {len(ranks)}** by mean rank over {', '.join(by_graph)} under the {protocol} "
+        f"**EPAGCL ranks {place} of {len(ranks)}** by mean rank over {', '.join(by_graph)} under the {protocol} "
         f"protocol. Its mean rank is {ranks['EPAGCL']:.1f}.{reported_rank} {escape_stars(first)} has the lowest mean "
         f"rank ({ranks[first]:.1f}). EPAGCL or EPAGCL\\* is first on {len(wins)} of {len(by_graph)} graphs"
         + (f" ({', '.join(wins)})." if wins else ".")
@@ -231,7 +235,7 @@ def _rank_sentences(result: Result, protocol: str) -> str:
 
 
 def settings_sentences(result: Result) -> str:
-    """Say whose settings are used: methods are compared as published, not each at its best."""
+    """State where the settings come from. Methods are compared as published, not with their best settings."""
     ours: dict[str, list[str]] = {}
     for cell in result["cells"]:
         is_method = cell["row"] in self_supervised_titles(result) and cell["source"] is not None
@@ -243,7 +247,7 @@ def settings_sentences(result: Result) -> str:
     return (
         "Every method is trained with the settings and the number of epochs published for it, if there are any. For "
         "EPAGCL these are the paper's. Appendix D describes a grid search for the best average accuracy; it does not "
-        "say by which scoring rule. Settings of ours, taken from related graphs or chosen on validation nodes, are "
+        "say by which scoring rule. Our own settings, taken from related graphs or chosen on validation nodes, are "
         f"used for: {listed}."
     )
 
@@ -303,7 +307,7 @@ def missing_sentences(result: Result, protocol: str) -> str:
         else ""
     )
     missing = ", ".join([*incomplete, *absent])
-    advice = "Running the command again computes these cells, given the data and the time."
+    advice = "Run the command again to compute these cells, if the data are available."
     return f"Missing or incomplete: {missing}. {advice}{twins}"
 
 

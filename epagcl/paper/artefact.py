@@ -145,7 +145,7 @@ class Artefact:
         measure: returns the result as plain JSON values.
         tables: returns the tables of a result.
         figures: returns the figures of a result by slug.
-        reading: returns paragraphs on what holds and what does not.
+        reading: returns paragraphs that say which claims hold.
         cells: returns the runs that are needed, so that the runs of several artefacts can be computed together.
         methods: methods that are measured by default; empty for all.
         runs: number of runs by default.

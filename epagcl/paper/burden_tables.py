@@ -80,8 +80,8 @@ def _note(result: "Result") -> str:
     sentences = [
         f"Measured here on {hardware_names(result)} with the settings of the recipes; the paper's numbers (A100, 40 "
         "GB) in brackets. –: not measured on this hardware. FLOPs are counted and do not depend on the hardware.",
-        "Pre-processing: what the method prepares once, including structures built in its first epoch, without reading "
-        "files or compilation.",
+        "Pre-processing: computations that the method does once, including structures built in its first epoch, "
+        "without reading files or compilation.",
         "FLOPs: multiplications and additions of all matrix products, dense and sparse, forward and backward, as plain "
         "torch computes them (symmetric tiles). The paper does not say what it counts.",
         "Memory: " + ", ".join(memory[kind] for kind in sorted(on_cpu)) + ".",

@@ -25,7 +25,7 @@ def measured_graphs(result: Result) -> list[str]:
 
 
 def titles_of(result: Result) -> list[str]:
-    """Return the titles of the rows in the order of the table, with requested methods that have no finished run."""
+    """Return the titles of the rows in the order of the table, including requested methods without a finished run."""
     titles = {cell["row"] for cell in result["cells"]}
     if titles and "methods" in result["asked"]:
         titles |= {row.title for row in rows(result["asked"]["methods"] or ORDER)}

@@ -1,7 +1,7 @@
-"""The effect of the scoring rule: the same models scored from the strictest rule to that of the authors' script.
+"""The effect of the scoring rule: the same models, scored by the rule of the authors' script and by stricter rules.
 
 The authors' script scores the embedding every 50 epochs, on a new random split each time, and keeps the highest *test*
-accuracy. Here each model is trained once, scored as often, and evaluated by that rule and by stricter ones. Scoring
+accuracy. Here each model is trained once and scored at the same epochs, then evaluated by each rule. Scoring a model
 during training is called a look.
 """
 
@@ -297,8 +297,8 @@ def _gain_sentences(rows: list[dict[str, Any]]) -> str:
             parts.append(f"{escape_stars(title)} {gains}")
     return (
         "**Gain of the authors' rule** over the last epoch with the same classifier, in points: "
-        f"{', '.join(parts)}. In brackets: the part that choosing the epoch on validation nodes gives too, and the "
-        "part that only test nodes and new splits give."
+        f"{', '.join(parts)}. In brackets: the part from choosing the epoch, which validation nodes would allow too, "
+        "and the part from choosing by test accuracy on new splits."
     )
 
 

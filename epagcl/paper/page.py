@@ -16,9 +16,9 @@ from epagcl.paper.verdicts import verdicts
 FIGURES = Path("figures") / "paper"
 HEAD = """# The paper's results, reproduced
 
-This page has every table and figure of the paper's experiments, computed by this library, beside what the paper
-reports. `epagcl paper page` generates it, text included, from the files under `results/paper`. Nothing on it is written
-by hand. Each section ends with the command that computes it.
+This page has every table and figure of the paper's experiments, computed by this library, with the numbers that
+the paper reports. `epagcl paper page` generates it, text included, from the files under `results/paper`. Nothing on it
+is written by hand. Each section ends with the command that computes it.
 
 The *strict* protocol scores the embedding of the recipe's last epoch. The classifier is chosen on validation nodes, and
 test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch.

@@ -77,7 +77,7 @@ def _protocol_table(result: Result, protocol: str, slug: str, family: list[Compa
             for title in result["methods"]
         ]
     few = (
-        f" Few runs: pairs with under {ENOUGH} runs are not tested, and their bootstrap interval is too narrow."
+        f" Few runs: pairs with fewer than {ENOUGH} runs are not tested, and their bootstrap interval is too narrow."
         if tested < len(family)
         else ""
     )
@@ -270,7 +270,8 @@ def _by_graph(comparisons: list[Comparison], counts: bool = False) -> str:
 
 SETTINGS_SENTENCES = (
     "EPAGCL is trained with the settings of its paper. The baselines have the settings of their own papers or, for "
-    "some, ours (see the provenance of the accuracy table). Methods are compared as published, not each at its best."
+    "some, ours (see the provenance of the accuracy table). Methods are compared as published, not with "
+    "their best settings."
 )
 INDEPENDENCE_SENTENCES = (
     "Runs differ in the seed and the split of one graph, and their training nodes overlap. The p-values therefore "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reading(result: "Result") -> list[str]:
-    """Return one paragraph per claim of Section 3, with what holds and what does not."""
+    """Return one paragraph per claim of Section 3, which says whether it holds."""
     if not result["graphs"]:
         return [_on_random_graphs(result)]
     return [
@@ -78,7 +78,8 @@ def _adding_or_dropping(result: "Result") -> str:
     text = (
         f"Each view changes {RATES[0]:g}·|E| edges. Its distance from the graph's EPR per edge is the root mean square "
         "of the change over the views, so that changes up and down do not cancel. An augmentation with a smaller "
-        "distance is called steadier. Dropping against adding: chosen uniformly, dropping is steadier on "
+        "distance is called steadier. An edge or pair is wrong if it joins different classes. "
+        "Dropping against adding: chosen uniformly, dropping is steadier on "
         f"{_steadier(result, 'uniform_drop', 'uniform_add')}; chosen by Eq. 7, on "
         f"{_steadier(result, 'eq7_drop', 'eq7_add')}."
     )

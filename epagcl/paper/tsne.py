@@ -263,7 +263,7 @@ def reading(result: Result) -> list[str]:
                 if all(better)
                 else "separates the classes no better than the raw features by any measure"
                 if not any(better)
-                else "and the raw features: the measures disagree"
+                else "separates the classes better than the raw features by some measures, not by all"
             )
             overlap = " (of at most 1, so classes still overlap)" if one["silhouette"] < OVERLAP else ""
             paragraphs.append(

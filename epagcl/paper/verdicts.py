@@ -113,7 +113,7 @@ def _first_place(result: Result) -> Verdict:
     if "EPAGCL" not in ranks:
         return NOT_MEASURED
     place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
-    evidence = f"number {place} of {len(ranks)} by mean rank, {protocol} protocol"
+    evidence = f"place {place} of {len(ranks)} by mean rank, {protocol} protocol"
     return Verdict("holds" if place == 1 else "no", evidence)
 
 

@@ -84,7 +84,7 @@ def write_content(content: Content, folder: Path) -> None:
 
 
 def read_content(folder: Path) -> Content:
-    """Return the content that :func:`write_content` wrote; settings have their current names."""
+    """Return the content that :func:`write_content` wrote. Renamed settings get their current names."""
     if not (folder / CONTENT_FILE).is_file():
         raise InputError(f"{folder}: no {CONTENT_FILE}; give the folder of a finished run")
     try:
@@ -102,7 +102,7 @@ def report(runs: Sequence[Content], embeddings: Sequence[Tensor] = (), title: st
 
     Args:
         runs: the content of each run.
-        embeddings: of several runs on the same nodes, for the agreement of their nearest neighbours.
+        embeddings: the embeddings of several runs on the same nodes, to compare their nearest neighbours.
         title: title of the page; by default from the method and the graph.
     """
     first = runs[0]
@@ -148,7 +148,7 @@ def _curves(history: list[Row]) -> dict[str, list[float]]:
 
 
 def _measures(history: list[Row]) -> dict[str, list[Any]]:
-    """Return the label-free measures by epoch; alignment relative to the distance between nodes, as it is judged."""
+    """Return the label-free measures by epoch. Alignment is relative to the distance between nodes."""
     rows = [cast(dict[str, Any], row) for row in history if row.get("effective_rank") is not None]
     measures = {key: [row.get(key) for row in rows] for key in ("epoch", "effective_rank", "uniformity")}
     return measures | {"alignment": [row["alignment"] / max(row["distance"], 1e-9) for row in rows]}

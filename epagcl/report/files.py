@@ -1,4 +1,4 @@
-"""The files of a report: in a run folder, beside an embedding, or of several runs together."""
+"""The files of a report: in a run folder, next to an embedding, or of several runs together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,9 +133,9 @@ def write_comparison(
     """Write one page of one or several runs, without their graphs. Return its path.
 
     Args:
-        folders: folders of finished runs. A folder of several seeds stands for all of them.
+        folders: folders of finished runs. A folder with several seeds counts as one run per seed.
         out: the page; by default ``report.html``, in the only folder or in the working folder.
-        kind: kind of a new map; None: keep the map of the run.
+        kind: kind of the new map. None keeps the map of the run.
         columns: table with an id column and columns to colour the map by.
         title: title of the page.
         say: called with the name of the step in progress.
@@ -218,8 +218,8 @@ def check_columns(extra: pd.DataFrame, ids: Sequence[Any], graph: str, source: s
     Args:
         extra: the table, with the ids as text in the index.
         ids: the ids of the nodes.
-        graph: what the message calls the graph.
-        source: what the message calls the table.
+        graph: name of the graph in the message.
+        source: name of the table in the message.
     """
     if not extra.index.isin([str(node) for node in ids]).any():
         first, node = extra.index[0], ids[0]
@@ -245,7 +245,7 @@ def _read_csv(path: Path, text_columns: Sequence[str], sep: str = ",") -> pd.Dat
 
 
 def _name_seeds(contents: Sequence[Content], runs: Sequence[Path]) -> None:
-    """Put the run before the seed in the names of seeds if they belong to different runs."""
+    """Prefix the name of each seed with its run if the seeds belong to different runs."""
     if len({folder.parent for folder in runs}) == 1:
         return
     for content, folder in zip(contents, runs, strict=True):
@@ -289,7 +289,7 @@ def _read_embedding(folder: Path) -> Tensor:
 
 
 def _write_page_if_possible(content: Content, path: Path, command: str) -> bool:
-    """Write the page and return True. Without plotly, warn and return False: a long training must not fail for it."""
+    """Write the page and return True. Without plotly, warn and return False, so that no training is lost."""
     if not have_plotly():
         log.warning("no %s: it needs plotly (pip install plotly); then run %s again", path.name, command)
         return False

@@ -22,7 +22,7 @@ def check_kind(kind: str, argument: str = "kind") -> None:
 
     Args:
         kind: one of :data:`KINDS`.
-        argument: what the message calls the kind: an argument, or an option of the command line such as ``--map``.
+        argument: name of the argument in the message: ``kind``, or an option such as ``--map``.
     """
     if kind not in KINDS:
         value = f"{argument} {kind}" if argument.startswith("--") else f"{argument}={kind!r}"
@@ -48,7 +48,7 @@ def choose_kind(kind: str, nodes: int) -> str:
 
 
 def flat_map(z: Tensor, kind: str, seed: int = 0) -> npt.NDArray[np.float32]:
-    """Return positions in the plane, ``[N, 2]``, of the unit rows of ``z``; nearby positions mean a high cosine."""
+    """Return positions in the plane, ``[N, 2]``, of the unit rows of ``z``. Nearby nodes have similar directions."""
     if kind == "pca":
         return principal_components(z, 2).numpy()
     rows = principal_components(z, REDUCED_DIM).numpy()
@@ -56,7 +56,7 @@ def flat_map(z: Tensor, kind: str, seed: int = 0) -> npt.NDArray[np.float32]:
         from sklearn.manifold import TSNE
 
         perplexity = min(30.0, (len(rows) - 1) / 3)
-        # An explicit start: scikit-learn's own PCA start is randomised.
+        # Initialise explicitly, because scikit-learn's PCA initialisation is randomised.
         start = rows[:, :2] / max(float(rows[:, 0].std()), 1e-12) * 1e-4
         layout = TSNE(init=start, perplexity=perplexity, max_iter=500, random_state=seed % 2**32, n_jobs=-1)
         return layout.fit_transform(rows)
@@ -69,10 +69,10 @@ def flat_map(z: Tensor, kind: str, seed: int = 0) -> npt.NDArray[np.float32]:
 
 
 def principal_components(z: Tensor, count: int) -> Tensor:
-    """Return the centred unit rows of ``z`` along their ``count`` directions of largest variance.
+    """Return the first ``count`` principal components of the unit rows of ``z``.
 
-    There are at most as many as ``z`` has columns, and at least 2. The sign of each direction is that of its largest
-    entry, so that an embedding has the same map on every machine.
+    The result has at most as many columns as ``z``, and at least 2. The largest entry of each direction is positive, so
+    that an embedding has the same map on every machine.
     """
     rows = F.normalize(z.detach().double().cpu(), dim=1)
     rows = rows - rows.mean(0)

@@ -56,7 +56,7 @@ class _Metrics(Provenance):
 
 @final
 class RunMetrics(_Metrics):
-    """The metrics of one trained model. ``evaluation`` and ``references`` need labels and a plan."""
+    """The metrics of one trained model. ``evaluation`` and ``references`` exist only if the run was evaluated."""
 
     training: TrainingSummary
     health: list[FindingDict]

@@ -19,7 +19,11 @@ MAX_LEVELS = 200  # a text column with more values is listed for each node, but 
 MAX_INTEGER = 2**53  # JavaScript rounds larger integers
 MAX_FEATURE_COLUMNS = 20  # with more named features, none becomes a column
 MAX_KMEANS_NODES = 20_000  # larger graphs are clustered by mini-batch k-means
-BUILTIN_COLUMNS = ("label", "degree", "cluster")  # the first columns of every map; then a user's, features last
+BUILTIN_COLUMNS = (
+    "label",
+    "degree",
+    "cluster",
+)  # the first columns of every map; the user's columns and then the features follow
 MAP_COLUMNS = ("map_x", "map_y")  # the map position in nodes.csv
 
 #: Called with the name of the step in progress.
@@ -95,7 +99,7 @@ def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say =
 
 
 def column_content(column: "pd.Series[Any]") -> dict[str, Any]:
-    """Return a column to colour by: as numbers if it is numeric, otherwise as levels; labels and clusters are levels.
+    """Return a column to colour by: numeric or categorical. Labels and clusters are always categorical.
 
     Args:
         column: one value per node of the map.

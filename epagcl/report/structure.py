@@ -14,13 +14,13 @@ from epagcl.methods.base import Method
 from epagcl.views.sampling import Views, ViewSampler
 
 EPOCHS = 10  # number of epochs whose views are sampled
-BINS = 16  # of degree, equally wide on a log scale
+BINS = 16  # number of degree bins, equally wide on a log scale
 
 
 def structure(data: Data, method: Method) -> dict[str, Any]:
     """Return degrees, EPR, drop and add probabilities by degree, and sampled views; each None if unavailable.
 
-    EPR needs a label on every node, probabilities and views a method that samples edges.
+    EPR needs a label on every node. Probabilities and views need a method that samples edges.
 
     Args:
         data: the graph.
@@ -107,5 +107,5 @@ def _samples(views: Views, graph: Graph, y: Tensor | None) -> dict[str, Any]:
     original = None if y is None else error_passing_rate(graph.pairs, y)
     words = f"Views of {EPOCHS} epochs."
     if y is not None:
-        words += " Near the dashed line, the views pass on as many errors as the graph itself."
+        words += " The distance to the dashed line is the change of EPR by augmentation."
     return {"words": words, "original": original, "samples": samples, "edges": graph.pairs.shape[1]}

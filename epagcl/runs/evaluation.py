@@ -137,7 +137,7 @@ def unfit_labels(data: Data, plan: Plan) -> str | None:
         True
         >>> data.y = data.y * 0
         >>> unfit_labels(data, Plan())
-        '1 class among the labels, evaluation needs at least 2'
+        '1 class among the labels; evaluation needs at least 2'
     """
     if data.y is None:
         return None
@@ -147,7 +147,7 @@ def unfit_labels(data: Data, plan: Plan) -> str | None:
         else:
             random_split(data.y)
         if (classes := data.y[data.y >= 0].unique().numel()) < 2:
-            return f"{classes} class among the labels, evaluation needs at least 2"
+            return f"{classes} class among the labels; evaluation needs at least 2"
     except InputError as error:
         return str(error)
     return None

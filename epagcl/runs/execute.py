@@ -237,7 +237,7 @@ def _add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan
 
 
 def _merge_metrics(results: Sequence[RunMetrics], seeds: list[int]) -> SeedsMetrics:
-    """Return the metrics of several seeds together; each measure of the health is that of the worst seed."""
+    """Return the metrics of several seeds together; each health measure is its worst value over the seeds."""
     first = results[0]
     per_seed = ("evaluation", "references", "training", "health")
     shared = {key: value for key, value in first.items() if key not in per_seed}

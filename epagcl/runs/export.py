@@ -1,4 +1,4 @@
-"""Embeddings in files: arrays, tables, and the format of the Embedding Projector. Each file is written whole."""
+"""Embeddings in files: arrays, tables, and the format of the Embedding Projector. Files are written atomically."""
 
 import csv
 import importlib.util
@@ -207,7 +207,7 @@ def _check_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another path") from None
 
 
 def _as_rows(z: Embedding) -> Rows:
@@ -276,5 +276,5 @@ def _node_columns(path: Path, ids: Sequence[Any]) -> pd.DataFrame | None:
     missing = {str(name): [""] for name in names if name != "id"}
     frame = pd.read_csv(path, dtype={"id": str}, keep_default_na=False, na_values=missing).convert_dtypes()
     if "id" not in frame or frame["id"].tolist() != [str(node) for node in ids]:
-        raise InputError(f"{path}: its ids are not those of embeddings.ids.txt; was it edited?")
+        raise InputError(f"{path}: its ids differ from embeddings.ids.txt; was it edited?")
     return frame.drop(columns="id")

@@ -47,8 +47,8 @@ def claim(
         folder: the run folder; created with its parents.
         resume: continue the run in the folder, which must exist.
         overwrite: remove the files of the run in the folder; other files stay.
-        seeds: number of seeds of the run; more than one run in subfolders ``seed-*``.
-        option: what messages call the folder: an argument, or an option of the command line such as ``--out``.
+        seeds: number of seeds of the run. Several seeds have a subfolder ``seed-*`` each.
+        option: name of the argument in messages: ``folder``, or an option such as ``--out``.
         make: if False, only check and change nothing.
 
     Examples:

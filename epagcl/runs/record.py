@@ -49,7 +49,7 @@ def provenance(device: str = "auto") -> Provenance:
     """Return the date, the hardware, the versions of the main packages and the commit.
 
     Args:
-        device: the device that computes, as in the setting of that name.
+        device: the device of the computation, as in the setting ``device``.
 
     Examples:
         >>> record = provenance("cpu")
@@ -79,7 +79,7 @@ def provenance(device: str = "auto") -> Provenance:
 
 
 def peak_memory_gib(device: str) -> float | None:
-    """Return the peak memory of this process in GiB: on the GPU if ``device`` is one, otherwise in RAM.
+    """Return the peak memory of this process in GiB: GPU memory if ``device`` is a GPU, otherwise RAM.
 
     None on platforms that do not report it.
 

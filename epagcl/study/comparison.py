@@ -24,7 +24,7 @@ class ProtocolScores(TypedDict):
 
 
 class CellResult(TypedDict):
-    """The stored seeds of a cell side by side. ``training`` has a list with an entry for each seed; None: untrained."""
+    """The stored results of all seeds of a cell. ``training`` has lists with one entry per seed; None: untrained."""
 
     row: str
     graph: dict[str, Any]
@@ -98,7 +98,7 @@ def _fill_cell(cell: Cell, remaining: list[int], store: Store, work: Progress) -
 
 
 def collect(cell: Cell, store: Store) -> CellResult | None:
-    """Return the stored results of a cell, its seeds side by side, or None if there are none.
+    """Return the stored results of all seeds of a cell, or None if there are none.
 
     Args:
         cell: the cell.

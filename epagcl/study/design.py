@@ -35,7 +35,7 @@ RAW, UNTRAINED = "raw features", "untrained encoder"
 #: Settings that are not part of a key. Seeds are stored one by one. The device and the capture of epochs change a
 #: result by rounding only, and each record names its hardware.
 UNSTORED = ("device", "capture", "seed")
-#: Epochs × nodes that a GPU trains in a few seconds: the seeds of that much work are scored together.
+#: Epochs × nodes that a GPU trains in a few seconds. Seeds are scored together in groups of this size.
 BATCH = 2e7
 
 
@@ -206,7 +206,7 @@ class Cell:
         }
 
     def missing(self, store: Store) -> list[int]:
-        """Return the seeds that the store does not hold by all protocols."""
+        """Return the seeds whose stored results are missing or lack a protocol."""
         wanted = set(self.protocols)
         records = ((seed, store.read(self.key(seed))) for seed in range(self.seeds))
         return [seed for seed, record in records if record is None or not wanted <= set(record["protocols"])]

@@ -1,4 +1,4 @@
-"""Training and scoring of the seeds of a cell: each seed is scored on the split of its number."""
+"""Training and scoring of the seeds of a cell: seed k is scored on split k."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -32,14 +32,14 @@ _Value = TypeVar("_Value")
 
 
 class SeedTraining(TypedDict):
-    """What the training of one seed took, and the effective rank of the embedding where it was measured."""
+    """The cost of training one seed, and the effective rank of its embedding if it was measured."""
 
     epochs: int
     seconds: float
     effective_rank: float | None
 
 
-#: The scores of one seed by one protocol: accuracy, macro_f1, split, and what validation nodes chose.
+#: The scores of one seed by one protocol: accuracy, macro_f1, split, and choices on validation nodes.
 SeedScores = dict[str, Any]
 
 
@@ -54,7 +54,7 @@ def score_seeds(cell: "Cell", seeds: list[int], store: Store, work: Progress) ->
         work: receives the progress.
 
     Returns:
-        A record for each seed: its scores by protocol, and what training took. Seeds whose training failed have none.
+        A record for each seed: its scores by protocol, and the cost of training. Seeds whose training failed have none.
     """
     stored = [store.read(cell.key(seed)) or {} for seed in seeds]
     stored_protocols = [set(record.get("protocols", ())) for record in stored]

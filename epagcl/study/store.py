@@ -129,7 +129,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder for the store") from None
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another folder for the store") from None
 
 
 def _folder_name(text: str) -> str:

@@ -12,10 +12,10 @@ from epagcl.core.hardware import has_triton
 from epagcl.data.graph import Graph
 from epagcl.training.protocol import Trainable
 
-WARM_UP = 3  # epochs before the capture, in which libraries initialise, kernels compile and tiles are chosen
+WARM_UP = 3  # epochs before the capture, to initialise libraries, compile kernels and choose tile sizes
 SMALL = 32_768  # up to this many nodes, launching the kernels takes longer than running them
 
-#: One training at a time per device: two would launch into each other's capture.
+#: One lock per device. Without it, a training could launch kernels into the CUDA graph that another one captures.
 device_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -45,7 +45,8 @@ def reason_not_to_capture(method: Trainable, graph: Graph) -> str:
 def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
     """Run the network's dense products in TF32, which has the mantissa of fp16.
 
-    They run in float32 if ``precision`` is fp32, and without Triton, where the loss is computed in float32 too.
+    They run in float32 if ``precision`` is fp32, or if Triton is not available. Without Triton, the loss is also
+    computed in float32.
     """
     matmul = torch.backends.cuda.matmul
     newer = getattr(matmul, "fp32_precision", None)  # torch 2.9 has a second way to set it

@@ -20,7 +20,7 @@ CHECKPOINT_SECONDS = 10.0  # time between two checkpoints; EPAGCL_CHECKPOINT_SEC
 
 
 class Checkpointer:
-    """Saves a training to a file every few seconds, and continues it from there.
+    """Saves the state of a training to a file every few seconds, and restores it.
 
     Args:
         path: the file; None saves nothing.

@@ -1,4 +1,4 @@
-"""Early stopping: the best weights so far, and when to stop waiting for better ones."""
+"""Early stopping: the best weights so far, and when to stop."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ NEVER = 2**62  # patience of a method that keeps its best weights but never stop
 class EarlyStopping:
     """Keeps the weights with the lowest loss until ``patience`` epochs in a row have not improved on it.
 
-    All of its state is on the device and is updated there, so that training does not wait for each epoch and the
+    The state is stored and updated on the device. Training therefore does not synchronise after each epoch, and the
     update can be part of a captured CUDA graph.
 
     Args:

@@ -23,7 +23,7 @@ class EpochRunner:
     """Runs epochs of a method.
 
     On CUDA the epoch number is a tensor on the device, so that a captured epoch can be replayed with another number.
-    Capturing changes no bit of the result.
+    Capturing does not change the result.
 
     Attributes:
         early_stopping: None if the method has neither patience nor a validation loss.
@@ -44,7 +44,7 @@ class EpochRunner:
 
     @cached_property
     def prepared(self) -> Any:
-        """What the method computes once, before the first epoch."""
+        """The result of ``method.prepare``, computed once before the first epoch."""
         return self.method.prepare(self.graph)
 
     def run(self, start: int, stop: int) -> list[tuple[float, ...]]:
@@ -57,7 +57,7 @@ class EpochRunner:
         if self.graph.device.type != "cuda":
             losses = [self._epoch(epoch) for epoch in range(start, stop)]
         else:
-            # Never on the default stream: gradients must be accumulated on the stream that is captured.
+            # The default stream is not used: gradients must be accumulated on the stream that is captured.
             default = torch.cuda.current_stream(self.graph.device)
             with device_locks[self.graph.device], torch.cuda.device(self.graph.device):
                 self._stream.wait_stream(default)
@@ -81,7 +81,7 @@ class EpochRunner:
             if not values:
                 values.append(loss.detach())
                 if self.early_stopping is not None and not method.has_validation_loss:
-                    self.early_stopping.observe(values[0])  # before the step: these weights gave this loss
+                    self.early_stopping.observe(values[0])  # before the step changes the weights
             self.optimiser.step()
         method.after_epoch(network, epoch)
         if method.has_validation_loss:
@@ -122,7 +122,7 @@ class EpochRunner:
         try:
             with torch.cuda.graph(captured, stream=self._stream):
                 self._loss = self._epoch(self._number)
-        except RuntimeError as error:  # for example, a loss that reads its own values
+        except RuntimeError as error:  # for example, if the loss copies values to the CPU
             self.reason = str(error).splitlines()[0]
             log.info("epochs run without a CUDA graph: %s", self.reason)
             self.optimiser.zero_grad(set_to_none=True)

@@ -15,7 +15,7 @@ from epagcl.evaluation.health import Measures, alignment, distance_between_nodes
 from epagcl.training.protocol import Trainable, embedding_of
 
 FIRST_MEASUREMENT = 25  # epoch of the first measurement; each takes three forward passes
-SUBSAMPLED = 0.2  # share of pairs and feature columns hidden from each view of the alignment, whatever the method
+SUBSAMPLED = 0.2  # share of edges and feature columns hidden in each view for the alignment, the same for all methods
 COLLAPSED_BELOW = 2.0  # effective rank
 
 
@@ -34,10 +34,10 @@ Callback = Callable[[Row], None]
 
 
 class Look(NamedTuple):
-    """A look at the embedding during training.
+    """A function that is called with the embedding during training.
 
     Attributes:
-        every: number of epochs between two looks.
+        every: number of epochs between two calls.
         function: called with the number of epochs done and the current embedding.
 
     Examples:
@@ -50,7 +50,7 @@ class Look(NamedTuple):
     function: Callable[[int, Tensor], object]
 
     def next_epoch(self, epoch: int) -> int:
-        """Return the first epoch after ``epoch`` with a look."""
+        """Return the first epoch after ``epoch`` at which the function is called."""
         return epoch - epoch % self.every + self.every
 
 

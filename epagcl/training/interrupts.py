@@ -14,7 +14,7 @@ def deferred_interrupts(enabled: bool) -> Iterator[Callable[[], bool]]:
     handler.
 
     Yields:
-        A function that tells whether Ctrl-C was pressed.
+        A function that returns whether Ctrl-C was pressed.
     """
     default_handler = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not enabled or not default_handler or threading.current_thread() is not threading.main_thread():

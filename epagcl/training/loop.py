@@ -34,8 +34,8 @@ def train(
 ) -> list[Row]:
     """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
 
-    Views depend on (seed, epoch) alone. On a CPU, a resumed training therefore gives the same bits as one that was
-    never stopped. Neither ``callback`` nor ``look`` changes the result.
+    Views depend on (seed, epoch) alone. On a CPU, a resumed training therefore gives exactly the same result as an
+    uninterrupted one. Neither ``callback`` nor ``look`` changes the result.
 
     Args:
         method: provides the settings and the loss.
@@ -43,8 +43,8 @@ def train(
         graph: the graph to train on.
         checkpoint: file to which the state is saved every few seconds.
         resume: continue from ``checkpoint`` if that file exists.
-        callback: called with each row of the history. On a GPU, several rows follow one after the other.
-        look: called with the embedding every few epochs. It sees the current weights, not the best so far.
+        callback: called with each row of the history. On a GPU, several rows are passed in quick succession.
+        look: called with the embedding every few epochs. The embedding uses the current weights, not the best so far.
 
     Returns:
         The history, one row per epoch.
@@ -102,7 +102,7 @@ def train(
 
 
 def adam(method: Trainable, network: nn.Module, device: torch.device) -> torch.optim.Optimizer:
-    """Return Adam, or AdamW, with the method's settings, in the fastest form that the device has.
+    """Return Adam or AdamW with the method's settings, in the fastest implementation for the device.
 
     Examples:
         >>> from epagcl import DGI

@@ -1,4 +1,4 @@
-"""Random feature masks: which feature columns a view hides."""
+"""Random feature masks, which hide feature columns in a view."""
 
 from collections.abc import Sequence
 

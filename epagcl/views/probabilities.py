@@ -16,7 +16,7 @@ from epagcl.epr.rate import check_edge_index
 
 @dataclass(frozen=True, eq=False)
 class EdgeProbabilities:
-    """The probability of each pair to be dropped from or added to a view.
+    """The probability that each pair is dropped from or added to a view.
 
     Attributes:
         pairs: edges of the graph, ``[2, E]`` with i < j.
@@ -158,8 +158,8 @@ def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) 
 def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: int = 0) -> EdgeWeights:
     """Run Algorithm 1: w^d = 2/√(d_i d_j) on the edges, w^a = 2/√((d_i+1)(d_j+1)) on the candidates.
 
-    The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree. Ties go to the smaller node id,
-    and l counts both directions of each edge. The time is O(E log E + |V_a|²).
+    The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree. Among nodes of equal degree,
+    smaller ids come first. l counts both directions of each edge. The time is O(E log E + |V_a|²).
 
     Args:
         edge_index: edges in one or both directions, ``[2, E]``.

@@ -1,4 +1,4 @@
-"""Sampling of views: which edges each view of each epoch has, and its normalised adjacency matrix Â."""
+"""Sampling of views: the edges of each view in each epoch, and the normalised adjacency matrix Â."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -70,9 +70,9 @@ class ViewSampler:
 class Views:
     """All views of an epoch, for one pass through an encoder.
 
-    With Triton, all views share one fixed sparsity pattern, and pairs that are not in a view have weight 0. The static
-    shapes allow the capture as a CUDA graph, and the kernel skips the zeros. Without Triton, each view has a compact
-    matrix of its own, and the matrices are stacked.
+    With Triton, all views share one fixed sparsity pattern, and pairs that are not in a view have weight 0. Static
+    shapes make it possible to capture an epoch as a CUDA graph, and the kernel skips the zeros. Without Triton, each
+    view has its own compact matrix, and the matrices are stacked.
 
     Args:
         samplers: one sampler per view, with ``view`` numbered 0, 1, ...

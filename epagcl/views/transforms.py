@@ -18,7 +18,7 @@ from epagcl.views.sampling import ViewSampler
 class EdgePerturbation(BaseTransform):
     """Transform that drops and adds edges with the probabilities of Algorithm 1 and Eq. 7.
 
-    Every call draws another view. The k-th call draws view k of the seed, so that a new transform repeats the same
+    Every call draws a new view. The k-th call draws view k of the seed, so that a new transform repeats the same
     sequence. Probabilities are computed once per ``edge_index``, and again if it is changed in place. Edge-level
     attributes (``edge_attr``, ``edge_type`` and all others with one row per edge) are removed, since added edges have
     none.
@@ -91,7 +91,7 @@ def _edge_attributes(data: Data) -> list[str]:
 class FeatureMask(BaseTransform):
     """Transform that hides each feature column, for all nodes, with probability ``p``.
 
-    Every call draws another mask. The k-th call draws mask k of the seed.
+    Every call draws a new mask. The k-th call draws mask k of the seed.
 
     Args:
         p: probability that a column is hidden.

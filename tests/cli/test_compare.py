@@ -47,7 +47,7 @@ def test_compare_prints_every_row_and_continues_where_it_stopped(run, tmp_path, 
         (["coar"], "did you mean Cora?"),
         (["demo", "--seed", "3"], "no option --seed"),
         (["demo", "--methods", "dgi,bgrl", "--norm", "foo"], "norm='foo': choose one of batch, layer"),
-        (["demo", "demo"], "two graphs have one name"),
+        (["demo", "demo"], "two graphs have the same name"),
         (["demo", "--protocols", "public"], "demo: no published split"),
     ],
 )

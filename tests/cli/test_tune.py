@@ -55,7 +55,7 @@ def test_json_quiet_and_resume(run, mine, caplog):
     assert sum(result["search"]["trials"].values()) == 3
     code, _, err = run("tune", mine, *SHORT, "--out", "t")
     assert code == 2
-    assert "t: already there; give another --out, or --resume to continue its study" in err
+    assert "t: already exists; give another --out, or --resume to continue its study" in err
 
 
 def test_tables_with_few_labels(run, tuning_graph, tmp_path):

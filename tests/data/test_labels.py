@@ -81,7 +81,7 @@ def test_class_numbers(y, expected, names):
     ("y", "message"),
     [
         (None, "y: no labels; give one class per node (−1 for none)"),
-        ([[1], [1, 2]], "y: a list of unequal lists; give one class per node"),
+        ([[1], [1, 2]], "y: lists of different lengths; give one class per node"),
         (np.eye(3), "y: labels have shape (3, 3); give one class per node; for one-hot rows, that is y.argmax(1)"),
         ([0.5, 1], "y: labels are not whole numbers; give classes 0, 1, ... (−1 for none)"),
     ],

@@ -133,7 +133,7 @@ def test_false_and_true_are_0_and_1(form):
         (lambda z, y: (z, (y + 0.5).tolist()), "y: labels are not whole numbers"),
         (lambda z, y: (z, torch.eye(4)[y]), r"labels have shape \(600, 4\); .* that is y.argmax\(1\)"),
         (lambda z, y: (z, np.eye(4)[y.numpy()]), r"labels have shape \(600, 4\)"),
-        (lambda z, y: (z, [[0], [1, 2]] * 300), "unequal lists"),
+        (lambda z, y: (z, [[0], [1, 2]] * 300), "lists of different lengths"),
         (lambda z, y: (z, y - 2), "y: label -2; give class numbers"),
         (lambda z, y: (z, None), "y: no labels"),
         (lambda z, y: (z, 3), r"labels have shape \(\)"),
@@ -142,7 +142,7 @@ def test_false_and_true_are_0_and_1(form):
         (lambda z, y: ([[1.0, 2.0], [3.0]] * 300, y), "rows of equal length"),
         (lambda z, y: ([["a", "b"]] * 600, y), "z: values of type <U1; give numbers"),
         (lambda z, y: (pd.DataFrame({"a": ["1"] * 600}), y), "z: values of type object; give numbers"),
-        (lambda z, y: (pd.DataFrame({"a": [{}] * 600}), y), "numbers alone"),
+        (lambda z, y: (pd.DataFrame({"a": [{}] * 600}), y), "numbers only"),
         (lambda z, y: ([], y), r"z is empty|shape \(0,\)"),
     ],
 )

@@ -26,7 +26,7 @@ def test_errors_name_the_wrong_argument_and_the_fix():
     z, y = blobs()
     with pytest.raises(InputError, match=r"shape \(2, 600, 8\): it must be nodes × dimensions"):
         knn_accuracy([z, z], y)
-    with pytest.raises(InputError, match="runs=0: at least 1"):
+    with pytest.raises(InputError, match="runs=0: must be at least 1"):
         knn_accuracy(z, y, runs=0)
     with pytest.raises(InputError, match="splits is empty"):
         knn_accuracy(z, y, splits=[])

@@ -9,7 +9,7 @@ from epagcl.methods import Method, method_settings
 def test_methods_are_found_by_name_in_any_case():
     assert "epagcl" in epagcl.methods()
     assert epagcl.method("EPAGCL") is EPAGCL
-    with pytest.raises(InputError, match="no method 'node2vec'; there are bgrl, cca-ssg, "):
+    with pytest.raises(InputError, match="no method 'node2vec'; choose one of bgrl, cca-ssg, "):
         epagcl.method("node2vec")
     with pytest.raises(InputError, match=r"no method 'gracee'; did you mean grace\?"):
         epagcl.method("gracee")

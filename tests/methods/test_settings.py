@@ -71,7 +71,7 @@ def test_the_error_names_a_missing_decorator():
         name = "bare"
         p: float = setting(0.5, "a number")
 
-    with pytest.raises(InputError, match="Bare: p is not a setting yet; put @method_settings above the class"):
+    with pytest.raises(InputError, match="Bare: p is not a setting yet; decorate the class with @method_settings"):
         Bare()
     assert issubclass(Bare, Method)
 

@@ -77,7 +77,7 @@ def test_methods_without_a_finished_run_keep_their_row():
 def test_reading():
     made = invented() | {"asked": {"datasets": ["Cora", "WikiCS"], "protocols": ["strict", "paper"]}}
     rank, settings, weak, missing = ARTEFACT.reading(made)
-    assert "EPAGCL is number 2 of 3" in rank
+    assert "EPAGCL ranks 2 of 3" in rank
     assert "which lack CCA-SSG, it is 1.0" in rank
     assert "EPAGCL or EPAGCL\\* is first on 0 of 1 graphs." in rank
     assert settings.endswith("GRACE on Cora; MVGRL on Cora; EPAGCL on Cora.")

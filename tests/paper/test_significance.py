@@ -84,7 +84,7 @@ def test_tables(result):
     assert rows["Cora", "GRACE"][-1] == "2.45e-04 (0.094)"
     assert rows["WikiCS", "GCA"][3] == "data are absent"
     assert len(main.rows) == 8
-    assert "Few runs: pairs with under 20 runs are not tested" in main.note
+    assert "Few runs: pairs with fewer than 20 runs are not tested" in main.note
     assert "Measured on invented." in main.note
     assert [row[1] for row in folded.rows] == ["GRACE", "GCA", "BGRL"]  # only tested comparisons
     better, worse = folded.rows[0][3:]

@@ -26,7 +26,7 @@ def test_claims_hold_in_all_cases_in_half_of_them_or_in_fewer(count, total, word
 def test_accuracy():
     cells = [cell("GRACE", "Cora", [80, 82], "paper"), cell("EPAGCL", "Cora", [84, 86], "paper")]
     judgements = judged(accuracy=result(cells, protocols=("paper",)))
-    assert judgements["EPAGCL has the best mean rank"] == ["holds", "number 1 of 2 by mean rank, paper protocol"]
+    assert judgements["EPAGCL has the best mean rank"] == ["holds", "place 1 of 2 by mean rank, paper protocol"]
     word, evidence = judgements["EPAGCL reaches the reported accuracy"]
     assert word == "no"
     assert evidence.startswith("-1.1 points")  # 86.07 is reported

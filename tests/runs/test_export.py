@@ -138,7 +138,7 @@ def test_check_output_names_the_fix(tmp_path):
     with pytest.raises(InputError, match=r"cannot write a file without suffix; use .npy"):
         check_output(tmp_path / "z")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"z.csv: cannot be written \(.*\); choose another place$"):
+    with pytest.raises(InputError, match=r"z.csv: cannot be written \(.*\); give another path$"):
         check_output(tmp_path / "file" / "z.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match=r"folder.csv: is a folder; give the name of a file$"):
@@ -153,7 +153,7 @@ def test_check_output_sees_a_folder_that_cannot_be_written(tmp_path, monkeypatch
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(export.tempfile, "TemporaryFile", refuse)  # root may write anywhere
-    with pytest.raises(InputError, match=r"z.csv: cannot be written \(Permission denied\); choose another place$"):
+    with pytest.raises(InputError, match=r"z.csv: cannot be written \(Permission denied\); give another path$"):
         check_output(tmp_path / "z.csv")
 
 
@@ -307,7 +307,7 @@ def test_export_mistakes(run_folder, tmp_path):
     (tmp_path / "file").write_text("")
     assert "file: cannot be created" in fails(run_folder, None, tmp_path / "file")
     (run_folder / "nodes.csv").write_text("id,degree\na,1\nb,2\nc,3\n")
-    assert "its ids are not those of embeddings.ids.txt" in fails(run_folder, None, tmp_path / "p")
+    assert "its ids differ from embeddings.ids.txt" in fails(run_folder, None, tmp_path / "p")
     (run_folder / "nodes.csv").unlink()
     assert "no nodes.csv to take columns from; export without columns" in fails(
         run_folder, tmp_path / "z.csv", None, columns=True

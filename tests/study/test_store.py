@@ -108,5 +108,5 @@ def test_a_claim_ends_with_its_process(tmp_path):
 
 def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file/my-graph/run: cannot be made"):
+    with pytest.raises(InputError, match="file/my-graph/run: cannot be created"):
         Store(tmp_path / "file").write(key(), {})

@@ -26,7 +26,7 @@ def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: 
 def _activate_back_kernel(
     x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Compute dx, and the sums over the program's rows that add up to the gradients of bias and slope."""
+    """Compute dx, and this program's partial sums of the gradients of bias and slope."""
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     b = tl.load(bias + c, mask=c < width, other=0.0)[None, :]
     a = tl.load(slope)
@@ -51,7 +51,7 @@ def _activate_back_kernel(
 def bias_prelu(x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU(x + bias) with one slope for all columns.
 
-    Forward and backward are one pass over x each. Plain PyTorch takes three and four.
+    Forward and backward each take one pass over x. Plain PyTorch takes three passes forward and four backward.
     """
     return _BiasPReLU.apply(x, bias, slope)
 

@@ -35,9 +35,10 @@ def _hash_kernel(counter, out, key, epoch, n, word, HAS_WORD: tl.constexpr, BLOC
 def _keep_kernel(
     start, row, col, keep, key, epoch, out_col, weight, count, degree, num_nodes, num_entries, LENGTH: tl.constexpr
 ):
-    """Move the entries of the epoch's view to the front of their chunk, with weight 1; the others follow with weight 0.
+    """Move the entries that are in the epoch's view to the front of their chunk.
 
-    count[view, chunk] is the number of entries in the view, and degree[view, row] the same for the row.
+    They get weight 1. The other entries follow with weight 0. count[view, chunk] is the number of the chunk's entries
+    in the view, and degree[view, row] is the number of the row's entries in the view.
     """
     chunk, view = tl.program_id(0), tl.program_id(1)
     k = _hash64(tl.load(key) ^ tl.load(epoch))
@@ -77,20 +78,20 @@ def _normalise_kernel(start, row, col, weight, count, degree, num_nodes, num_ent
 
 @on_device_of_arguments
 def hash_stream(counter: Tensor, before: tuple[int, ...], epoch: Tensor, after: tuple[int, ...] = ()) -> Tensor:
-    """Return hash64(counter ^ key) for the stream of the words ``before``, ``epoch`` and ``after``.
+    """Return hash64(counter ^ key), where key is folded from the integers ``before``, ``epoch`` and ``after``.
 
     Args:
         counter: the index of each draw, int64 of any shape.
-        before: the words of the stream before the epoch.
-        epoch: one number on the device of ``counter``.
-        after: the words after the epoch, at most one.
+        before: the integers of the stream before the epoch.
+        epoch: the epoch, a tensor with one element on the device of ``counter``.
+        after: the integers of the stream after the epoch, at most one.
     """
     counter = counter.to(torch.int64).contiguous()
     out = torch.empty_like(counter)
     n = counter.numel()
     key = _key_tensor(before, counter.device)
     word, *more = after or (0,)
-    assert not more, "at most one word after the epoch"
+    assert not more, "at most one integer after the epoch"
     _hash_kernel[(triton.cdiv(n, 1024),)](counter, out, key, epoch, n, word, len(after) > 0, BLOCK=1024)
     return out
 
@@ -99,7 +100,7 @@ _keys: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
 
 
 def _key_tensor(words: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return the folded key as a cached tensor on the device: Triton may recompile for every int argument."""
+    """Return the folded key as a cached tensor: Triton may recompile a kernel for each new integer argument."""
     if (words, device) not in _keys:
         _keys[words, device] = torch.tensor(fold(words), device=device)
     return _keys[words, device]
@@ -109,17 +110,17 @@ def _key_tensor(words: tuple[int, ...], device: torch.device) -> Tensor:
 def view_weights(
     chunks: RowChunks, col: Tensor, keep: Tensor, stream: tuple[int, ...], epoch: Tensor
 ) -> tuple[RowChunks, Tensor, Tensor]:
-    """Return the entries of Â for each view of an epoch, on one fixed pattern.
+    """Return the entries of Â for each view of an epoch, with one sparsity pattern for all views.
 
-    In each chunk the entries of the view come first, and the others follow with weight 0. So shapes are static, and
-    products skip the entries outside the view.
+    In each chunk the entries of the view come first, and the others follow with weight 0. Shapes are therefore static,
+    and products skip the entries outside the view.
 
     Args:
-        chunks: the chunks of the pattern of Ã with every pair that can occur, and all loops.
+        chunks: the row chunks of the pattern of Ã, with every edge that a view can have and all self-loops.
         col: the columns of the pattern, int32.
-        keep: the probability of each entry in each view, ``[V, entries]``; above 1 for loops.
+        keep: the probability that a view has an entry, ``[V, entries]``; above 1 for self-loops, which are always kept.
         stream: the seed and the purpose of the draw.
-        epoch: one number on the device.
+        epoch: the epoch, a tensor with one element on the device of ``keep``.
 
     Returns:
         The chunks with their counts, and the columns and the weights of the entries, ``[V, entries]``.

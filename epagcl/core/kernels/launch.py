@@ -1,4 +1,4 @@
-"""What the launches of all kernels share: rows in chunks, the current device, the block size."""
+"""Helpers to launch kernels: row chunks, the current device and the block size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-MAX_CHUNK = 64  # entries of a row that one program adds up; longer rows are cut into chunks
+MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,12 @@ class RowChunks:
         num_rows: the number of rows.
         start: the first entry of each chunk, and the end of the last.
         row: the row of each chunk.
-        target: the row of each chunk that is a whole row, else −1 − the chunk's number among the chunks of cut rows.
+        target: the row of each chunk that is a whole row. A chunk of a cut row has −1 − k instead, where k counts the
+            chunks of cut rows.
         long_row: the cut rows.
-        long_start: the first chunk of each cut row among the chunks of cut rows, and the end of the last.
-        count: the number of entries of each chunk in each view, ``[V, chunks]``, which come first in the chunk; None if
-            all entries of a chunk are used.
+        long_start: the first chunk k of each cut row, and the end of the last.
+        count: how many entries of each chunk a view uses, ``[V, chunks]``. These entries come first in the chunk. None
+            if all entries are used.
     """
 
     num_rows: int
@@ -63,7 +64,7 @@ class RowChunks:
 def on_device_of_arguments(launch: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a function that launches kernels, to launch them on the device of its first tensor argument.
 
-    Triton launches on the current device, whatever the device of the arguments.
+    Triton itself launches on the current device, even if the arguments are on another one.
     """
 
     @wraps(launch)
@@ -75,7 +76,7 @@ def on_device_of_arguments(launch: Callable[Parameters, Result]) -> Callable[Par
 
 
 def block_size(width: int) -> int:
-    """Return the number of columns per program: large, but with few columns past the last one.
+    """Return the number of columns per program: as large as possible with few unused columns.
 
     Examples:
         >>> block_size(512), block_size(300), block_size(3)

@@ -30,7 +30,7 @@ def _multiply_kernel(
 ):
     """Compute Σ_e weight_e h[col_e] over one chunk of a row, or over its first ``count`` entries if COUNTED.
 
-    The sum of a whole row goes to out[target], that of a chunk of a cut row to spill[−1 − target].
+    The sum of a whole row is written to out[target]. The sum of a chunk of a cut row is written to spill[−1 − target].
     """
     chunk, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -95,7 +95,7 @@ def _edge_dots_kernel(
 
 @on_device_of_arguments
 def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, views: int, num_columns: int) -> Tensor:
-    """Return ``[A_1 h_1; A_2 h_2; ...]`` for V matrices of one pattern.
+    """Return ``[A_1 h_1; A_2 h_2; ...]`` for V matrices with one sparsity pattern.
 
     Args:
         chunks: the chunks of the pattern.

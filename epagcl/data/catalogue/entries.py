@@ -12,18 +12,19 @@ class Entry:
     """A named graph: its published size, its source, and the preparation of its features.
 
     Attributes:
-        name: spelling of the literature; ``<name>.npz`` is its file.
+        name: the name in the literature. The graph's file is ``<name>.npz``.
         nodes: number of nodes.
         edges: number of undirected pairs without self-loops.
         features: number of feature columns.
         classes: number of classes.
         home: provider of the download, for messages.
         folder: where ``fetch`` stores the graph, relative to the root folder; None if it stores nothing.
-        fetch: returns the raw graph and downloads it into the root folder unless it is there.
-        split: the published splits: the dataset's own (one or more), or the ten of Geom-GCN.
+        fetch: function that returns the raw graph. It downloads the graph if the root folder does not have it.
+        split: the kind of published splits: ``"public"`` for the splits of the dataset, ``"geom"`` for the ten splits
+            of Geom-GCN, None if there are none.
         binarise: replace counts by x > 0.
         row_normalise: divide each row of x by its sum.
-        edges_known: whether a graph must have exactly ``edges`` pairs.
+        edges_known: whether loading the graph checks the number of edges.
         alias: a short name, in lower case.
 
     Examples:
@@ -65,7 +66,7 @@ def find(name: str) -> Entry:
 # name, nodes, undirected edges, features, classes, source
 _ENTRIES = (
     # The paper's code divides the rows of Amazon, Coauthor and WebKB by their sums. For Amazon and Coauthor the entries
-    # are then about 1/200, and training ends below the untrained encoder. Their features stay 0 and 1 here.
+    # are then about 1/200, and the trained encoder is less accurate than the untrained one. Here they stay 0 and 1.
     Entry("Cora", 2708, 5278, 1433, 7, *pyg_source("Planetoid", "Cora", split="public")),
     Entry("CiteSeer", 3327, 4552, 3703, 6, *pyg_source("Planetoid", "CiteSeer", split="public")),
     Entry("PubMed", 19717, 44324, 500, 3, *pyg_source("Planetoid", "PubMed", split="public")),
@@ -85,7 +86,7 @@ _ENTRIES = (
     Entry(
         "Coauthor-Physics", 34493, 247962, 8415, 5, *pyg_source("Coauthor", "Physics"), binarise=True, alias="physics"
     ),
-    # The features are averaged word vectors, signed like those of WikiCS.
+    # The features are averaged word vectors, which are signed, as in WikiCS.
     Entry("ogbn-arxiv", 169343, 1157799, 128, 40, *ogb_source("ogbn-arxiv"), alias="arxiv"),
     Entry("Texas", 183, 279, 1703, 5, *pyg_source("WebKB", "texas", split="geom"), row_normalise=True),
     Entry("Cornell", 183, 277, 1703, 5, *pyg_source("WebKB", "cornell", split="geom"), row_normalise=True),

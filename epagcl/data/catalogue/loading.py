@@ -146,7 +146,7 @@ def _source(entry: Entry, root: Path) -> str:
 
 
 def _fetch(entry: Entry, root: Path) -> Data:
-    """Return the raw graph from its own loader. A download appears under ``root`` complete or not at all."""
+    """Return the raw graph from its own loader. A download is moved to ``root`` only when it is complete."""
     if entry.folder is None:
         return entry.fetch(root)
     folder = root / entry.folder
@@ -180,7 +180,7 @@ def _fetch(entry: Entry, root: Path) -> Data:
 
 
 def _quietly(fetch: Fetch, root: Path) -> Data:
-    """Call a loader without its output: OGB prints to stdout, where a program may be reading JSON."""
+    """Call a loader and discard its output. OGB prints to stdout, which would corrupt JSON output."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return fetch(root)
 

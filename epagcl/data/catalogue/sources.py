@@ -13,9 +13,9 @@ from epagcl.core.errors import MissingExtra
 from epagcl.data.generators import demo
 from epagcl.data.splits import PARTS
 
-#: Returns the raw graph; downloads it into the given root folder unless it is there.
+#: A function that returns the raw graph. It downloads the graph if the given root folder does not have it.
 Fetch = Callable[[Path], Data]
-#: The published splits: the dataset's own, or the ten of Geom-GCN.
+#: The kind of published splits: the splits of the dataset, the ten splits of Geom-GCN, or none.
 SplitKind = Literal["public", "geom"] | None
 #: The fields ``home``, ``folder``, ``fetch`` and ``split`` of an :class:`~epagcl.data.catalogue.entries.Entry`.
 Source = tuple[str, str | None, Fetch, SplitKind]
@@ -62,10 +62,10 @@ def ogb_source(name: str) -> Source:
         if (root / folder).exists() and not (root / folder / "RELEASE_v1.txt").exists():
             raise FileNotFoundError("RELEASE_v1.txt is missing")
         # OGB (1.3.6) reads its cache with a plain torch.load, which since torch 2.6 accepts only listed classes.
-        # A Data consists of these three.
+        # A Data object consists of these three.
         safe = torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage])
         with safe, warnings.catch_warnings():
-            # OGB makes tensors of tables that are read-only in pandas 3. It does not write to them.
+            # OGB converts tables to tensors. The tables are read-only in pandas 3, but OGB does not write to them.
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             dataset = PygNodePropPredDataset(name, root=str(root / "ogb"))
             nodes = dataset.get_idx_split()

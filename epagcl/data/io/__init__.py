@@ -9,6 +9,7 @@ Entry points:
 ``npz``           :func:`epagcl.data.read_npz`, :func:`epagcl.data.write_npz`
 ================= ==========================================================================
 
-The first two give each part of a graph a common form (``tables``) and then match its rows to nodes (``assemble``, with
-``edge_list``, ``feature_list`` and ``label_list``). ``ids`` compares node ids, ``features`` makes tensors of columns.
+``readers`` and ``from_tables`` convert each part of a graph to a common form (``tables``). ``assemble`` then matches
+its rows to nodes, with ``edge_list``, ``feature_list`` and ``label_list``. ``ids`` compares node ids. ``features``
+converts columns to tensors.
 """

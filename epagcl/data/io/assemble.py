@@ -1,7 +1,7 @@
 """A graph from its parts: edges, features, labels and node ids, as tables or arrays.
 
-Files (:mod:`epagcl.data.io.readers`) and objects in memory (:mod:`epagcl.data.io.from_tables`) both end here. The rules
-by which rows are matched to nodes are documented in :func:`epagcl.read_graph`.
+The readers of files (:mod:`epagcl.data.io.readers`) and of objects in memory (:mod:`epagcl.data.io.from_tables`) both
+use this module. :func:`epagcl.read_graph` documents how rows are matched to nodes.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from epagcl.data.io.label_list import LabelList
 from epagcl.data.io.tables.base import Rows, Table
 from epagcl.data.labels import encode_labels
 
-#: How messages write the name of a Python argument.
+#: Format of argument names in messages, for Python callers.
 PYTHON_ARGUMENT = "{}="
 
 
@@ -37,8 +37,8 @@ def graph_from_parts(
         edges: the edge list.
         features: a table, with or without ids, or an array; None for a graph without features.
         labels: a table, with or without ids, or an array; None for a graph without labels.
-        nodes: the ids of the rows of features (labels) that have no ids.
-        argument: how messages write the name of an argument.
+        nodes: the ids of the rows, for features (labels) without ids.
+        argument: format of argument names in messages.
     """
     edge_list = EdgeList(edges, argument.format("nodes"))
     feature_list = None if features is None else match_features(features, edge_list, nodes)
@@ -92,13 +92,13 @@ def _ids_without_features(edges: EdgeList, labels: LabelList | None, nodes: Node
     if labels is not None and labels.ids is not None:
         known_ids = labels.ids
         in_graph = positions(labels.ids, ids) >= 0
-        # No id in common means ids of another kind. Otherwise a header may have been read as a node.
+        # If no id is in the graph, the labels use other ids. Otherwise a header may have been read as a node.
         if not in_graph.any() or labels.may_begin_with_header(in_graph):
             raise InputError(labels.unknown_ids_message(in_graph, f"use the ids of {edges.name}"))
         if not in_graph.all():
             isolated = labels.ids[~in_graph]
             added = f"{counted(len(isolated), 'node')} without edges ({examples(isolated)})"
-            log.warning("%s: %s added to those of %s", labels.name, added, edges.name)
+            log.warning("%s: %s added to the nodes of %s", labels.name, added, edges.name)
         ids = union(ids, labels.ids)
     if edges.may_begin_with_header(known_ids):
         first = ", ".join(edges.ids[edges.ends[0]])

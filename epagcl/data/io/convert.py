@@ -181,7 +181,7 @@ def _in_row_order(values: Any, source: str, name: str) -> Any:
 
 
 def _is_default_index(index: pd.Index) -> bool:
-    """Return whether an index is 0, 1, ..., as pandas gives it to a table without ids."""
+    """Return whether an index is 0, 1, ..., the default index of pandas."""
     return index.equals(pd.RangeIndex(len(index)))
 
 

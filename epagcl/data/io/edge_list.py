@@ -1,4 +1,4 @@
-"""The edge list of a graph: its distinct ids, and which id each row of an array without ids belongs to."""
+"""The edge list of a graph: its distinct ids, and their matching to the rows of an array without ids."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class EdgeList:
 
     Args:
         table: a table with one edge per row.
-        nodes_argument: the argument that lists node ids, as messages write it.
+        nodes_argument: the name of the argument that lists node ids, for messages.
 
     Attributes:
         ids: the distinct ids by first appearance, int64 or text.
@@ -54,7 +54,7 @@ class EdgeList:
                 f"{name} are numbered from 0; give the ids of the rows with {self.nodes_argument}"
             )
         if integers and ids.max() < rows:
-            if ids.min() == 1 and ids.max() == rows - 1:  # could also be ids from 1, and one row too many
+            if ids.min() == 1 and ids.max() == rows - 1:  # the ids could also start at 1, with one row too many
                 log.warning(
                     "%s: no ids; its rows are numbered from 0, and node 0 has no edge in %s; "
                     "if this is wrong, give the ids with %s",
@@ -90,7 +90,7 @@ class EdgeList:
         return bool((np.bincount(self.ends.ravel())[first] == 1).all())
 
     def edge_index(self, node_ids: np.ndarray, nodes_name: str) -> np.ndarray:
-        """Return ``edge_index`` with nodes numbered as in ``node_ids``. Raise if an id is not among them.
+        """Return ``edge_index`` with nodes numbered as in ``node_ids``. Raise if an id is not in ``node_ids``.
 
         Args:
             node_ids: the ids of the nodes.
@@ -113,7 +113,7 @@ class EdgeList:
 
 
 def _named_end(table: Table, names: tuple[str, ...]) -> int | None:
-    """Return the column with one of these names. The index counts only if no other column has one."""
+    """Return the column with one of these names. The index is used only if no other column has one of them."""
     column = table.column(names, table.index_levels)
     return table.column(names) if column is None else column
 

@@ -1,6 +1,6 @@
 """The features of a graph: which column of a table holds ids, and which node each row belongs to.
 
-The rules are those of :func:`epagcl.read_graph`.
+:func:`epagcl.read_graph` documents the rules.
 """
 
 from numbers import Number
@@ -57,7 +57,7 @@ def match_features(features: Table | Rows, edges: EdgeList, nodes: NodeIds | Non
 def _read_table(table: Table, edge_ids: np.ndarray, listed: bool) -> tuple[Tensor, np.ndarray | None, list[str] | None]:
     """Return features, the ids of the rows and the names of the columns; None for ids or names if there are none.
 
-    ``listed`` states that the ids of the rows are listed elsewhere.
+    ``listed`` is True if a separate list has the ids of the rows.
     """
     table.refuse_index_levels()
     # pandas writes its index as a first column without a name, and reads such a column as "Unnamed: 0".
@@ -90,13 +90,15 @@ def _read_table(table: Table, edge_ids: np.ndarray, listed: bool) -> tuple[Tenso
         ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
         frame = frame.drop(columns=id_column)
     if frame.shape[1] == 0:
-        raise InputError(f"{table.name}: no column of features beside the ids; add at least one")
+        raise InputError(f"{table.name}: no feature column besides the ids; add at least one")
     x = table_features(frame, table.name, table.title, table.place)
     return x, ids, [table.first_row[int(column)] for column in frame.columns] if table.header else None
 
 
 def _named_id_column(table: Table, edge_ids: np.ndarray) -> int | None:
-    """Return the column with a name of ids, or the index if that name is weak and the index holds the edges' ids."""
+    """Return the column with a name in ``ID_NAMES``.
+
+    If that name is in ``WEAK_ID_NAMES`` and the index holds the ids of the edges, return the index."""
     column = table.column(ID_NAMES)
     if column and table.index_levels and normalised_name(table.first_row[column]) in WEAK_ID_NAMES:
         index = table.values(0)[0]
@@ -106,7 +108,9 @@ def _named_id_column(table: Table, edge_ids: np.ndarray) -> int | None:
 
 
 def _ids_must_be_named(table: Table) -> bool:
-    """Return whether numbers are ids only under a name of ids: in tables passed by a program without an index."""
+    """Return whether a column of numbers holds ids only if its name is in ``ID_NAMES``.
+
+    This is so for tables in memory without an index."""
     return table.in_memory and not table.index_levels
 
 
@@ -120,8 +124,9 @@ def _holds_numbers(column: pd.Series) -> bool:
 def _holds_ids(column: pd.Series, table: Table, edge_ids: np.ndarray) -> bool:
     """Return whether a first column without a known name holds ids.
 
-    It does if it is text, or if it is distinct and contains at least half of the edges' ids. Half is enough: if a table
-    lacks some nodes, an error must name them, and the ids must not become features.
+    A column of text does. A column of numbers does if it has no duplicates and contains at least half of the edges'
+    ids. Half is enough, because the table may lack some nodes. The error then names these nodes, and the ids do not
+    become features.
     """
     text = column.dropna().map(str)
     if not text.map(is_number).all():

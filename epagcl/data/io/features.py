@@ -27,7 +27,7 @@ def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", sourc
     if scipy.sparse.issparse(features):
         csr = scipy.sparse.csr_array(features)
         _require_real(csr.dtype, source)
-        csr.sum_duplicates()  # which also sorts the columns of each row
+        csr.sum_duplicates()  # this also sorts the columns of each row
         rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (csr.indptr, csr.indices))
         return SparseMatrix(rowptr, col, torch.from_numpy(csr.data.astype(np.float32)), csr.shape).csr
     try:
@@ -37,7 +37,7 @@ def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", sourc
     _require_real(array.dtype, source)
     if array.ndim != 2:
         raise InputError(f"{source}: features have shape {array.shape}; they must be nodes × columns")
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is then reported as such
+    with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is reported later
         return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
@@ -49,8 +49,8 @@ def table_features(
     Args:
         frame: the table, with rows numbered from 0.
         source: its name in messages.
-        title: describes a column in messages.
-        place: describes the position of a row in messages.
+        title: function that describes a column in messages.
+        place: function that describes the position of a row in messages.
     """
     numbers = frame.copy(deep=False)
     for column, values in frame.items():
@@ -65,7 +65,7 @@ def table_features(
                 "encode it as numbers (one column per value) or drop it"
             )
         numbers[column] = converted
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is then reported as such
+    with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is reported later
         x = feature_tensor(numbers.to_numpy(dtype=np.float32, na_value=np.nan), source)
     titles = [title(column) for column in frame]
     return check_features(x, source, lambda row, column: f"{place(row)}, {titles[column]}")
@@ -81,7 +81,7 @@ def _is_real(dtype: Any) -> bool:
 
 
 def _as_numbers(column: pd.Series) -> pd.Series | None:
-    """Return a column of objects, categories or text as numbers, or None if a value is not one.
+    """Return a column of objects, categories or text as numbers, or None if a value is not a number.
 
     ``Decimal(1)`` and ``"1"`` are numbers.
     """

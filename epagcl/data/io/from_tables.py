@@ -38,8 +38,8 @@ def from_tables(
     """Return a checked graph from tables (pandas, polars), arrays, tensors and lists.
 
     Rows are matched to nodes by the rules of :func:`epagcl.read_graph`, with two additions. The index of a pandas
-    table, unless it is 0, 1, ..., is a column of ids. Any other column of numbers holds ids only if its name says so.
-    Ids are integers if all of them are (and fit into 64 bits), else text.
+    table, unless it is 0, 1, ..., is a column of ids. Any other column of numbers holds ids only if it is named id,
+    node_id, node or name. Ids are integers if all of them are (and fit into 64 bits), else text.
 
     Args:
         edges: one of
@@ -51,10 +51,10 @@ def from_tables(
             - a NumPy array: read as ``[E, 2]`` if its shape allows it;
             - any other iterable of pairs of ids.
         features: a table of numbers whose ids are the index, a column named id, node_id, node or name, or a first
-            column of text; or an array, tensor or SciPy matrix; or None for a graph without features, for EPR.
+            column of text; or an array, tensor or SciPy matrix; or None. EPR needs no features.
         labels: a table (id, label), a series whose index holds the ids, or one label per row of features. A pandas
             series with the index 0, 1, ... is matched by its index if the features have such ids in another order.
-        nodes: the ids of the rows of features (labels) without ids: any ordered iterable.
+        nodes: the ids of the rows, for features (labels) without ids: any ordered iterable.
 
     Returns:
         ``Data`` as from :func:`epagcl.read_graph`.
@@ -135,7 +135,7 @@ def _split_pairs(edges: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _scalar_ids(ids: list[Any]) -> list[Any]:
-    """Return ids that pandas takes as one value each; it would make columns of a tuple."""
+    """Return ids as single values. pandas would expand a tuple into columns."""
     return [node.item() if isinstance(node, Tensor) else str(node) if isinstance(node, tuple) else node for node in ids]
 
 

@@ -18,7 +18,7 @@ from epagcl.data.io.tables.base import Table, as_text
 
 #: Column names that mean ids, in order of preference.
 ID_NAMES = ("id", "node_id", "node", "name", "nodeid", "index")
-#: Those that often mean something else. They are not ids in a table whose index holds the ids.
+#: Names in ``ID_NAMES`` that often mean something else. They are not ids in a table whose index holds the ids.
 WEAK_ID_NAMES = ("node", "name", "index")
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
@@ -26,14 +26,14 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 
 @dataclass(frozen=True)
 class NodeIds:
-    """The distinct ids of rows that have no ids themselves, and the name of the list in messages."""
+    """A list of distinct node ids for rows without ids, and the name of the list in messages."""
 
     name: str
     values: np.ndarray
 
 
 def listed_ids(table: Table) -> NodeIds:
-    """Return the ids of a list of nodes: its column with a name of ids (``ID_NAMES``), else its first column."""
+    """Return the ids of a list of nodes, from the column with a name in ``ID_NAMES``, else from the first column."""
     table.header = table.has_header(ID_NAMES)
     column = table.column(ID_NAMES) if table.header else None
     return NodeIds(table.name, distinct_ids(table.ids([column or 0]), table))
@@ -92,7 +92,7 @@ def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def union(ids: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Return ``ids`` followed by the ids of ``more`` that are not among them."""
+    """Return ``ids`` followed by the ids of ``more`` that are not in ``ids``."""
     new = more[positions(more, ids) < 0]
     if len(new) and ids.dtype != new.dtype:
         ids, new = as_text(ids), as_text(new)

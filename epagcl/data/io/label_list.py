@@ -53,7 +53,7 @@ class LabelList:
 
         Args:
             node_ids: the ids of the nodes.
-            features: the features they come from.
+            features: the features that the ids come from.
         """
         if self.ids is None and self._indexed_by_id(node_ids, features):
             return self.values[node_ids]
@@ -110,13 +110,13 @@ class LabelList:
             return False
         if node_ids.dtype == np.int64 and node_ids.min() >= 0 and node_ids.max() < len(self.values):
             if not features.index_levels or features.id_column > 0:  # the index could also mean row numbers
-                message = "%s: matched to the ids of %s by their index; give them as an array if they are in its order"
+                message = "%s: matched by index to the ids of %s; if the labels are in row order, give them as an array"
                 log.warning(message, self.name, features.name)
             return True
         if features.index_levels:
             raise InputError(
-                f"{self.name}: their index is 0, 1, ..., that of {features.name} is not; "
-                "make the ids their index, or give them as an array in the order of the rows"
+                f"{self.name}: the index is 0, 1, ..., but the index of {features.name} is not; "
+                "use the ids as index, or give an array in the order of the rows"
             )
         return False
 
@@ -132,7 +132,7 @@ def _id_column(table: Table, graph_ids: np.ndarray) -> int:
 
 
 def _index_is_row_number(table: Table, graph_ids: np.ndarray) -> bool:
-    """Return whether an unnamed integer index is a remainder of rows 0, 1, ..., and the first column holds the ids."""
+    """Return whether an unnamed integer index holds old row numbers, and the first column holds the ids."""
     index, first = table.values(None)[0], table.values(1)[1]
     if table.first_row[0] != "" or not pd.api.types.is_integer_dtype(index):
         return False

@@ -14,7 +14,7 @@ key                                                    meaning
 ``feature_names``                                      [F] text: the names of the feature columns
 ====================================================== ================================================
 
-A file needs features, labels or ids, which give the number of nodes. Other keys are ignored.
+A file needs features, labels or ids, because they determine the number of nodes. Other keys are ignored.
 """
 
 import zipfile
@@ -33,8 +33,9 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data.io.ids import id_array
 from epagcl.data.splits import PARTS
 
-# An entry takes 12 bytes in a CSR matrix (value and 64-bit column) and 4 in a dense one. Memory breaks even at a
-# density of 1/3, products earlier. No named graph is close: PubMed (10%) is sparse, Amazon (35%) and WikiCS are dense.
+# An entry takes 12 bytes in a CSR matrix (value and 64-bit column) and 4 in a dense one. Memory is equal at a density
+# of 1/3. Products take equal time at a lower density. No named graph is close: PubMed (10%) is sparse, Amazon (35%) and
+# WikiCS are dense.
 SPARSE_BELOW = 0.2
 
 _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -43,7 +44,7 @@ _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
 def read_npz(path: Path | str) -> Data:
     """Read the graph in an ``.npz`` file without checking it; see :func:`epagcl.data.check`.
 
-    ``x`` is float32, ``torch.sparse_csr`` or dense as :func:`compact` decides, and absent if the file has none.
+    ``x`` is float32, in the layout that :func:`compact` chooses. It is absent if the file has no features.
     Geom-GCN's splits become ``geom_train_mask``, ``geom_val_mask`` and ``geom_test_mask``. ``node_ids`` is an
     array of int64 or of text (``dtype=object``); ``label_names`` and ``feature_names`` are lists.
 
@@ -134,7 +135,7 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     if "edge_index" not in arrays:
         raise InputError(f"{path}: no array edge_index; add the edges as a 2 × M integer array of that name")
     edge_index = torch.from_numpy(arrays["edge_index"])
-    # Only int32, which write_npz uses, is converted. Other types are left for epagcl.data.check to judge.
+    # Only int32, which write_npz uses, is converted. epagcl.data.check validates other types.
     data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
     x = _features(arrays, path)
     if x is not None:
@@ -176,7 +177,7 @@ def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
     values, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
     matrix = scipy.sparse.csr_matrix((values.astype(np.float32), indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)  # torch does not check the indices
-    # The same graph gives the same Data, in whatever order a file stores the entries and with or without zeros.
+    # The result must not depend on the order of the stored entries, nor on explicit zeros.
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
@@ -190,7 +191,7 @@ def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
 
 
 def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
-    """Return ids or names as an array of int64 or of Python texts. Raise unless their dtype is one of ``kinds``."""
+    """Return ids or names as an array of int64 or of Python strings. Raise unless their dtype is one of ``kinds``."""
     if names.ndim != 1 or names.dtype.kind not in kinds:
         allowed = "text or integers" if "i" in kinds else "text"
         raise InputError(f"{path}: {key} has shape {names.shape} and type {names.dtype}; give a list of {allowed}")

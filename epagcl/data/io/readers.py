@@ -40,12 +40,12 @@ def read_graph(
 ) -> Data:
     """Read a graph from one file, or from an edge list and its features, and check it.
 
-    Feature rows are matched to nodes as follows. A table with ids is matched by them; nodes that occur only in the
-    table are isolated. Rows without ids belong to the ids of ``nodes``, in its order. Without ``nodes``:
+    Feature rows are matched to nodes as follows. A table with ids is matched by id; nodes that occur only in the table
+    are isolated. Rows without ids are matched to the ids in ``nodes``, in order. Without ``nodes``:
 
     1. If all ids are integers in 0..rows−1, an id is the number of its row.
     2. If the ids are exactly 1..rows, an id is the number of its row plus one. A warning reports this.
-    3. Otherwise the rows belong to the ids in order of first appearance in the edges (row by row, source before
+    3. Otherwise the rows are matched to the ids in order of first appearance in the edges (row by row, source before
        target). A warning reports this.
 
     Args:
@@ -83,13 +83,13 @@ def read_files(
     need_features: bool = True,
     argument: str = PYTHON_ARGUMENT,
 ) -> Data:
-    """Read a graph as :func:`read_graph` does, with the caller's spelling of arguments in messages.
+    """Read a graph as :func:`read_graph` does, with argument names in messages formatted for the caller.
 
     Args:
         path: one file with the whole graph, or None.
         parts: the files of ``edges``, ``features``, ``labels`` and ``nodes``; absent or None if not given.
         need_features: whether features are required.
-        argument: how messages write the name of an argument: ``{}=``, or ``--{}`` on the command line.
+        argument: format of argument names in messages: ``{}=``, or ``--{}`` on the command line.
     """
     names = {part: argument.format(part) for part in ("edges", "features", "labels", "nodes")}
     if path is not None:
@@ -136,7 +136,7 @@ def _read_pt(path: Path) -> Data:
             warnings.catch_warnings(action="ignore"),  # torch warns about a foreign pickle before it refuses it
         ):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    # A file that is not a checkpoint may fail anywhere in the unpickler, hence the many types.
+    # A file that is not a checkpoint can raise any of these errors in the unpickler.
     except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, ValueError, TypeError, AttributeError):
         raise InputError(f"{path.name}: not a graph that can be loaded safely; {fix}") from None
     if isinstance(loaded, dict):

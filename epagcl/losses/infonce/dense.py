@@ -1,4 +1,4 @@
-"""InfoNCE by the formula, with all similarities at once. Tests and benchmarks compare the other files with it."""
+"""InfoNCE by the formula, with all similarities at once. Tests and benchmarks use it as reference."""
 
 import torch
 import torch.nn.functional as F

@@ -13,7 +13,8 @@ from epagcl.core.permute import permute_rows
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.tiled import tiled_loss
 
-# At a lower temperature exp(s/τ) and its sums over 10⁶ rows overflow float32. From here on |s| ≤ 1 needs no shift.
+# At a lower temperature, exp(s/τ) and its sums over 10⁶ rows overflow float32. Since |s| ≤ 1, no shift by the maximum
+# is needed at this temperature or above.
 MIN_TEMPERATURE = 0.03
 
 #: Precisions of the operands of the products, by name. Sums are always float32.
@@ -76,10 +77,10 @@ def info_nce(
         z2: the projections of the second view. Row i is the same node as row i of ``z1``.
         temperature: τ, at least 0.03.
         impl: ``"triton"`` (memory O(N·d), NVIDIA GPUs), ``"tiled"`` (memory O(N·d), plain PyTorch on any device),
-            ``"dense"`` (memory O(N²), for comparison) or ``"auto"`` (triton if it runs, else tiled).
+            ``"dense"`` (memory O(N²), for comparison) or ``"auto"`` (triton if available, else tiled).
         precision: the precision of the operands of the products. ``"fp32"`` is exact (float64 for float64 input).
-            Triton also has ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest) and ``"bf16"``. ``"auto"``
-            is fp16 with triton, else fp32. Sums are always float32.
+            Triton also supports ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest) and ``"bf16"``.
+            ``"auto"`` is fp16 with triton, else fp32. Sums are always float32.
 
     Returns:
         The loss, a scalar, differentiable once in ``z1`` and ``z2``.
@@ -96,7 +97,7 @@ def info_nce(
 
 
 def info_nce_stacked(z: Tensor, temperature: float, *, impl: str = "auto", precision: str = "fp32") -> Tensor:
-    """Return :func:`info_nce` of ``z = [z1; z2]``, as an encoder that takes both views together returns them.
+    """Return :func:`info_nce` of the stacked projections ``z = [z1; z2]``.
 
     Args:
         z: the projections of both views, ``[2N, d]``.
@@ -118,7 +119,7 @@ def info_nce_batched(
 ) -> Tensor:
     """Return :func:`info_nce` with negatives inside batches only, in time O(N·B·d).
 
-    This is a different objective: its value by chance is about log 2B instead of log 2N.
+    This is a different objective: for random projections its value is about log 2B instead of log 2N.
 
     Args:
         z: the projections of both views, ``[2N, d]``.
@@ -142,7 +143,7 @@ def info_nce_batched(
     full = n // batch_size * batch_size
     cut = ((order[:full], batch_size), (order[full:], n - full))
     batches = [nodes.view(-1, 1, size) for nodes, size in cut if nodes.numel()]
-    # Batch by batch: the rows of one view, then those of the other.
+    # In each batch, the rows of the first view come before the rows of the second.
     rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]
     parts = permute_rows(z, torch.cat(rows)).split([part.numel() for part in rows])
     losses = [
@@ -178,7 +179,7 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
     if precision == "auto":
         precision = "fp16" if "fp16" in precisions else "fp32"
     if precision not in precisions:
-        raise InputError(f"precision={precision!r}: {impl} has {', '.join(precisions)}, or auto")
+        raise InputError(f"precision={precision!r}: {impl} supports {', '.join(precisions)}, or auto")
     if impl == "triton":
         _check_triton(z)
     # In half precision e^{1/τ} and the sums would overflow.

@@ -1,8 +1,8 @@
-"""Exact InfoNCE in plain PyTorch: square tiles of z zᵀ, each of which serves its rows and its columns.
+"""Exact InfoNCE in plain PyTorch: square tiles of z zᵀ, each used for its rows and its columns.
 
-Memory is O(N·d) plus a constant. Forward keeps the M row sums, and the tiles only if they fit in ``KEEP_BYTES``, as
-those of small graphs do; otherwise backward recomputes the tiles. With kept tiles, forward and backward do 1.5 products
-of 2M²d flops, else 2. Autograd on the dense formula does 3 and keeps several M² arrays.
+Memory is O(N·d) plus a constant. Forward keeps the M row sums. For small graphs, it also keeps the tiles, if they fit
+in ``KEEP_BYTES``. Otherwise backward recomputes the tiles. Forward and backward take 1.5 products of 2M²d flops with
+kept tiles and 2 without. Autograd on the dense formula takes 3 and keeps several M² arrays.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Tile sizes of the kernels of the loss: the fastest candidate by GPU, kernel, precision, width and size class.
+"""Tile sizes of the loss kernels: the fastest candidate for each GPU, kernel, precision, width and size class.
 
 ``tiles.json`` has the choices that ``python -m benchmarks tune`` has measured. For any other GPU or width the
-candidates are timed on first use (up to a minute, mostly compilation) and the choice is saved in the user's cache. If
-it changed from run to run, so would the order of sums, and with it the last bits of the results.
+candidates are timed on first use (up to a minute, mostly compilation) and the choice is saved in the user's cache. The
+choice determines the order of sums and so the last bits of the results. It is saved to make runs reproducible.
 """
 
 import json
@@ -57,7 +57,7 @@ class Tiles:
         return cls(*map(int, text.replace("x", "/").split("/")))
 
 
-# From tiles for the largest shared memory (Hopper, 227 KiB) to tiles for any GPU. For "sums", columns divide rows.
+# Candidates, from tiles for large shared memory (Hopper, 227 KiB) to tiles for any GPU. In "sums", columns divide rows.
 _HALF = {
     "sums": "128x32/4/3 128x64/4/3 128x128/4/2 128x64/8/3 64x64/4/2 64x32/4/2 32x32/4/1",
     "gather": "128x64/8/3 128x64/8/2 64x64/4/3 64x64/4/2 64x64/8/2 64x32/8/2 64x32/4/2 32x32/4/1",
@@ -92,7 +92,7 @@ def tiles_for(
         width: the padded width of the rows.
         size: the number of rows of a group.
         device: the device of the rows.
-        launch: launches the kernel with the given tiles, to time them.
+        launch: function that launches the kernel with given tiles. It is timed.
     """
     if device.type != "cuda":
         return INTERPRETED  # the tests run the kernels in Triton's interpreter
@@ -109,7 +109,7 @@ def tiles_for(
 
 def fastest(kernel: str, precision: str, launch: Callable[[Tiles], Tensor]) -> Tiles:
     """Return the fastest candidate for a launch. Candidates that do not fit on the GPU are skipped."""
-    log.info("choosing tiles for %s in %s, once for this GPU", kernel, precision)
+    log.info("choosing the tile sizes of kernel %s in %s; this happens once per GPU", kernel, precision)
     seconds: dict[Tiles, float] = {}
     for tiles in CANDIDATES[kernel][precision]:
         try:
@@ -123,7 +123,7 @@ def fastest(kernel: str, precision: str, launch: Callable[[Tiles], Tensor]) -> T
 
 
 def _time(launch: Callable[[Tiles], Tensor], tiles: Tiles, best: float, repeats: int = 3) -> float:
-    """Return the least time of a few launches after a first one, or of a single launch if it is far from the best."""
+    """Return the shortest time of a few launches, after a warm-up. Stop early if it is far from ``best``."""
     launch(tiles)
     times: list[float] = []
     while len(times) < repeats and (not times or min(times) < 1.5 * best):
@@ -143,7 +143,7 @@ def cache_file() -> Path:
 
 @cache
 def _choices(gpu: str) -> dict[str, str]:
-    """Return the choices for a GPU. Those of the package take precedence over those of the user's cache."""
+    """Return the choices for a GPU. Choices in the package take precedence over the user's cache."""
     choices: dict[str, str] = {}
     for path in (cache_file(), MEASURED):
         choices |= _read(path).get(gpu, {})
@@ -153,7 +153,7 @@ def _choices(gpu: str) -> dict[str, str]:
 def _read(path: Path) -> dict[str, dict[str, str]]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # a missing or damaged cache is an empty one
+    except (OSError, ValueError):  # a missing or damaged cache is treated as empty
         return {}
 
 

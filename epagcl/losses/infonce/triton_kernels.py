@@ -1,12 +1,12 @@
 """Exact InfoNCE as fused Triton kernels: no similarity is ever written to memory.
 
 On the stacked rows of both views the loss is one NT-Xent (see :func:`epagcl.losses.infonce.loss.info_nce`). With
-a_i = √(log₂e/τ)·x_i/‖x_i‖, rounded once to the precision of the operands, E_ij = e^{s_ij} = 2^{a_i·a_j}. So one array
-serves every product, and E is symmetric. Since |s| ≤ 1/τ, no running maximum is needed. No two programs write to the
-same place, so there are no atomics, and repeated runs are bit-equal.
+a_i = √(log₂e/τ)·x_i/‖x_i‖, rounded once to the precision of the operands, E_ij = e^{s_ij} = 2^{a_i·a_j}. One array is
+therefore the operand of every product, and E is symmetric. Since |s| ≤ 1/τ, no running maximum is needed. No two
+programs write to the same place, so there are no atomics, and repeated runs are bit-equal.
 
 ``unit_kernel``        a_i and ‖x_i‖
-``row_sums_kernel``    S_i = Σ_{j≠i} E_ij in parts, from the tiles right of the diagonal, which serve their columns too
+``row_sums_kernel``    partial sums of S_i = Σ_{j≠i} E_ij; a tile right of the diagonal is used for rows and columns
 ``add_up_kernel``      S_i from its parts
 ``row_losses_kernel``  log S_i − s_{i,pos(i)}
 ``gather_kernel``      Σ_j E_ij (1/S_i + 1/S_j) a_j
@@ -15,7 +15,7 @@ same place, so there are no atomics, and repeated runs are bit-equal.
 The operands are fp16 or bf16 numbers, or float32 numbers rounded to tf32. For ``fp32`` each number is two fp16 halves,
 a = high + low with 22 bits, and a product is three products (high·high + high·low + low·high).
 
-Rows may come in groups of equal size, with one NT-Xent each. This is the loss inside batches.
+Rows may come in groups of equal size, with one NT-Xent each. This computes the loss within batches.
 """
 
 import math
@@ -25,7 +25,7 @@ import triton.language as tl
 
 EPS = tl.constexpr(1e-12)  # as in F.normalize
 LN2 = tl.constexpr(math.log(2))
-# The weights of the gradient are at most 2 and mostly near 1/M. Times LIFT they are in the range of fp16.
+# The weights of the gradient are at most 2 and mostly near 1/M. Multiplied by LIFT, they are in the range of fp16.
 LIFT = tl.constexpr(2.0**14)
 SPREAD = tl.constexpr(256.0)  # lifts the low halves of fp32 operands out of fp16's subnormal numbers
 
@@ -160,7 +160,7 @@ def add_up_kernel(
     row_part, column_part, sums, size, first, blocks, left, chunk, chunks, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr
 ):
     """Add the partial sums of a round to S, in a fixed order."""
-    # A round adds nothing to the blocks before its first one. From there on there are ``left`` blocks.
+    # A round changes only the ``left`` blocks from its first block on.
     block, group = first + tl.program_id(0) % left, (tl.program_id(0) // left).to(tl.int64)
     local = tl.arange(0, ROWS)
     col = block * ROWS + local
@@ -185,7 +185,7 @@ def add_up_kernel(
 
 @triton.jit
 def row_losses_kernel(a, sums, out, size, m, ROWS: tl.constexpr, WIDTH: tl.constexpr, HALVES: tl.constexpr):
-    """Compute log S_i − s_{i,pos(i)}. The similarity is that of the rounded rows, so a perfect match has no loss."""
+    """Compute log S_i − s_{i,pos(i)}. s uses the same rounded rows as S, so a perfect match has no loss."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = (row < m)[:, None]
     other = row // size * size + (row % size + size // 2) % size
@@ -234,7 +234,7 @@ def _gather_tile(
         if SLICE < WIDTH:
             k = _tile(a, base + start, first, COLUMNS, SLICE, HALVES * WIDTH)
             k_low = _tile(a, base + start, WIDTH + first, COLUMNS, SLICE, HALVES * WIDTH)
-        # Added up outside the tensor cores, which would truncate at each of the M/16 additions.
+        # The sum is added outside the tensor cores, which would truncate at each of the M/16 additions.
         return acc + tl.dot(high, k, tl.dot(low, k, tl.dot(high, k_low))) * (1 / LIFT)
     return tl.dot(high, k, acc)
 
@@ -276,7 +276,7 @@ def gather_kernel(
     q_low = _tile(a, base + start, WIDTH, ROWS, WIDTH, HALVES * WIDTH) if HALVES == 2 else q
     mine = tl.load(inverse + base + row, mask=row < size, other=0.0)
     acc = tl.zeros([ROWS, SLICE], tl.float32)
-    # The whole tiles left and right of the diagonal need no mask and are one loop, of which the part takes its share.
+    # The whole tiles left and right of the diagonal need no mask. They form one loop, which is divided among the parts.
     whole = size // COLUMNS
     left = tl.minimum(start // COLUMNS, whole)
     right = tl.minimum((start + ROWS + COLUMNS - 1) // COLUMNS, whole)

@@ -85,7 +85,7 @@ class Operands:
 
 
 def row_sums(o: Operands, tiles: Tiles, symmetric: bool = True) -> Tensor:
-    """Return the row sums S, ``[M]``. If ``symmetric``, each tile right of the diagonal serves its columns too."""
+    """Return the row sums S, ``[M]``. If ``symmetric``, tiles right of the diagonal are used for rows and columns."""
     blocks = triton.cdiv(o.size, tiles.rows)
     # The column sums of each block of a round are stored separately, so a round needs this many numbers per row.
     per_round = min(blocks, BLOCKS_PER_ROUND) if symmetric else blocks
@@ -118,7 +118,7 @@ def gather(o: Operands, sums: Tensor, tiles: Tiles, parts: int = 0) -> Tensor:
         o: the operands.
         sums: the row sums S.
         tiles: the tiles of the kernel.
-        parts: the number of parts of the columns, which are computed in parallel; 0 chooses it.
+        parts: the number of parts of the columns, which are computed in parallel; 0 chooses the number.
     """
     blocks = triton.cdiv(o.size, tiles.rows)
     width = min(o.width, 128) if o.precision == "fp32" else o.width
@@ -127,7 +127,7 @@ def gather(o: Operands, sums: Tensor, tiles: Tiles, parts: int = 0) -> Tensor:
     parts = parts or _num_parts(blocks * o.groups * slices, all_tiles, _num_processors(o.a.device))
     out = sums.new_empty(parts, o.m, o.d)
     inverse = o.lift / sums
-    # A sum of M terms loses bits with each term. In fp32 it is the sum of shorter sums, one per round.
+    # The rounding error of a sum grows with its length. In fp32 the sum is split into shorter sums, one per round.
     per_round = min(all_tiles, FP32_COLUMNS // tiles.columns) if o.precision == "fp32" else all_tiles
     per_part = triton.cdiv(per_round, parts)
     for begin in range(0, all_tiles, per_part * parts):

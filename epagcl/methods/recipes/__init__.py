@@ -8,8 +8,8 @@ from typing import Any
 def recipe(graph: str, method: str) -> dict[str, Any]:
     """Return the settings of a method for a named graph, with their ``source``: "paper" (published) or "ours".
 
-    Without a recipe the result is empty, and the defaults of the method apply. A starred name (``gca*``) has its own
-    section only if its settings differ from those of the method in more than the masks.
+    Without a recipe the result is empty, and the defaults of the method apply. A starred name (``gca*``, without masks)
+    has its own section only if it differs from the method in other settings too.
 
     Args:
         graph: name of the graph, in upper or lower case.

@@ -107,14 +107,14 @@ class Criterion:
 
     @cached_property
     def hidden(self) -> Data:
-        """The graph without the labels of its test nodes. The search sees no other."""
+        """The graph without the labels of its test nodes. The search uses only this graph."""
         data = copy.copy(self.data)
         data.y = self.data.y.clone()
         data.y[self.splits[0].test.to(data.y.device)] = -1
         return data
 
     def judge(self, models: Sequence[Method], progress: TrainingProgress, report: Report) -> Outcome:
-        """Train a model for each seed with evaluations on the way, and return the best epoch on average.
+        """Train a model for each seed with evaluations during training, and return the best epoch on average.
 
         Args:
             models: one for each split.
@@ -145,7 +145,7 @@ class Criterion:
 
         self.fit(model, k, callback, Look(self.every, lambda epoch, z: report(k, epoch, score(epoch, z))))
         if not chooses_epoch(model):
-            curve.clear()  # the number of epochs is fixed, whatever the evaluations on the way have shown
+            curve.clear()  # the number of epochs is fixed, whatever the evaluations have shown
         if not chooses_epoch(model) or last_epoch != model.epochs:
             score(model.epochs, model.embed(self.hidden))
         return curve

@@ -60,7 +60,7 @@ def prepare_folder(folder: Path, resume: bool) -> None:
         raise InputError(f"{folder}: no study to resume; leave out resume=True to start one")
     if not resume:
         if folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"{folder}: already there; give another folder=, or resume=True to continue its study")
+            raise InputError(f"{folder}: already exists; give another folder=, or resume=True to continue its study")
         claim(folder)
 
 
@@ -149,7 +149,7 @@ def others_running(study: "Study") -> bool:
 
 
 def _fail_orphaned_trials(study: "Study", folder: Path) -> None:
-    """Give up the running trials of processes that have ended."""
+    """Mark the running trials of ended processes as interrupted."""
     for trial in study.get_trials(deepcopy=False):
         if trial.state.name == "RUNNING":
             with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}.lock") as owner_has_ended:
@@ -158,7 +158,7 @@ def _fail_orphaned_trials(study: "Study", folder: Path) -> None:
 
 
 def _difference(then: Any, now: Any) -> tuple[Any, Any]:
-    """Return the first entries in which two dictionaries differ; other values as they are."""
+    """Return the first entries in which two dictionaries differ; other values unchanged."""
     if not isinstance(then, dict) or not isinstance(now, dict):
         return then, now
     key = next(key for key in {**then, **now} if then.get(key) != now.get(key))

@@ -38,7 +38,7 @@ class Search:
     Attributes:
         study: Optuna's study.
         criterion: judges settings.
-        first: the model of the start's settings.
+        first: the model with the settings of trial 0.
         space: the settings to search.
         identity: what all processes of the study have in common.
         name: name of the graph.
@@ -77,7 +77,7 @@ class Search:
                 self._write_tables(self.folder)
 
     def _next_trial(self, is_first: bool) -> "Trial":
-        """Return the next trial with its settings drawn. The first has the start's settings, or the nearest ones."""
+        """Return the next trial with its settings drawn. Trial 0 has the start settings, or the nearest ones."""
         waiting = any(trial.state.name == "WAITING" for trial in self.study.get_trials(deepcopy=False))
         if is_first and not waiting:
             start = self.first.get_params()
@@ -103,7 +103,7 @@ class Search:
             value, state = outcome.mean, TrialState.COMPLETE
         except TrialPruned:
             reason = "below the median of earlier trials"
-        except InputError as error:  # settings that do not go together; those of the start must
+        except InputError as error:  # an invalid combination of settings; the start settings must be valid
             if rank(self.study, trial.number) == 0:
                 give_up(self.study, trial.number)
                 raise

@@ -34,7 +34,7 @@ ONE_METHOD = {
     "greet": {"alpha": "0.1:0.9", "k": "0,10,20,30", "gate_lr": "1e-4:1e-2:log"},
     "mvgrl": {"alpha": "0.05:0.5"},
 }
-PROBABILITY = "0:0.8"  # of every setting p_... of a user's own method
+PROBABILITY = "0:0.8"  # range of every setting p_... of a user's own method
 
 UNSEARCHED = (
     "seed",

@@ -48,7 +48,7 @@ def tune(
 ) -> Tuning:
     """Search a method's settings by validation accuracy; test labels are hidden from the search.
 
-    Trial 0 has the start's settings. Optuna's TPE draws the others from the results of earlier trials. Each trial
+    Trial 0 has the settings ``start``. Optuna's TPE draws the others from the results of earlier trials. Each trial
     trains one model per seed. The first model is evaluated ten times during training, and the trial is pruned if it is
     below the median of earlier trials. The same seed gives the same trials, whether or not the search was interrupted.
 
@@ -56,7 +56,7 @@ def tune(
         data: the graph; some nodes must have labels.
         method: name or class of the method.
         trials: number of trials, including those of a resumed study.
-        minutes: start no trial after this time; a trial that is running then is given up. The closing test comes after.
+        minutes: time limit of the trials. A trial that is running then is interrupted. The closing test comes later.
         seeds: models per trial, with the seeds ``seed``, ``seed`` + 1, ...
         seed: seed of the models, the split and the search.
         space: settings to search: name → "low:high", "low:high:log", (low, high), or a list of values; None: the
@@ -163,7 +163,7 @@ def _criterion(
     validation_nodes = splits[0].val.numel()
     if validation_nodes < FEW_NODES:
         advice = "" if protocol == "public" else "; other ratios, such as 0.4,0.3, give more"
-        log.warning("%s: %d validation nodes; small differences are chance%s", name, validation_nodes, advice)
+        log.warning("%s: %d validation nodes; small differences can be chance%s", name, validation_nodes, advice)
     return Criterion(graph, splits, every=max(1, -(-most_epochs // LOOKS)))
 
 

@@ -28,7 +28,7 @@ def test_hash_stream_hashes_the_folded_stream(device, epoch, before, after):
 
 def test_at_most_one_word_follows_the_epoch(device):
     counter = torch.arange(3, device=device)
-    with pytest.raises(AssertionError, match="at most one word after the epoch"):
+    with pytest.raises(AssertionError, match="at most one integer after the epoch"):
         hash_stream(counter, (7,), torch.tensor(0, device=device), (1, 2))
 
 

@@ -57,7 +57,7 @@ def test_optional_features_are_read(files):
 def test_labelled_nodes_without_edges_are_reported(files, caplog):
     names = files(edges=("e.csv", EDGES), labels=("l.csv", "id,label\nx,0\np,1\nq,1\n"))
     read_graph(**names, need_features=False)
-    assert logged(caplog) == ["l.csv: 2 nodes without edges (p, q) added to those of e.csv"]
+    assert logged(caplog) == ["l.csv: 2 nodes without edges (p, q) added to the nodes of e.csv"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_nodes_may_be_negative(files):
             "f.csv: id x is in line 2 and line 4 (1 repeated row); keep one row per node",
         ),
         ("f.csv", "id,a\nx,1\n,2\n", "f.csv: line 3: the id is missing; fill it or drop the row"),
-        ("f.csv", "id\nx\ny\nz\n", "f.csv: no column of features beside the ids; add at least one"),
+        ("f.csv", "id\nx\ny\nz\n", "f.csv: no feature column besides the ids; add at least one"),
         ("f.csv", "1,2\n3,4\n", "f.csv: 2 rows for 3 distinct nodes in e.csv; give the ids of the rows with nodes="),
         (
             "f.npy",

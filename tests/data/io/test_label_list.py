@@ -120,7 +120,7 @@ def test_labels_beside_shuffled_features_are_matched_by_index(labels, caplog):
     by_column = from_tables(CHAIN, NODES.iloc[ORDER].reset_index(), labels)
     assert labels_by_id(by_column) == {0: 0, 1: 1, 2: 2, 3: 3}
     assert logged(caplog)[-1] == (
-        "labels: matched to the ids of features by their index; give them as an array if they are in its order"
+        "labels: matched by index to the ids of features; if the labels are in row order, give them as an array"
     )
 
 
@@ -134,7 +134,7 @@ def test_labels_without_an_index_are_in_the_order_of_the_rows(caplog):
 
 
 def test_labels_whose_index_has_other_ids_are_refused():
-    words = "labels: their index is 0, 1, ..., that of features is not; make the ids their index, or give them as an "
+    words = "labels: the index is 0, 1, ..., but the index of features is not; use the ids as index, or give an array "
     assert from_tables_error(ENDS, TABLE.set_index("id"), pd.Series([0, 1, 1])).startswith(words)
     assert from_tables(ENDS, TABLE, pd.Series([0, 1, 1])).y.tolist() == [0, 1, 1]  # both indexes are row numbers
     assert (

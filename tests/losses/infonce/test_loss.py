@@ -179,9 +179,9 @@ def test_auto_on_a_cpu_is_tiled(calls):
 @pytest.mark.parametrize(
     ("impl", "precision", "message"),
     [
-        ("triton", "fp8", "precision='fp8': triton has fp32, tf32, fp16, bf16, or auto"),
-        ("tiled", "fp16", "precision='fp16': tiled has fp32, or auto"),
-        ("dense", "tf32", "precision='tf32': dense has fp32, or auto"),
+        ("triton", "fp8", "precision='fp8': triton supports fp32, tf32, fp16, bf16, or auto"),
+        ("tiled", "fp16", "precision='fp16': tiled supports fp32, or auto"),
+        ("dense", "tf32", "precision='tf32': dense supports fp32, or auto"),
         ("auto", "fp8", "precision='fp8'"),
     ],
 )

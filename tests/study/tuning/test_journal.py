@@ -34,7 +34,7 @@ def test_a_folder_holds_one_study(tune, judged, tmp_path, graph):
     with pytest.raises(InputError, match="no study to resume"):
         tune(folder=folder, resume=True)
     tune(folder=folder)
-    with pytest.raises(InputError, match="already there; give another folder=, or resume=True"):
+    with pytest.raises(InputError, match="already exists; give another folder=, or resume=True"):
         tune(folder=folder)
     with pytest.raises(InputError, match=r"another start \(hidden=8, now hidden=9\)"):
         tune(folder=folder, resume=True, hidden=9)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 
-# Text that means "no value" in features and labels. In ids only the blank does, since "NA" may be a name.
+# Text that means "no value" in features and labels. In ids only the empty text does, since "NA" may be an id.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "None", "null", "NULL", "<NA>")
 
 
@@ -24,8 +24,8 @@ class Table(ABC):
         first_row: fields of the first row; for pandas and Parquet, the column names.
         header: whether the first row holds the column names; set by the reader with :meth:`has_header`.
         index_levels: how many of the first columns are the index of a pandas table; an unnamed index is called "".
-        in_memory: whether the table was passed by a program. Its ids are then the index or a column with a name of ids.
-        default_index: whether the table was passed by a program and has the pandas index 0, 1, ...
+        in_memory: whether the table is an object in memory. Its ids are then the index or a column with a name of ids.
+        default_index: whether the table is a pandas object in memory with the index 0, 1, ...
         id_column: for features, the column that holds ids; set by the reader once detected.
         separator: separator of the fields of a text table.
     """
@@ -41,7 +41,7 @@ class Table(ABC):
 
     @abstractmethod
     def has_header(self, known_names: Iterable[str]) -> bool:
-        """Return whether the first row looks like column names; one of ``known_names`` decides it."""
+        """Return whether the first row holds column names. One of ``known_names`` is sufficient."""
 
     @abstractmethod
     def ids(self, columns: list[int]) -> np.ndarray:
@@ -80,12 +80,12 @@ class Rows:
 
 
 def normalised_name(name: str) -> str:
-    """Return a column name in the form in which names are compared: ``"Node ID"`` becomes ``node_id``."""
+    """Return a column name normalised for comparison: ``"Node ID"`` becomes ``node_id``."""
     return re.sub(r"[\s-]+", "_", name.strip().strip('"').lower())
 
 
 def as_text(ids: np.ndarray) -> np.ndarray:
-    """Return ids as an array of Python texts; ids that are text already are returned unchanged."""
+    """Return ids as an array of Python strings. Ids that are strings already are returned unchanged."""
     return ids if ids.dtype == object else ids.astype(str).astype(object)
 
 

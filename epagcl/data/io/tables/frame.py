@@ -16,8 +16,8 @@ class FrameTable(Table):
     Args:
         frame: the table.
         name: its name in messages.
-        in_memory: whether it was passed by a program.
-        indexed: whether an index 0, 1, ... was passed too; False if the table comes from polars or a file.
+        in_memory: whether the caller passed the table as an object.
+        indexed: whether the table has a pandas index; False if it comes from polars or a file.
     """
 
     def __init__(self, frame: pd.DataFrame, name: str, in_memory: bool = False, indexed: bool = False):

@@ -40,7 +40,7 @@ class TextTable(Table):
         if b"\r" in raw:
             raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.raw = raw if raw.endswith(b"\n") else raw + b"\n"
-        # pandas' own comments would also cut an id such as "a#1" in two, so comments are found by line.
+        # pandas would also cut an id such as "a#1" at the #, so comment lines are detected here.
         characters = np.frombuffer(self.raw, dtype=np.uint8)
         ends = np.flatnonzero(characters == ord("\n"))
         starts = np.concatenate([[0], ends[:-1] + 1])
@@ -157,7 +157,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _explain(parser_error: str) -> str:
-    """Return the place and the fix of an error of pandas' parser."""
+    """Return the position of an error of pandas' parser, and how to fix it."""
     if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", parser_error):
         expected, line, actual = match.groups()
         return f"line {line}: {actual} fields instead of {expected}; quote fields that contain the separator"
