@@ -167,7 +167,7 @@ def test_the_verdicts_separate_failed_from_successful_training_in_the_measured_r
 
 
 def row_kinds(verdicts):
-    order = ("recipe", "not trained", "5 points", "less lost")
+    order = ("with its recipe", "not trained", "5 points or more", "less than 5 points")
     return [next(kind for kind in verdicts if words in kind) for words in order]
 
 
