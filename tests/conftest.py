@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 from torch_geometric.data import Data
 
+from epagcl.core.hardware import force_triton
 from epagcl.data import block_model
 
 torch.set_num_threads(1)  # tests run in parallel processes, which would compete for the cores
@@ -34,13 +36,11 @@ def poisoned_memory(device):
 
 
 @pytest.fixture
-def use_triton(monkeypatch):
+def use_triton():
     """Switch all modules to the Triton kernels, or to their equivalents in plain PyTorch."""
 
-    def switch(on: bool) -> None:
-        monkeypatch.setattr("epagcl.core.hardware._forced", on)
-
-    return switch
+    with ExitStack() as stack:
+        yield lambda on: stack.enter_context(force_triton(on))
 
 
 @pytest.fixture

@@ -4,20 +4,42 @@
 change, which also needs an entry in the changelog and, for a renamed or removed name, a deprecation.
 """
 
+import importlib
 import inspect
 import json
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin, is_typeddict
 
 import pytest
 
 import epagcl
 
 FROZEN = Path(__file__).parent / "public_api.json"
-PACKAGES = ("data", "epr", "evaluation", "losses", "methods", "runs", "views", "transforms", "loggers", "tuning")
+#: The packages and modules that are frozen, by the name under which they are imported.
+PACKAGES = (
+    "data",
+    "epr",
+    "errors",
+    "evaluation",
+    "health",
+    "loggers",
+    "losses",
+    "methods",
+    "nn",
+    "report.files",
+    "report.maps",
+    "report.metrics",
+    "runs",
+    "study",
+    "training",
+    "transforms",
+    "tuning",
+    "views",
+)
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -43,27 +65,56 @@ def signature(function: Any) -> str:
     return str(inspect.Signature(parameters))
 
 
+def is_property(member: Any) -> bool:
+    return isinstance(member, property | cached_property)
+
+
+def _defined_in_the_package(cls: type, name: str) -> bool:
+    owner = next(base for base in cls.__mro__ if name in vars(base))
+    return owner.__module__.split(".")[0] == "epagcl"
+
+
 def describe(value: Any) -> Any:
     """Return the settings of an estimator, the parameters of a callable, or the value of a constant."""
     if isinstance(value, ModuleType):
         return "module"
+    if is_typeddict(value):
+        return {"keys": sorted(value.__annotations__)}
+    if get_origin(value) is not None:  # a type such as Callable[[Row], None]
+        return "type"
     if inspect.isclass(value):
+        properties = sorted(
+            name
+            for name, member in inspect.getmembers_static(value, is_property)
+            if not name.startswith("_") and _defined_in_the_package(value, name)
+        )
         if issubclass(value, epagcl.methods.Method) and "name" in vars(value):
-            return {"settings": {field.name: field.default for field in value.setting_fields()}}
+            return {
+                "settings": {field.name: field.default for field in value.setting_fields()},
+                "properties": properties,
+            }
         methods = {
             name: signature(getattr(value, name))
             for name, member in sorted(vars(value).items())
             if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod))
         }
-        return {"parameters": signature(value), "methods": methods}
+        builtin = issubclass(value, Exception) and not inspect.isfunction(value.__init__)  # without a signature
+        return {"parameters": "(*args)" if builtin else signature(value), "methods": methods, "properties": properties}
     if isinstance(value, dict):
         return sorted(value)
     return signature(value) if callable(value) else repr(value)
 
 
+def imported(name: str) -> ModuleType:
+    """Return a module that is an attribute of the package, or else one of its submodules."""
+    module = getattr(epagcl, name) if name in epagcl.__all__ else importlib.import_module(f"epagcl.{name}")
+    assert isinstance(module, ModuleType)
+    return module
+
+
 def public_api() -> dict[str, dict[str, Any]]:
     """Return the description of every public name, by package."""
-    modules = {"epagcl": epagcl, **{f"epagcl.{name}": getattr(epagcl, name) for name in PACKAGES}}
+    modules = {"epagcl": epagcl, **{f"epagcl.{name}": imported(name) for name in PACKAGES}}
     return {
         path: {name: describe(getattr(module, name)) for name in public_names(module)}
         for path, module in modules.items()

@@ -27,11 +27,12 @@ from epagcl.cli.options import (
     settings_of,
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
-from epagcl.cli.rendering import show_embedding
+from epagcl.cli.rendering import EmbeddingResult, show_embedding
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
     from epagcl.methods.base import Method
 
@@ -62,14 +63,7 @@ def embed(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
-        from epagcl.report.files import write_embedding_report
-        from epagcl.runs.execute import trained_metrics
-        from epagcl.runs.export import check_output, write_embeddings
-        from epagcl.runs.folder import claim
-
-        check_output(out)
-        check_map(map_)
-        options_of(context, method)  # raises on a mistyped option, before a download
+        _check_options(context, method, out, map_)
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")
     with busy(console, "reading the graph"):
@@ -79,35 +73,27 @@ def embed(
         estimator = _load_model(context, model, method)
     else:
         estimator = _new_model(context, loaded, method, config)
-        if save is not None:
-            claim(save, overwrite=overwrite, option="--save", make=False)
+        _claim(save, overwrite=overwrite, make=False)
     with TrainingProgress(console, estimator) as progress:
         with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
             if model is None:
-                estimator.fit(loaded.data, callback=progress)
-            if save is not None:
-                claim(save, overwrite=overwrite, option="--save")
-                estimator.save(save)
+                _train(estimator, loaded, progress, save, overwrite=overwrite)
             progress.say("embedding")
             z = estimator.embed(loaded.data)
-        files = write_embeddings(z, loaded.data.get("node_ids"), out)
-        with interruptible("the embeddings are written, the report is not", progress):
-            metrics = trained_metrics(loaded.data, estimator, loaded.name)
-            page = write_embedding_report(
-                out, loaded.data, estimator, z, metrics, kind=map_, extra=table, say=progress.say
-            )
-    result = {
-        "nodes": z.shape[0],
-        "dim": z.shape[1],
-        "health": metrics["health"],
-        "files": [str(path) for path in files],
-        "model": None if save is None else str(save),
-        "report": None if page is None else str(page),
-    }
+        result = _write(estimator, loaded, z, out, map_, table, progress, save)
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
         show_embedding(result)
+
+
+def _check_options(context: typer.Context, method: str, out: Path, map_: str) -> None:
+    """Raise on a wrong output file, an unknown map or a mistyped option, before a download."""
+    from epagcl.runs.export import check_output
+
+    check_output(out)
+    check_map(map_)
+    options_of(context, method)
 
 
 def _read_columns(path: Path, graph: LoadedGraph) -> "pd.DataFrame":
@@ -138,3 +124,50 @@ def _new_model(context: typer.Context, graph: LoadedGraph, method: str, config: 
         raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
     resolve_device(model.device)
     return model
+
+
+def _claim(save: Path | None, *, overwrite: bool, make: bool = True) -> None:
+    """Prepare the folder of the model, if it is to be kept. An embedding cannot be resumed."""
+    from epagcl.runs.folder import claim
+
+    if save is not None:
+        claim(save, overwrite=overwrite, argument="save", resumable=False, make=make)
+
+
+def _train(
+    model: "Method", graph: LoadedGraph, progress: TrainingProgress, save: Path | None, *, overwrite: bool
+) -> None:
+    """Train a model. Keep it in a folder if one is given."""
+    model.fit(graph.data, callback=progress)
+    _claim(save, overwrite=overwrite)
+    if save is not None:
+        model.save(save)
+
+
+def _write(
+    model: "Method",
+    graph: LoadedGraph,
+    z: "Tensor",
+    out: Path,
+    map_: str,
+    columns: "pd.DataFrame | None",
+    progress: TrainingProgress,
+    save: Path | None,
+) -> EmbeddingResult:
+    """Write the embedding and its report. Return the summary."""
+    from epagcl.report.files import write_embedding_report
+    from epagcl.runs.execute import trained_metrics
+    from epagcl.runs.export import write_embeddings
+
+    files = write_embeddings(z, graph.data.get("node_ids"), out)
+    with interruptible("the embeddings are written, the report is not", progress):
+        metrics = trained_metrics(graph.data, model, graph.name)
+        page = write_embedding_report(out, graph.data, model, z, metrics, kind=map_, extra=columns, say=progress.say)
+    return {
+        "nodes": z.shape[0],
+        "dim": z.shape[1],
+        "health": metrics["health"],
+        "files": [str(path) for path in files],
+        "model": None if save is None else str(save),
+        "report": None if page is None else str(page),
+    }

@@ -48,6 +48,7 @@ OPTION_OF_ARGUMENT = {
     "projector": "--projector",
     "resume": "--resume",
     "root": "--data",
+    "save": "--save",
 }
 
 

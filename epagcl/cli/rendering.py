@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from epagcl.core.formatting import counted, mean_and_std, percent
 
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 #: Columns of the comparison after those of the protocols.
 COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
+
+
+class EmbeddingResult(TypedDict):
+    """The result of ``epagcl embed``. ``model`` and ``report`` are None if they were not written."""
+
+    nodes: int
+    dim: int
+    health: "list[FindingDict]"
+    files: list[str]
+    model: str | None
+    report: str | None
 
 
 def table(*columns: str) -> "Table":
@@ -77,7 +88,7 @@ def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", t
     return [scores_table, f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"]
 
 
-def show_embedding(result: Mapping[str, Any]) -> None:
+def show_embedding(result: EmbeddingResult) -> None:
     """Print the summary of an embedding without a run folder."""
     items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health_items(result["health"])]
     items.append("written: " + ", ".join(result["files"]))
@@ -98,7 +109,7 @@ def health_items(findings: "Sequence[FindingDict]") -> "list[str | Table]":
     return [health_table, overall([Finding(**finding) for finding in findings]), *advice]
 
 
-def comparison_cells(name: str, result: Mapping[str, Any], protocols: Sequence[str]) -> list[str]:
+def comparison_cells(name: str, result: "CellResult", protocols: Sequence[str]) -> list[str]:
     """Return a row of the comparison: the title, accuracy by each protocol, then :data:`COMPARISON_COLUMNS`.
 
     Args:
@@ -111,8 +122,8 @@ def comparison_cells(name: str, result: Mapping[str, Any], protocols: Sequence[s
 
     title = result["row"]
     figures = published(name, "untrained" if title == UNTRAINED else title) if result["named"] else {}
-    accuracies = [result["protocols"].get(protocol, {}).get("accuracy") for protocol in protocols]
-    cells = [title, *("–" if accuracy is None else percent(accuracy) for accuracy in accuracies)]
+    scores = [result["protocols"].get(protocol) for protocol in protocols]
+    cells = [title, *("–" if score is None else percent(score["accuracy"]) for score in scores)]
     for kind in ("paper", "random", "public"):
         mean, std = (*figures.get(kind, []), None, None)[:2]
         cells.append("–" if mean is None else mean_and_std(mean, std))

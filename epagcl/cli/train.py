@@ -83,7 +83,7 @@ def train(
     resolve_device(models[0].device)
     plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
-    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds, option="--out")
+    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
     with interruptible(resume_line()):
         metrics = _run(console, loaded, models, folder, plan, map_, logger)
     if as_json:

@@ -87,41 +87,37 @@ def tune(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
-        from epagcl.methods import method as method_class
         from epagcl.study.tuning.study import tune as search
 
     fixed = options_of(context, method)
     with busy(console, "reading the graph"):
         loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
     start = settings_of(context, loaded.recipe_name, method, config)
-    seed = start.pop("seed", 0)
-    fixed.pop("seed", None)
-    folder = out or Path("runs") / f"{loaded.name}-{method_class(method).name}-tune".lower()
+    folder = out or _default_folder(loaded.name, method)
+    options: dict[str, Any] = {"trials": trials, "minutes": minutes, "seeds": seeds, "test": test, "resume": resume}
     with interruptible(resume_line()), StudyProgress(console, "trials") as work:
-        result = search(
-            loaded.data,
-            method,
-            trials=trials,
-            minutes=minutes,
-            seeds=seeds,
-            seed=seed,
-            space=space or None,
-            start=start,
-            protocol=protocol,
-            ratios=_parsed_ratios(ratios),
-            test=test,
-            folder=folder,
-            resume=resume,
-            name=loaded.name,
-            work=work,
-            **fixed,
-        )
+        options |= {"space": space or None, "protocol": protocol, "ratios": _parsed_ratios(ratios)}
+        options |= _search_settings(start, fixed)
+        result = search(loaded.data, method, folder=folder, name=loaded.name, work=work, **options)
     if as_json:
         print(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
     elif not quiet:
         files = {"--edges": edges, "--features": features, "--labels": labels, "--nodes": nodes}
-        train = f"epagcl train {_graph_words(graph, files)} --method {result.method.name}"
-        show_tuning(loaded.name, result, folder, f"{train} --config {shlex.quote(str(folder / 'best.toml'))}")
+        show_tuning(loaded.name, result, folder, _train_command(graph, files, result.method.name, folder))
+
+
+def _default_folder(graph: str, method: str) -> Path:
+    from epagcl.methods import method as method_class
+
+    return Path("runs") / f"{graph}-{method_class(method).name}-tune".lower()
+
+
+def _search_settings(start: dict[str, Any], fixed: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings as arguments of the search, which has the seed as an argument of its own."""
+    start, fixed = dict(start), dict(fixed)
+    seed = start.pop("seed", 0)
+    fixed.pop("seed", None)
+    return {"seed": seed, "start": start, **fixed}
 
 
 def show_tuning(name: str, result: "Tuning", folder: Path, use: str) -> None:
@@ -193,6 +189,12 @@ def _parsed_ratios(text: str) -> tuple[float, float]:
     except ValueError:
         raise InputError(f"--ratios {text}: two shares with a comma, such as 0.1,0.1") from None
     return train, val
+
+
+def _train_command(graph: str | None, files: Mapping[str, Path | None], method: str, folder: Path) -> str:
+    """Return the command that trains with the best settings."""
+    config = shlex.quote(str(folder / "best.toml"))
+    return f"epagcl train {_graph_words(graph, files)} --method {method} --config {config}"
 
 
 def _graph_words(graph: str | None, files: Mapping[str, Path | None]) -> str:

@@ -9,8 +9,9 @@ from torch_geometric.data import Data
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 from epagcl.core.hashing import hash64
+from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
-from epagcl.core.sparse import Pattern, SparseMatrix
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import undirected_pairs
 
 # On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.

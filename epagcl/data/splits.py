@@ -56,7 +56,7 @@ def random_split(
         >>> [part.numel() for part in (split.train, split.val, split.test)]
         [4, 4, 12]
     """
-    numbers, seeds = class_numbers(y)[0].cpu(), run_seeds(seed)
+    numbers, seeds = class_numbers(y)[0].cpu(), seed_list(seed)
     if len(seeds) != 1:
         raise InputError(f"{len(seeds)} seeds for one split; give one seed")
     labelled = (numbers >= 0).nonzero()[:, 0]
@@ -100,11 +100,18 @@ def geom_splits(data: Data) -> list[Split]:
 
 
 def published_splits(data: Data) -> list[Split]:
-    """Return Geom-GCN's splits if the dataset has them, else its public splits."""
+    """Return Geom-GCN's splits if the dataset has them, else its public splits.
+
+    Examples:
+        >>> mask = torch.tensor([True, False, False])
+        >>> data = Data(train_mask=mask, val_mask=mask.roll(1), test_mask=mask.roll(2))
+        >>> [split.test.tolist() for split in published_splits(data)]
+        [[2]]
+    """
     return geom_splits(data) if "geom_train_mask" in data else public_splits(data)
 
 
-def run_seeds(seed: Any, runs: int = 1) -> list[int]:
+def seed_list(seed: Any, runs: int = 1) -> list[int]:
     """Return the seed of each run: ``runs`` consecutive numbers from ``seed``, or ``seed`` itself if it is a list."""
     try:
         if np.ndim(seed) == 0:

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from epagcl.core.errors import InputError
 from epagcl.data.labels import Labels
-from epagcl.data.splits import run_seeds
+from epagcl.data.splits import seed_list
 from epagcl.evaluation.inputs import EmbeddingLike, check_inputs, scale_embedding
 
 
@@ -34,7 +34,7 @@ def clustering(z: EmbeddingLike, y: Labels, seed: int = 0) -> dict[str, float]:
     truth = inputs.y.cpu()[labelled].numpy()
     rows = F.normalize(scale_embedding(inputs.embeddings[0]), dim=1).cpu()[labelled].numpy()
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # equal rows give fewer clusters
-        clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=run_seeds(seed)[0] % 2**32).fit_predict(rows)
+        clusters = KMeans(len(set(truth.tolist())), n_init=5, random_state=seed_list(seed)[0] % 2**32).fit_predict(rows)
     return {
         "nmi": float(normalized_mutual_info_score(truth, clusters)),
         "ari": float(adjusted_rand_score(truth, clusters)),

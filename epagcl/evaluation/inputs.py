@@ -11,7 +11,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.data.labels import Labels, class_numbers
-from epagcl.data.splits import Split, as_splits, run_seeds
+from epagcl.data.splits import Split, as_splits, seed_list
 
 #: An embedding with one row per node: a tensor, an array, a table, a SciPy matrix or a list of rows.
 EmbeddingLike: TypeAlias = (
@@ -95,7 +95,7 @@ def renumber_classes(y: Tensor) -> tuple[Tensor, Tensor]:
 
 def split_seeds(seed: int | Sequence[int], runs: int) -> list[int]:
     """Return the seeds of the random splits; raise if there are none."""
-    seeds = run_seeds(seed, runs)
+    seeds = seed_list(seed, runs)
     if not seeds:
         raise InputError(f"runs={runs}: must be at least 1")
     return seeds

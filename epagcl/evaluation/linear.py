@@ -11,7 +11,7 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform
 from epagcl.data.labels import Labels
-from epagcl.data.splits import PARTS, Split, random_split, run_seeds
+from epagcl.data.splits import PARTS, Split, random_split, seed_list
 from epagcl.evaluation.inputs import (
     EmbeddingLike,
     Inputs,
@@ -104,7 +104,7 @@ def _plan_runs(inputs: Inputs, protocol: str, runs: int, seed: int | Sequence[in
     if inputs.splits is not None:
         published = f"published, {len(set(map(id, inputs.splits)))}"
         description = published if protocol == "public" else "as given"
-        return _Plan(inputs.splits, description, [], run_seeds(seed, len(inputs.splits)))
+        return _Plan(inputs.splits, description, [], seed_list(seed, len(inputs.splits)))
     if protocol == "public":
         raise InputError("protocol 'public' needs the published splits: splits=epagcl.data.public_splits(data)")
     seeds = split_seeds(seed, runs)

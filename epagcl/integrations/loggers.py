@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from epagcl.training.history import Row
 
+__all__ = ["NAMES", "Logger", "check_logger", "open_logger", "tensorboard", "wandb"]
+
 NAMES = ("tensorboard", "wandb")
 
 
@@ -77,10 +79,10 @@ def tensorboard(folder: str | Path, config: dict[str, Any] | None = None) -> Log
 
     Examples:
         >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> with tensorboard(folder, {"lr": 0.01}) as log:
-        ...     log({"epoch": 1, "loss": 2.5})
-        >>> len(list(folder.glob("events.out.tfevents.*")))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with tensorboard(folder, {"lr": 0.01}) as log:
+        ...         log({"epoch": 1, "loss": 2.5})
+        ...     len(list(Path(folder).glob("events.out.tfevents.*")))
         1
     """
     try:
@@ -111,7 +113,15 @@ def wandb(project: str, config: dict[str, Any] | None = None, **options: Any) ->
 
 
 def check_logger(name: str) -> None:
-    """Raise if there is no logger of this name or its package is missing. Call it before long work."""
+    """Raise if there is no logger of this name or its package is missing. Call it before long work.
+
+    Examples:
+        >>> check_logger("tensorboard")
+        >>> check_logger("mlflow")
+        Traceback (most recent call last):
+            ...
+        epagcl.core.errors.InputError: no logger 'mlflow'; choose one of tensorboard, wandb
+    """
     if name not in NAMES:
         raise InputError(f"no logger {name!r}; choose one of {', '.join(NAMES)}")
     if name not in sys.modules and find_spec(name) is None:
@@ -122,6 +132,19 @@ def open_logger(name: str, folder: Path, settings: dict[str, Any]) -> Logger:
     """Return the logger of this name for a run folder.
 
     The project in Weights & Biases is the environment variable ``WANDB_PROJECT``, by default ``epagcl``.
+
+    Args:
+        name: ``"tensorboard"`` or ``"wandb"``.
+        folder: the run folder.
+        settings: settings of the run, such as ``model.settings()``.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_logger("tensorboard", Path(folder), {"lr": 0.01}) as log:
+        ...         log({"epoch": 1, "loss": 2.5})
+        ...     log.final
+        {'loss': 2.5}
     """
     check_logger(name)
     if name == "tensorboard":

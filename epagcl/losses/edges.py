@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.pattern import Pattern
 from epagcl.core.permute import row_products
-from epagcl.core.sparse import Pattern
 from epagcl.losses.infonce.tiled import upper_tiles
 
 # On a CPU a tile and its operands fit in a core's cache; on a GPU one tile is large enough to occupy it.

@@ -4,8 +4,7 @@ import sys
 from types import ModuleType
 
 from epagcl.methods.base import Method
-from epagcl.methods.persistence import load_model
-from epagcl.methods.registry import method, names
+from epagcl.methods.registry import load_model, method, names
 from epagcl.methods.settings import method_settings, setting
 
 __all__ = ["Method", "load_model", "method", "method_settings", "names", "setting"]

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.core.errors import InputError
+from epagcl.core.pattern import Pattern
 from epagcl.core.permute import row_products
 from epagcl.core.randomness import Stream, other_nodes, permutation, uniform
-from epagcl.core.sparse import Pattern, SparseMatrix, multiply
+from epagcl.core.sparse import SparseMatrix, multiply
 from epagcl.data.graph import Graph
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE
 from epagcl.losses.neighbours import neighbour_nce

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from epagcl.core.config import current_settings, read_config, write_config
+from epagcl.core.config import write_config
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.hardware import resolve_device
 from epagcl.core.version import __version__
-from epagcl.methods.registry import method
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
@@ -38,39 +37,6 @@ def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) 
     attributes = (*type(model).saved_attributes, "feature_names_")
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes} | {"version": __version__}
     write_config(folder / CONFIG, {"method": model.settings(), "model": table, **sections})
-
-
-def load_model(folder: str | Path, device: str = "auto") -> "Method":
-    """Load a trained model from a folder that ``save`` or ``epagcl train`` wrote.
-
-    Args:
-        folder: the folder.
-        device: auto, cpu, cuda or mps.
-
-    Examples:
-        >>> import tempfile
-        >>> import epagcl
-        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
-        >>> model = epagcl.EPAGCL(epochs=1, hidden=8, dim=4, projection=4, device="cpu").fit(data)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(folder)
-        ...     loaded = load_model(folder, device="cpu")
-        >>> loaded.embed(data).equal(model.embed(data))
-        True
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one that save() or `epagcl train` wrote")
-    if not (folder / WEIGHTS).exists() and (seeds := sorted(folder.glob(f"seed-*/{WEIGHTS}"))):
-        raise InputError(f"{folder}: a run of several seeds; give one of them, such as {seeds[0].parent}")
-    config = read_config(folder / CONFIG)
-    if "method" not in config or "model" not in config:
-        raise InputError(f"{folder}/{CONFIG}: no trained model; give a folder that save() or `epagcl train` finished")
-    settings = {**current_settings(config["method"]), "device": device}
-    cls = method(settings.pop("name"))
-    if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
-        raise InputError(f"{folder}/{CONFIG}: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
-    return cls(**settings).load_weights(folder, config["model"])
 
 
 def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> None:

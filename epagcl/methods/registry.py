@@ -1,15 +1,14 @@
-"""All methods by name: the methods of this package, and users' subclasses of :class:`~epagcl.methods.Method`."""
+"""All methods by name, users' subclasses of :class:`~epagcl.methods.Method` included; trained models by folder."""
 
 import difflib
 import importlib
 import pkgutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from epagcl.core.config import current_settings, read_config
 from epagcl.core.errors import InputError
-
-if TYPE_CHECKING:
-    from epagcl.methods.base import Method
+from epagcl.methods.base import Method
+from epagcl.methods.persistence import CONFIG, WEIGHTS
 
 
 def names() -> list[str]:
@@ -22,7 +21,7 @@ def names() -> list[str]:
     return list(_registry())
 
 
-def method(name: str) -> "type[Method]":
+def method(name: str) -> type[Method]:
     """Return the class of a method. Case does not matter.
 
     Examples:
@@ -37,12 +36,43 @@ def method(name: str) -> "type[Method]":
     return registry[name.lower()]
 
 
-def _registry() -> "dict[str, type[Method]]":
+def load_model(folder: str | Path, device: str = "auto") -> Method:
+    """Load a trained model from a folder that ``save`` or ``epagcl train`` wrote.
+
+    Args:
+        folder: the folder.
+        device: auto, cpu, cuda or mps.
+
+    Examples:
+        >>> import tempfile
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.EPAGCL(epochs=1, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(folder)
+        ...     loaded = load_model(folder, device="cpu")
+        >>> loaded.embed(data).equal(model.embed(data))
+        True
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one that save() or `epagcl train` wrote")
+    if not (folder / WEIGHTS).exists() and (seeds := sorted(folder.glob(f"seed-*/{WEIGHTS}"))):
+        raise InputError(f"{folder}: a run of several seeds; give one of them, such as {seeds[0].parent}")
+    config = read_config(folder / CONFIG)
+    if "method" not in config or "model" not in config:
+        raise InputError(f"{folder}/{CONFIG}: no trained model; give a folder that save() or `epagcl train` finished")
+    settings = {**current_settings(config["method"]), "device": device}
+    cls = method(settings.pop("name"))
+    if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
+        raise InputError(f"{folder}/{CONFIG}: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
+    return cls(**settings).load_weights(folder, config["model"])
+
+
+def _registry() -> dict[str, type[Method]]:
     """Return every class with a ``name``. Modules of this package are imported, so that their classes exist."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         importlib.import_module(f"{__package__}.{module.name}")
-    from epagcl.methods.base import Method  # base imports persistence, which imports this module
-
     classes: dict[str, type[Method]] = {}
     queue = Method.__subclasses__()
     while queue:

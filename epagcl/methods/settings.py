@@ -36,7 +36,8 @@ def setting(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": meaning, "choices": choices})
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
+# Without field specifiers, type checkers take every assigned value for a default: no setting is required.
+@dataclass_transform(kw_only_default=True)
 def method_settings(cls: _Class) -> _Class:
     """Turn the annotated settings of a method into keyword-only arguments of its constructor.
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.hardware import has_triton
-from epagcl.core.sparse import Pattern, SparseMatrix, StackedMatrix
+from epagcl.core.pattern import Pattern
+from epagcl.core.sparse import SparseMatrix, StackedMatrix
 
 #: Â of one view, or of several.
 Adjacency = SparseMatrix | StackedMatrix

@@ -56,7 +56,7 @@ def _stored_map(request: Request, name: str, data: "Data", row: Row) -> Record |
     """Return a map from the store, computing it first if needed."""
     models, source = row.models(name, 1, request.settings)
     model = models[0] if models else None
-    steps = (observe, shown_nodes, describe, embed_in_plane, agreement)
+    steps = (observe, shown_nodes, map_and_separation, embed_in_plane, agreement)
     key = {
         "what": "tsne",
         "graph": {"name": name, "fingerprint": fingerprint(data)},
@@ -87,7 +87,7 @@ def observe(request: Request, name: str, data: "Data", model: Method | None) -> 
             representation = model.fit_embed(data, callback=callback)
     start = time.perf_counter()
     nodes = shown_nodes(data.y)
-    record = describe(_rows(representation, nodes), data.y.cpu()[nodes].numpy(), wide=model is None)
+    record = map_and_separation(_rows(representation, nodes), data.y.cpu()[nodes].numpy(), wide=model is None)
     return {**record, "seconds": round(time.perf_counter() - start, 2), **provenance(request.device)}
 
 
@@ -112,7 +112,7 @@ def _rows(x: torch.Tensor, nodes: torch.Tensor) -> Matrix:
     return csr_matrix(parts, shape=tuple(x.shape))[indices]
 
 
-def describe(x: Matrix, y: Array, wide: bool) -> Record:
+def map_and_separation(x: Matrix, y: Array, wide: bool) -> Record:
     """Map the rows of ``x``, and measure how well the rows and the map separate the classes ``y``.
 
     The silhouette is the mean over nodes of (b − a) / max(a, b), where a is the mean cosine distance to the node's own

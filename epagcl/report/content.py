@@ -1,7 +1,7 @@
 """The content of a report as plain numbers and text; :mod:`epagcl.report.page` draws it.
 
-The content of one run is a dict. The run folder keeps it as ``report.json.gz``, so that reports of one or several runs
-can be written again without the graph.
+The run folder keeps the content of its run as ``report.json.gz``, so that reports of one or several runs can be written
+again without the graph.
 """
 
 import gzip
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import pandas as pd
 from torch import Tensor
@@ -22,18 +22,51 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
 from epagcl.core.version import __version__
-from epagcl.evaluation.health import FEWEST, NEIGHBOURS, judge_agreement, neighbour_agreement
+from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
 from epagcl.report.metrics import RunMetrics
-from epagcl.report.nodes import Say, map_content, silent
-from epagcl.report.structure import structure
+from epagcl.report.nodes import MapContent, Say, map_content, silent
+from epagcl.report.structure import StructureContent, structure
 from epagcl.training.history import Row
 
 CONTENT_FILE = "report.json.gz"
 
-#: The content of one run, or of a whole report.
-Content = dict[str, Any]
+
+class SettingContent(TypedDict):
+    """A setting of the method. ``changed``: it differs from its default."""
+
+    name: str
+    value: str
+    meaning: str
+    changed: bool
+
+
+class RunContent(TypedDict):
+    """The content of one run. Without an evaluation ``scores`` and ``classes`` are None."""
+
+    name: str
+    method: str
+    graph: str
+    facts: list[list[str]]
+    settings: list[SettingContent]
+    health: list[FindingDict]
+    scores: dict[str, Any] | None
+    history: dict[str, list[float]]
+    measures: dict[str, list[Any]]
+    map: MapContent | None
+    classes: dict[str, Any] | None
+    structure: StructureContent
+
+
+class ReportContent(TypedDict):
+    """The content of a report of one or several runs. ``agreement`` is None unless their nodes are the same."""
+
+    title: str
+    created: str
+    version: str
+    runs: list[RunContent]
+    agreement: dict[str, Any] | None
 
 
 def run_content(
@@ -46,7 +79,7 @@ def run_content(
     *,
     kind: str = "auto",
     say: Say = silent,
-) -> Content:
+) -> RunContent:
     """Return the content of one run.
 
     Args:
@@ -60,7 +93,9 @@ def run_content(
         say: called with the name of the step in progress.
     """
     history: list[Row] = getattr(method, "history_", [])
-    content = {
+    map_ = map_content(z, nodes, kind, method.seed, say)
+    say("effect of the views on the graph")
+    content: RunContent = {
         "name": name,
         "method": type(method).title,
         "graph": metrics["graph"]["name"],
@@ -70,26 +105,26 @@ def run_content(
         "scores": _scores(type(method).title, metrics),
         "history": _curves(history),
         "measures": _measures(history),
-        "map": map_content(z, nodes, kind, method.seed, say),
+        "map": map_,
         "classes": _classes(data, metrics),
+        "structure": structure(data, method),
     }
-    say("effect of the views on the graph")
-    return cast(Content, _finite(content | {"structure": structure(data, method)}))
+    return cast(RunContent, _finite(content))
 
 
-def write_content(content: Content, folder: Path) -> None:
+def write_content(content: RunContent, folder: Path) -> None:
     """Write the content of a run to its folder."""
     with atomic_path(folder / CONTENT_FILE) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as file:
         json.dump(content, file, ensure_ascii=False)
 
 
-def read_content(folder: Path) -> Content:
+def read_content(folder: Path) -> RunContent:
     """Return the content that :func:`write_content` wrote. Renamed settings get their current names."""
     if not (folder / CONTENT_FILE).is_file():
         raise InputError(f"{folder}: no {CONTENT_FILE}; give the folder of a finished run")
     try:
         with gzip.open(folder / CONTENT_FILE, "rt", encoding="utf-8") as file:
-            content: Content = json.load(file)
+            content: RunContent = json.load(file)
     except (OSError, EOFError, ValueError):
         raise InputError(f"{folder / CONTENT_FILE}: damaged; train the run again") from None
     for setting in content["settings"]:
@@ -97,7 +132,7 @@ def read_content(folder: Path) -> Content:
     return content
 
 
-def report(runs: Sequence[Content], embeddings: Sequence[Tensor] = (), title: str | None = None) -> Content:
+def report(runs: Sequence[RunContent], embeddings: Sequence[Tensor] = (), title: str | None = None) -> ReportContent:
     """Return the content of a report of one or several runs.
 
     Args:
@@ -119,7 +154,7 @@ def report(runs: Sequence[Content], embeddings: Sequence[Tensor] = (), title: st
     }
 
 
-def _agreement(runs: Sequence[Content], embeddings: Sequence[Tensor]) -> Content | None:
+def _agreement(runs: Sequence[RunContent], embeddings: Sequence[Tensor]) -> dict[str, Any] | None:
     """Return the agreement of the runs' nearest-neighbour sets, with a verdict if they differ only in the seed."""
     sizes = {len(z) for z in embeddings}
     if len(embeddings) < 2 or len(sizes) > 1 or min(sizes) < FEWEST:
@@ -132,7 +167,7 @@ def _agreement(runs: Sequence[Content], embeddings: Sequence[Tensor]) -> Content
     return agreement | {"verdict": None, "words": words}
 
 
-def _identity(run: Content) -> tuple[str, dict[str, str]]:
+def _identity(run: RunContent) -> tuple[str, dict[str, str]]:
     """Return the method of a run and its settings without the seed."""
     return run["method"], {
         setting["name"]: setting["value"] for setting in run["settings"] if setting["name"] != "seed"
@@ -181,7 +216,7 @@ def _duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _settings(method: Method) -> list[dict[str, Any]]:
+def _settings(method: Method) -> list[SettingContent]:
     values = method.get_params()
     return [
         {
@@ -194,7 +229,7 @@ def _settings(method: Method) -> list[dict[str, Any]]:
     ]
 
 
-def _scores(title: str, metrics: RunMetrics) -> Content | None:
+def _scores(title: str, metrics: RunMetrics) -> dict[str, Any] | None:
     if "evaluation" not in metrics:
         return None
     scores = metrics["evaluation"]
@@ -217,7 +252,7 @@ def _scores(title: str, metrics: RunMetrics) -> Content | None:
     }
 
 
-def _classes(data: Data, metrics: RunMetrics) -> Content | None:
+def _classes(data: Data, metrics: RunMetrics) -> dict[str, Any] | None:
     """Return the confusion matrix with the precision, recall and F1 of each class."""
     if "evaluation" not in metrics:
         return None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epagcl.core.files import atomic_path
-from epagcl.report.content import Content
+from epagcl.report.content import RunContent
+from epagcl.report.nodes import MapContent
 from epagcl.training.history import Row
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ LOSS_COLOUR = "#2b6cb0"
 RANK_COLOUR = "#c05621"
 
 
-def run_figures(folder: Path, history: Sequence[Row], content: Content) -> None:
+def run_figures(folder: Path, history: Sequence[Row], content: RunContent) -> None:
     """Write ``training.png`` if the model was trained and ``embedding.png`` if the content has a map."""
     title = f"{content['method']} on {content['graph']}"
     if history:
@@ -43,7 +44,7 @@ def _training_figure(history: Sequence[Row], measures: dict[str, list[Any]], tit
     return figure
 
 
-def _map_figure(map_: Content, title: str) -> "Figure":
+def _map_figure(map_: MapContent, title: str) -> "Figure":
     """Return the report's map, coloured by class if the graph has labels."""
     from matplotlib.figure import Figure
 
@@ -53,7 +54,8 @@ def _map_figure(map_: Content, title: str) -> "Figure":
     # Drawn in random order, so that no class covers another.
     order = np.random.default_rng(0).permutation(len(x))
     style: dict[str, Any] = {"color": LOSS_COLOUR}
-    labels = next((column for column in map_["columns"] if column["name"] == "label"), None)
+    categories = (column for column in map_["columns"] if column["kind"] == "category")
+    labels = next((column for column in categories if column["name"] == "label"), None)
     if labels is not None:
         values = np.array(labels["values"], dtype=float)[order]
         style = {"c": values, "cmap": "tab10" if len(labels["levels"]) <= 10 else "tab20"}

@@ -15,10 +15,27 @@ from epagcl.core.files import atomic_path
 from epagcl.core.log import log
 from epagcl.data.io.ids import ID_NAMES
 from epagcl.methods.base import Method
-from epagcl.report.content import CONTENT_FILE, Content, read_content, report, run_content, write_content
+from epagcl.report.content import (
+    CONTENT_FILE,
+    ReportContent,
+    RunContent,
+    read_content,
+    report,
+    run_content,
+    write_content,
+)
 from epagcl.report.figures import run_figures
 from epagcl.report.metrics import RunMetrics
-from epagcl.report.nodes import BUILTIN_COLUMNS, MAP_COLUMNS, Say, column_content, map_content, node_table, silent
+from epagcl.report.nodes import (
+    BUILTIN_COLUMNS,
+    MAP_COLUMNS,
+    MapContent,
+    Say,
+    column_content,
+    map_content,
+    node_table,
+    silent,
+)
 from epagcl.report.page import have_plotly, write_page
 
 PAGE = "report.html"
@@ -50,14 +67,14 @@ def write_run_report(
 
     Examples:
         >>> import tempfile
-        >>> from epagcl import EPAGCL
-        >>> from epagcl.data import block_model
+        >>> from epagcl import EPAGCL, load
         >>> from epagcl.runs import trained_metrics
-        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
-        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> write_run_report(folder, data, model, model.embed(data), trained_metrics(data, model, "demo"), kind="none")
-        >>> sorted(path.name for path in folder.iterdir())
+        >>> data = load("demo")
+        >>> model = EPAGCL(epochs=0, dim=4, device="cpu").fit(data)
+        >>> metrics = trained_metrics(data, model, "demo")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_run_report(folder, data, model, model.embed(data), metrics, kind="none")
+        ...     sorted(path.name for path in Path(folder).iterdir())
         ['nodes.csv', 'report.html', 'report.json.gz']
     """
     folder = Path(folder)
@@ -102,14 +119,13 @@ def write_embedding_report(
 
     Examples:
         >>> import tempfile
-        >>> from epagcl import EPAGCL
-        >>> from epagcl.data import block_model
+        >>> from epagcl import EPAGCL, load
         >>> from epagcl.runs import trained_metrics
-        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
-        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
+        >>> data = load("demo")
+        >>> model = EPAGCL(epochs=0, dim=4, device="cpu").fit(data)
         >>> metrics = trained_metrics(data, model, "demo")
-        >>> out = Path(tempfile.mkdtemp()) / "z.npy"
-        >>> write_embedding_report(out, data, model, model.embed(data), metrics, kind="pca").name
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_embedding_report(Path(folder, "z.npy"), data, model, model.embed(data), metrics, kind="pca").name
         'z.report.html'
     """
     path, z = Path(path), torch.as_tensor(z)
@@ -144,14 +160,13 @@ def write_comparison(
         >>> import tempfile
         >>> from epagcl import EPAGCL
         >>> from epagcl.data import block_model
-        >>> from epagcl.runs import trained_metrics
-        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
-        >>> model = EPAGCL(epochs=0, hidden=8, dim=4, projection=4, device="cpu").fit(data)
-        >>> root = Path(tempfile.mkdtemp())
-        >>> for name in ("one", "two"):
-        ...     metrics = trained_metrics(data, model, name)
-        ...     write_run_report(root / name, data, model, model.embed(data), metrics, kind="none")
-        >>> write_comparison([root / "one", root / "two"], root / "both.html").name
+        >>> from epagcl.runs import run
+        >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     runs = [Path(folder, name) for name in ("one", "two")]
+        ...     for path in runs:
+        ...         metrics = run(data, EPAGCL(epochs=1, dim=4, device="cpu"), path, map_kind="none")
+        ...     write_comparison(runs, Path(folder, "both.html")).name
         'both.html'
     """
     if not have_plotly():
@@ -244,7 +259,7 @@ def _read_csv(path: Path, text_columns: Sequence[str], sep: str = ",") -> pd.Dat
     return frame.assign(**{name: literal[name] for name in literal.columns})
 
 
-def _name_seeds(contents: Sequence[Content], runs: Sequence[Path]) -> None:
+def _name_seeds(contents: Sequence[RunContent], runs: Sequence[Path]) -> None:
     """Prefix the name of each seed with its run if the seeds belong to different runs."""
     if len({folder.parent for folder in runs}) == 1:
         return
@@ -253,7 +268,7 @@ def _name_seeds(contents: Sequence[Content], runs: Sequence[Path]) -> None:
             content["name"] = f"{folder.resolve().parent.name}/{folder.name}"
 
 
-def _new_map(content: Content, folder: Path, kind: str, say: Say) -> Content | None:
+def _new_map(content: RunContent, folder: Path, kind: str, say: Say) -> MapContent | None:
     """Return another map of a run, from its embedding and its table of nodes."""
     nodes = _read_csv(folder / NODES, ["id", "label"]).drop(columns=list(MAP_COLUMNS), errors="ignore")
     if "label" in nodes:
@@ -262,7 +277,7 @@ def _new_map(content: Content, folder: Path, kind: str, say: Say) -> Content | N
     return map_content(_read_embedding(folder), nodes, kind, seed, say)
 
 
-def _add_columns(content: Content, extra: pd.DataFrame | None) -> None:
+def _add_columns(content: RunContent, extra: pd.DataFrame | None) -> None:
     """Add the columns of a user's table to the map, after the built-in columns and before the features."""
     if extra is None or content["map"] is None:
         return
@@ -288,7 +303,7 @@ def _read_embedding(folder: Path) -> Tensor:
     return torch.from_numpy(np.load(folder / "embeddings.npy"))
 
 
-def _write_page_if_possible(content: Content, path: Path, command: str) -> bool:
+def _write_page_if_possible(content: ReportContent, path: Path, command: str) -> bool:
     """Write the page and return True. Without plotly, warn and return False, so that no training is lost."""
     if not have_plotly():
         log.warning("no %s: it needs plotly (pip install plotly); then run %s again", path.name, command)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,43 @@ MAP_COLUMNS = ("map_x", "map_y")  # the map position in nodes.csv
 
 #: Called with the name of the step in progress.
 Say = Callable[[str], None]
+
+
+class NumberColumn(TypedDict):
+    """A numeric column of the map. ``log``: coloured on a log scale."""
+
+    name: str
+    kind: Literal["number"]
+    log: bool
+    values: list[float | None]
+
+
+class CategoryColumn(TypedDict):
+    """A categorical column of the map. Values are positions in ``levels``, -1 if missing."""
+
+    name: str
+    kind: Literal["category"]
+    levels: list[str]
+    values: list[int]
+    colour: bool
+
+
+class MapContent(TypedDict):
+    """The map of an embedding; ``nodes`` counts all nodes of the graph.
+
+    ``neighbours`` and ``similarity`` have ``k`` entries per node in one flat list.
+    """
+
+    kind: str
+    note: str
+    nodes: int
+    x: list[float]
+    y: list[float]
+    ids: list[Any]
+    columns: list[NumberColumn | CategoryColumn]
+    k: int
+    neighbours: list[int]
+    similarity: list[float]
 
 
 def silent(words: str) -> None:
@@ -59,7 +96,7 @@ def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say = silent) -> dict[str, Any] | None:
+def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say = silent) -> MapContent | None:
     """Return the map: position, id, columns and nearest neighbours of each node; None if ``kind`` is none.
 
     Of a graph with more than 100,000 nodes, a fixed sample is shown.
@@ -98,7 +135,7 @@ def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say =
     }
 
 
-def column_content(column: "pd.Series[Any]") -> dict[str, Any]:
+def column_content(column: "pd.Series[Any]") -> NumberColumn | CategoryColumn:
     """Return a column to colour by: numeric or categorical. Labels and clusters are always categorical.
 
     Args:

@@ -8,10 +8,10 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from epagcl.core.errors import MissingExtra
 from epagcl.core.files import atomic_path
+from epagcl.report.content import ReportContent, RunContent
 
 HERE = Path(__file__).parent
 SCRIPTS = ("map.js", "map_panels.js", "sections.js", "page.js")  # one script; the last part starts it
@@ -23,7 +23,7 @@ def have_plotly() -> bool:
     return find_spec("plotly") is not None
 
 
-def write_page(payload: dict[str, Any], path: Path) -> None:
+def write_page(payload: ReportContent, path: Path) -> None:
     """Write a report as a page that current browsers open from disk.
 
     Args:
@@ -58,10 +58,11 @@ def _plotly() -> str:
     return _packed(get_plotlyjs(), 9)
 
 
-def _text_ids(payload: dict[str, Any]) -> dict[str, Any]:
+def _text_ids(payload: ReportContent) -> ReportContent:
     """Return the payload with ids as text, since JavaScript rounds integers beyond 2**53."""
-    runs = [
-        {**run, "map": {**run["map"], "ids": [str(i) for i in run["map"]["ids"]]}} if run.get("map") else run
-        for run in payload["runs"]
-    ]
-    return {**payload, "runs": runs}
+    return {**payload, "runs": [_run_with_text_ids(run) for run in payload["runs"]]}
+
+
+def _run_with_text_ids(run: RunContent) -> RunContent:
+    map_ = run["map"]
+    return run if map_ is None else {**run, "map": {**map_, "ids": [str(i) for i in map_["ids"]]}}

@@ -1,7 +1,7 @@
 """The graph in a report: its degrees, its EPR, and the effect of a method's views on them."""
 
 import math
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -17,7 +17,16 @@ EPOCHS = 10  # number of epochs whose views are sampled
 BINS = 16  # number of degree bins, equally wide on a log scale
 
 
-def structure(data: Data, method: Method) -> dict[str, Any]:
+class StructureContent(TypedDict):
+    """The graph in a report. Parts that are unavailable are None."""
+
+    degree: dict[str, list[int]]
+    epr: dict[str, Any] | None
+    probabilities: dict[str, Any] | None
+    views: dict[str, Any] | None
+
+
+def structure(data: Data, method: Method) -> StructureContent:
     """Return degrees, EPR, drop and add probabilities by degree, and sampled views; each None if unavailable.
 
     EPR needs a label on every node. Probabilities and views need a method that samples edges.

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError
@@ -13,12 +13,17 @@ from epagcl.data.catalogue.entries import find
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
 from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics
+from epagcl.runs.folder import GraphSource, RunConfig
 
-COLUMNS = {"accuracy": "accuracy", "macro_f1": "macro-F1", "knn_accuracy": "nearest neighbours"}
+COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "knn_accuracy": "nearest neighbours",
+}
 EXECUTION_SETTINGS = ("device", "capture")  # not properties of the model; Provenance lists the hardware
 
 
-def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: dict[str, Any]) -> Path:
+def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConfig) -> Path:
     """Write ``README.md`` in the form of a Hugging Face model card. Return its path.
 
     Sections without data are left out.
@@ -94,7 +99,7 @@ def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     scores = metrics["evaluation"]
     columns = [key for key in COLUMNS if key in scores]
     rows = [
-        [name, *(percent(result[key], 2) if key in result else "" for key in columns)]  # type: ignore[literal-required]
+        [name, *(percent(result[key], 2) if key in result else "" for key in columns)]
         for name, result in {**metrics.get("references", {}), cls.title: scores}.items()
     ]
     seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
@@ -115,7 +120,7 @@ def _health(findings: Sequence[FindingDict]) -> str:
     return _table(["measure", "value", "verdict", "meaning"], rows) if rows else ""
 
 
-def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: dict[str, Any]) -> str:
+def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: RunConfig) -> str:
     folder = f"seed-{metrics['seeds'][0]}" if "seeds" in metrics else "."
     lines = [
         "import epagcl",
@@ -129,7 +134,7 @@ def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: dict[str
     return f"{code}\n\nThe {output} of this graph are in `embeddings.npy`, the node ids in `embeddings.ids.txt`."
 
 
-def _loading(graph: GraphSummary, source: dict[str, Any]) -> str:
+def _loading(graph: GraphSummary, source: GraphSource) -> str:
     """Return the line of code that loads the graph of a run, or a comment that describes the graph."""
     if "file" in source:
         return f"data = epagcl.read_graph({_quoted(source['file'])})"

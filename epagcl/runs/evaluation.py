@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -167,8 +168,8 @@ def merge(results: Sequence[ScoresDict]) -> ScoresDict:
     """
     first = results[0]
 
-    def pooled(key: str) -> list[float]:
-        return [value for result in results for value in result[key]["runs"]]  # type: ignore[literal-required]
+    def pooled(key: Literal["accuracy", "macro_f1", "knn_accuracy"]) -> list[float]:
+        return [value for result in results for value in result[key]["runs"]]
 
     merged: ScoresDict = {
         "protocol": first["protocol"],

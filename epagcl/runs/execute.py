@@ -28,7 +28,7 @@ from epagcl.report.page import have_plotly
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
 from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run
+from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run, run_config
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 from epagcl.training.history import Callback, Row, write_history
 
@@ -83,9 +83,9 @@ def run(
         >>> from epagcl.data import block_model
         >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
         >>> method = EPAGCL(epochs=1, hidden=8, dim=4, projection=4, device="cpu")
-        >>> folder = Path(tempfile.mkdtemp()) / "run"
-        >>> metrics = run(data, method, folder, name="demo", map_kind="none")
-        >>> metrics["graph"]["nodes"], metrics["training"]["epochs"], (folder / "report.html").is_file()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metrics = run(data, method, Path(folder), name="demo", map_kind="none")
+        ...     metrics["graph"]["nodes"], metrics["training"]["epochs"], Path(folder, "report.html").is_file()
         (60, 1, True)
     """
     folder = Path(folder)
@@ -116,7 +116,7 @@ def run(
     metrics["total_seconds"] = time.monotonic() - start
 
     write_run_report(folder, data, method, z, metrics, kind=map_kind, say=say)
-    write_card(folder, metrics, read_config(folder / CONFIG))
+    write_card(folder, metrics, run_config(folder))
     write_json(dict(metrics), folder / METRICS)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return metrics
@@ -192,7 +192,8 @@ def run_seeds(
         >>> from epagcl.data import block_model
         >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
         >>> methods = [EPAGCL(epochs=1, hidden=8, dim=4, projection=4, seed=seed, device="cpu") for seed in (0, 1)]
-        >>> metrics = run_seeds(data, methods, Path(tempfile.mkdtemp()), plan=None, map_kind="none")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metrics = run_seeds(data, methods, Path(folder), plan=None, map_kind="none")
         >>> metrics["seeds"], metrics["training"]["epochs"], metrics["health"][-1]["name"]
         ([0, 1], [1, 1], 'neighbour agreement')
     """

@@ -67,9 +67,9 @@ def write_embeddings(
 
     Examples:
         >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "z.csv"
-        >>> files = write_embeddings(np.array([[0.5, 1.0], [0.25, 0.0]]), ["a", "b"], path)
-        >>> print(path.read_text(), end="")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [path] = write_embeddings(np.array([[0.5, 1.0], [0.25, 0.0]]), ["a", "b"], Path(folder, "z.csv"))
+        ...     print(path.read_text(), end="")
         id,z0,z1
         a,0.5,1
         b,0.25,0
@@ -104,9 +104,9 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
 
     Examples:
         >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "z.npy"
-        >>> files = write_embeddings(np.eye(2), [7, 3], path)
-        >>> z, ids = read_embeddings(path)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = write_embeddings(np.eye(2), [7, 3], Path(folder, "z.npy"))
+        ...     z, ids = read_embeddings(files[0])
         >>> z.shape, ids
         ((2, 2), [7, 3])
     """
@@ -163,8 +163,9 @@ def write_projector(z: Embedding, metadata: pd.DataFrame, folder: Path | str) ->
     Examples:
         >>> import tempfile
         >>> metadata = pd.DataFrame({"id": ["a", "b"], "degree": [1, 2]})
-        >>> files = write_projector(np.eye(2), metadata, tempfile.mkdtemp())
-        >>> print(files[0].read_text() + files[1].read_text(), end="")  # doctest: +NORMALIZE_WHITESPACE
+        >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +NORMALIZE_WHITESPACE
+        ...     files = write_projector(np.eye(2), metadata, folder)
+        ...     print(files[0].read_text() + files[1].read_text(), end="")
         1 0
         0 1
         id degree

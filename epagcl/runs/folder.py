@@ -1,8 +1,9 @@
 """The run folder: claiming it for a run, and checking that a resumed run is the same run."""
 
 import os
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError
@@ -32,14 +33,37 @@ RUN_FILES = (
 RUN_MARKS = (CONFIG, METRICS, "model.safetensors", "report.json.gz", CHECKPOINT)
 
 
+class GraphSource(TypedDict, total=False):
+    """The origin of a run's graph: its name and fingerprint, and the user's files if it was read from files."""
+
+    name: str
+    fingerprint: str
+    file: str
+    edges: str
+    features: str
+    labels: str
+    nodes: str
+
+
+class RunConfig(TypedDict, total=False):
+    """The tables of a run's ``config.toml``."""
+
+    method: dict[str, Any]
+    data: GraphSource
+    evaluation: dict[str, Any]
+    seeds: dict[str, list[int]]
+
+
 def claim(
     folder: Path,
     *,
     resume: bool = False,
     overwrite: bool = False,
     seeds: int = 1,
-    option: str = "folder",
+    argument: str = "folder",
+    resumable: bool = True,
     make: bool = True,
+    option: str | None = None,
 ) -> None:
     """Prepare a folder for a run. Raise if it holds another run or other files.
 
@@ -48,35 +72,38 @@ def claim(
         resume: continue the run in the folder, which must exist.
         overwrite: remove the files of the run in the folder; other files stay.
         seeds: number of seeds of the run. Several seeds have a subfolder ``seed-*`` each.
-        option: name of the argument in messages: ``folder``, or an option such as ``--out``.
+        argument: name of the caller's argument with the folder, for messages.
+        resumable: whether the caller can resume a run, for messages.
         make: if False, only check and change nothing.
+        option: deprecated, use ``argument``.
 
     Examples:
         >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "run"
-        >>> claim(folder)
-        >>> folder.is_dir()
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     claim(Path(root, "run"))
+        ...     Path(root, "run").is_dir()
         True
     """
-    on_command_line = option.startswith("--")
-    resume_flag, overwrite_flag = ("--resume", "--overwrite") if on_command_line else ("resume=True", "overwrite=True")
+    if option is not None:
+        warnings.warn("the argument option of claim is now argument", DeprecationWarning, stacklevel=2)
+        argument = option.removeprefix("--").replace("-", "_")
     if resume:
         several = any(folder.glob(f"seed-*/{CONFIG}"))
         if several != (seeds > 1) or not (several or (folder / CONFIG).is_file()):
             kind = "of several seeds" if seeds > 1 else "of one seed"
-            raise InputError(f"{folder}: no run {kind} to resume; leave out {resume_flag} to start one")
+            raise InputError(f"{folder}: no run {kind} to resume; leave out resume=True to start one")
         return
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder; give another {option}")
+        raise InputError(f"{folder}: is a file, not a folder; give another {argument}=")
     if folder.is_dir() and any(folder.iterdir()):
         if not any((old / name).exists() for old in (folder, *folder.glob("seed-*")) for name in RUN_MARKS):
-            raise InputError(f"{folder}: holds other files and no run; give another {option}")
+            raise InputError(f"{folder}: holds other files and no run; give another {argument}=")
         if not overwrite:
-            resumable = f"{resume_flag} to continue it, " if option in ("folder", "--out") else ""
-            raise InputError(f"{folder}: already exists; give another {option}, {resumable}or {overwrite_flag}")
+            choices = "resume=True to continue it, or overwrite=True" if resumable else "or overwrite=True"
+            raise InputError(f"{folder}: already exists; give another {argument}=, {choices}")
     if make:
         _remove_run_files(folder)
-        _make_writable(folder, option)
+        _make_writable(folder, argument)
 
 
 def begin_run(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:
@@ -107,6 +134,11 @@ def begin_run(folder: Path, method: Method, sections: dict[str, dict[str, Any]])
                 raise InputError(f"{folder}: was started with {difference}; resume it unchanged, or overwrite it")
 
 
+def run_config(folder: Path) -> RunConfig:
+    """Return the configuration of a run."""
+    return cast(RunConfig, read_config(folder / CONFIG))
+
+
 def _remove_run_files(folder: Path) -> None:
     """Remove the files of an earlier run, also those of its seeds and of TensorBoard; other files stay."""
     if not folder.is_dir():
@@ -118,10 +150,10 @@ def _remove_run_files(folder: Path) -> None:
             old.rmdir()
 
 
-def _make_writable(folder: Path, option: str) -> None:
+def _make_writable(folder: Path, argument: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another {option}") from None
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another {argument}=") from None
     if not os.access(folder, os.W_OK):
-        raise InputError(f"{folder}: not writable; give another {option}")
+        raise InputError(f"{folder}: not writable; give another {argument}=")

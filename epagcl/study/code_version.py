@@ -40,13 +40,18 @@ WITHOUT_INFLUENCE = frozenset(
 )
 #: Packages whose classes count with their name only.
 _LIBRARIES = frozenset({*sys.stdlib_module_names, "sklearn", "torch"})
+#: Folders of installed libraries, whose files do not belong together.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def code_version(*sources: type | Callable[..., object] | ModuleType, root: Path = ROOT) -> str:
     """Return twelve hexadecimal digits that change with the code behind a result, and with nothing else.
 
     A class counts with its module, the modules of its base classes, and all modules of the package that these import. A
-    module counts with all modules that it imports. A function counts with its own source only.
+    module counts with all modules that it imports. A function counts with its own source only. A class defined outside
+    the package counts with its file, the files beside it that this file imports, directly or indirectly, and all
+    modules of the package that these import. Files beside it are those in its folder, in folders below, or in the
+    Python package that contains it. Installed libraries do not count, except for the files of base classes.
     :func:`~epagcl.study.source_digest.source_digest` describes which parts of a source count.
 
     Args:
@@ -72,9 +77,11 @@ def code_version(*sources: type | Callable[..., object] | ModuleType, root: Path
                 if top_level == PACKAGE:
                     modules.add(cls.__module__)
                 elif top_level not in _LIBRARIES:  # a method defined outside the package
-                    text = _source_of_class(cls)
-                    digests.add(_text_digest(text))
-                    modules |= {origin for _, origin in _text_origins(text, root)}
+                    is_own = top_level == source.__module__.split(".")[0]
+                    for file in _files_of_class(cls, is_own):
+                        text = file.read_text(encoding="utf-8")
+                        digests.add(_text_digest(text))
+                        modules |= {origin for _, origin in _text_origins(text, root)}
     for module in imported_modules(*modules, root=root):
         digests |= _module_digests(module, root)
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:12]
@@ -129,12 +136,65 @@ def _function_digest(function: Callable[..., object], root: Path) -> str:
     return _text_digest(dedent(inspect.getsource(function)))
 
 
-def _source_of_class(cls: type) -> str:
-    """Return the text of the file that defines a class."""
+def _files_of_class(cls: type, is_own: bool) -> set[Path]:
+    """Return the file that defines a class, and the files beside it that it imports. Raise if it cannot be read.
+
+    Args:
+        cls: a method defined outside the package, or one of its base classes.
+        is_own: whether the class belongs to the library of the method. A base class of another installed library counts
+            with its own file only.
+    """
     try:
-        return Path(inspect.getsourcefile(cls) or "").read_text(encoding="utf-8")
+        file = Path(inspect.getsourcefile(cls) or "").resolve()
+        file.open("rb").close()
     except (OSError, TypeError):
         raise InputError(f"{cls.__name__}: its source cannot be read; define it in a file to store its runs") from None
+    return _files_beside(file) if is_own or not _INSTALLED & set(file.parts) else {file}
+
+
+def _files_beside(file: Path) -> set[Path]:
+    """Return a file outside the package and the files beside it that it imports, directly or indirectly."""
+    reached: set[Path] = set()
+    queue = [file]
+    while queue:
+        file = queue.pop()
+        if file not in reached:
+            reached.add(file)
+            for level, module in _imports_outside(file.read_text(encoding="utf-8")):
+                queue += _imported_files(file.parent, level, module)
+    return reached
+
+
+@cache
+def _imports_outside(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return the imports of a source except those of the package: the number of leading dots, and the names.
+
+    ``from a import b`` gives ``a.b``, because b may be a module.
+    """
+    imports: list[tuple[int, tuple[str, ...]]] = []
+    for node in _executed(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imports += [(0, tuple(alias.name.split("."))) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parent = node.module.split(".") if node.module else []
+            imports += [(node.level, (*parent, alias.name)) for alias in node.names]
+    return tuple((level, module) for level, module in imports if level or module[0] != PACKAGE)
+
+
+def _imported_files(folder: Path, level: int, module: tuple[str, ...]) -> list[Path]:
+    """Return the files that an import in a source of ``folder`` executes, if they lie beside the source."""
+    enclosing = [folder, *folder.parents]
+    if level:
+        bases = enclosing[level - 1 : level]
+    else:
+        bases = [package.parent for package in enclosing if package.name == module[0]]
+        bases += [] if folder.name in _INSTALLED else [folder]
+    candidates = [base / "__init__.py" for base in bases if level]
+    for base in bases:
+        for depth, name in enumerate(module):
+            parent = base.joinpath(*module[:depth])
+            candidates += [parent / name / "__init__.py", parent / f"{name}.py"]
+    return [file for file in candidates if file.is_file()]
 
 
 @cache
@@ -160,7 +220,7 @@ def _text_origins(text: str, root: Path, type_checking: bool = False) -> tuple[t
                     aliases.add(alias.asname or alias.name)
                 elif alias.name.split(".")[0] == PACKAGE:
                     origins.append((alias.name, alias.name))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+        elif isinstance(node, ast.ImportFrom) and not node.level and str(node.module).split(".")[0] == PACKAGE:
             origins += [
                 (alias.asname or alias.name, _origin(str(node.module), alias.name, root)) for alias in node.names
             ]

@@ -58,9 +58,9 @@ def fill(wanted: Sequence[Cell], store: Store, work: Progress | None = None) -> 
         >>> from epagcl.study import cells, rows
         >>> graph = block_model(60, num_classes=2, num_features=10, topic_words=5, words_per_node=3)
         >>> [cell] = cells(graph, "demo", rows()[:1], seeds=1, protocols=["strict"])
-        >>> store = Store(tempfile.mkdtemp())
-        >>> fill([cell], store)
-        >>> collect(cell, store)["protocols"]["strict"]["seeds"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fill([cell], Store(folder))
+        ...     collect(cell, Store(folder))["protocols"]["strict"]["seeds"]
         [0]
     """
     work = work or SilentProgress()
@@ -110,7 +110,8 @@ def collect(cell: Cell, store: Store) -> CellResult | None:
         >>> from epagcl.study import cells, rows
         >>> graph = block_model(60, num_classes=2, num_features=10, topic_words=5, words_per_node=3)
         >>> [cell] = cells(graph, "demo", rows()[:1])
-        >>> collect(cell, Store(tempfile.mkdtemp())) is None
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     collect(cell, Store(folder)) is None
         True
     """
     stored = ((seed, store.read(cell.key(seed))) for seed in range(cell.seeds))

@@ -22,7 +22,8 @@ from epagcl.methods.base import Method
 from epagcl.methods.recipes import recipe
 from epagcl.runs.record import describe
 from epagcl.study.code_version import code_version
-from epagcl.study.scoring import SCORED_BY
+from epagcl.study.scoring import scored_by
+from epagcl.study.split_digest import split_digest
 from epagcl.study.store import Key, Store
 
 #: Settings of the paper's starred rows: no feature masks.
@@ -174,6 +175,11 @@ class Cell:
         return str(self.about["name"])
 
     @property
+    def title(self) -> str:
+        """Title of the row."""
+        return self.row.title
+
+    @property
     def models(self) -> list[Method]:
         """A model for each seed; empty for the raw features."""
         return self._models_and_source[0]
@@ -202,7 +208,7 @@ class Cell:
             "graph": {"name": self.name, "fingerprint": self.about["fingerprint"]},
             "settings": self.resolved,
             "seed": seed,
-            "code": code_version(*classes, *SCORED_BY),
+            "code": code_version(*classes, *scored_by()),
         }
 
     def missing(self, store: Store) -> list[int]:
@@ -262,7 +268,9 @@ def cells(
 
 
 def fingerprint(data: Data) -> str:
-    """Return a digest of a graph and its labels.
+    """Return a digest of a graph, its labels and its published splits.
+
+    Published splits count because the protocol ``public`` scores on them. A graph without them has no such part.
 
     Examples:
         >>> from epagcl.data import block_model
@@ -270,4 +278,5 @@ def fingerprint(data: Data) -> str:
         False
     """
     labels = int(hash64(data.y.cpu().long().flatten() * 2**32 + torch.arange(data.num_nodes)).sum()) % 2**64
-    return f"{Graph.from_data(check(data, quiet=True)).fingerprint}-{labels:016x}"
+    parts = [Graph.from_data(check(data, quiet=True)).fingerprint, f"{labels:016x}", split_digest(data)]
+    return "-".join(part for part in parts if part is not None)

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from inspect import isfunction
+from types import ModuleType
+from typing import Any, Protocol, TypedDict, TypeVar
 
 import torch
 from sklearn.base import clone
@@ -20,13 +22,10 @@ from epagcl.evaluation import scores as scores_module
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.scores import Evaluation, prediction_evaluation
 from epagcl.methods.base import Method
+from epagcl.methods.supervised import Supervised
 from epagcl.runs.evaluation import split_of
 from epagcl.runs.record import peak_memory_gib, provenance
-from epagcl.study.store import Record, Store
-
-if TYPE_CHECKING:
-    from epagcl.methods.supervised import Supervised
-    from epagcl.study.design import Cell
+from epagcl.study.store import Key, Record, Store
 
 _Value = TypeVar("_Value")
 
@@ -43,7 +42,42 @@ class SeedTraining(TypedDict):
 SeedScores = dict[str, Any]
 
 
-def score_seeds(cell: "Cell", seeds: list[int], store: Store, work: Progress) -> dict[int, Record]:
+class ScoredCell(Protocol):
+    """The parts of a :class:`~epagcl.study.design.Cell` that scoring reads."""
+
+    @property
+    def data(self) -> Data:
+        """The graph, with labels."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The description of the graph."""
+
+    @property
+    def name(self) -> str:
+        """Name of the graph."""
+
+    @property
+    def title(self) -> str:
+        """Title of the row."""
+
+    @property
+    def models(self) -> list[Method]:
+        """A model for each seed; empty for the raw features."""
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols to score by."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings that take precedence over the recipe's."""
+
+    def key(self, seed: int) -> Key:
+        """Return the key of a seed's record."""
+
+
+def score_seeds(cell: ScoredCell, seeds: list[int], store: Store, work: Progress) -> dict[int, Record]:
     """Train and score some seeds of a cell.
 
     Args:
@@ -65,9 +99,9 @@ def score_seeds(cell: "Cell", seeds: list[int], store: Store, work: Progress) ->
     scores: dict[str, dict[int, SeedScores]]
     training: dict[int, SeedTraining] = {}
     if not cell.models:
-        work.say(f"{cell.row.title} of {cell.name}")
+        work.say(f"{cell.title} of {cell.name}")
         scores = {p: _score_linear(dict.fromkeys(seeds, cell.data.x.to(device)), cell.data, p) for p in protocols}
-    elif cell.models[0].supervised:
+    elif isinstance(cell.models[0], Supervised):
         # The strict and the paper's protocol share their splits: one training serves both.
         kinds = {p: "public" if p == "public" else "random" for p in protocols}
         by_kind = {
@@ -94,7 +128,7 @@ def score_seeds(cell: "Cell", seeds: list[int], store: Store, work: Progress) ->
 
 
 def _train_each(
-    cell: "Cell", seeds: list[int], training: dict[int, SeedTraining], train: Callable[[Method], _Value]
+    cell: ScoredCell, seeds: list[int], training: dict[int, SeedTraining], train: Callable[[Method], _Value]
 ) -> dict[int, _Value]:
     """Return the value of ``train`` for each seed, and fill ``training``. Seeds that fail are logged and left out."""
     values = {}
@@ -103,7 +137,7 @@ def _train_each(
         try:
             values[seed] = train(model)
         except TrainingError as error:
-            log.warning("%s on %s, seed %d: left out (%s)", cell.row.title, cell.name, seed, error)
+            log.warning("%s on %s, seed %d: left out (%s)", cell.title, cell.name, seed, error)
             continue
         history = model.history_
         training[seed] = {
@@ -114,7 +148,7 @@ def _train_each(
     return values
 
 
-def _fit(model: Method, cell: "Cell", work: Progress, **options: Any) -> Method:
+def _fit(model: Method, cell: ScoredCell, work: Progress, **options: Any) -> Method:
     with work.training(training_title(model, cell.name), model.epochs) as callback:
         return model.fit(cell.data, callback=callback, **options)
 
@@ -124,11 +158,11 @@ def training_title(model: Method, graph: str) -> str:
     return f"{model.title} on {graph}, seed {model.seed}"
 
 
-def _score_supervised(cell: "Cell", kind: str, work: Progress, model: Method) -> SeedScores:
+def _score_supervised(cell: ScoredCell, kind: str, work: Progress, model: Method) -> SeedScores:
     split = split_of(cell.data, kind, model.seed)
+    assert isinstance(model, Supervised)  # as all models of the cell
     _fit(model, cell, work, split=split)
-    prediction = cast("Supervised", model).predict(cell.data)
-    return _scores_by_run(prediction_evaluation(prediction, cell.data.y, split, kind, model.seed))[0]
+    return _scores_by_run(prediction_evaluation(model.predict(cell.data), cell.data.y, split, kind, model.seed))[0]
 
 
 def _score_linear(embeddings: dict[int, Tensor], data: Data, protocol: str) -> dict[int, SeedScores]:
@@ -150,16 +184,10 @@ def _scores_by_run(scores: Evaluation) -> list[SeedScores]:
     ]
 
 
-#: The code that scores depend on besides the method, for the keys of stored runs.
-SCORED_BY = (
-    linear_module,
-    scores_module,
-    split_module,
-    split_of,
-    score_seeds,
-    _train_each,
-    _fit,
-    _score_supervised,
-    _score_linear,
-    _scores_by_run,
-)
+def scored_by() -> list[Callable[..., object] | ModuleType]:
+    """Return the code that scores depend on besides the method, for the keys of stored runs.
+
+    Every function of this module counts, so that a new one needs no entry in a list.
+    """
+    functions = [value for value in globals().values() if isfunction(value) and value.__module__ == __name__]
+    return [linear_module, scores_module, split_module, split_of, *functions]

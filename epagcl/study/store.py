@@ -30,13 +30,13 @@ class Store:
 
     Examples:
         >>> import tempfile
-        >>> store = Store(tempfile.mkdtemp())
         >>> key = {"what": "accuracy", "graph": {"name": "demo"}, "seed": 0}
-        >>> store.read(key) is None
-        True
-        >>> store.remember(key, lambda: {"value": 0.5})["value"]
-        0.5
-        >>> store.read(key)["value"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store(folder)
+        ...     print(store.read(key))
+        ...     record = store.remember(key, lambda: {"value": 0.5})
+        ...     print(store.read(key)["value"])
+        None
         0.5
     """
 

@@ -20,7 +20,14 @@ COLLAPSED_BELOW = 2.0  # effective rank
 
 
 class Row(Measures):
-    """One epoch. ``seconds`` is the training time so far. Measures are None in most epochs."""
+    """One epoch. ``seconds`` is the training time so far. Measures are None in most epochs.
+
+    Examples:
+        >>> measures = dict.fromkeys(MEASURES)
+        >>> row = Row(epoch=1, loss=2.5, seconds=0.1, **measures)
+        >>> row["loss"], row["alignment"]
+        (2.5, None)
+    """
 
     epoch: int
     loss: float

@@ -29,7 +29,10 @@ class Step(NamedTuple):
 
 
 class Trainable(Protocol):
-    """The part of a method that the training loop uses; :class:`epagcl.methods.Method` documents each member."""
+    """The part of a method that the training loop uses; :class:`epagcl.methods.Method` documents each member.
+
+    Methods are subclasses of :class:`epagcl.methods.Method` and satisfy this protocol without naming it.
+    """
 
     epochs: int
     lr: float
@@ -58,5 +61,5 @@ class Trainable(Protocol):
 
 @torch.no_grad()
 def embedding_of(method: Trainable, network: nn.Module, graph: Graph) -> Tensor:
-    """Embed the graph with the current weights. The network is left in evaluation mode."""
+    """Return the embedding with the current weights, without gradient. The network is left in evaluation mode."""
     return method.represent(network.eval(), graph)

@@ -14,6 +14,8 @@ from epagcl.views.masks import feature_mask
 from epagcl.views.probabilities import EdgeProbabilities, edge_probabilities
 from epagcl.views.sampling import ViewSampler
 
+__all__ = ["EdgePerturbation", "FeatureMask"]
+
 
 class EdgePerturbation(BaseTransform):
     """Transform that drops and adds edges with the probabilities of Algorithm 1 and Eq. 7.

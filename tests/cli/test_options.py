@@ -12,6 +12,18 @@ from tests.cli.conftest import FAST
     ("message", "expected"),
     [
         ("t: give another folder=, or resume=True", "t: give another --out, or --resume"),
+        (
+            "t: already exists; give another folder=, resume=True to continue it, or overwrite=True",
+            "t: already exists; give another --out, --resume to continue it, or --overwrite",
+        ),
+        (
+            "t: no run of one seed to resume; leave out resume=True to start one",
+            "t: no run of one seed to resume; leave out --resume to start one",
+        ),
+        (
+            "t: already exists; give another save=, or overwrite=True",
+            "t: already exists; give another --save, or --overwrite",
+        ),
         ("give out= or projector=", "give --out or --projector"),
         ("set root= to a folder", "set --data to a folder"),
         ("columns=: no ids", "--columns: no ids"),

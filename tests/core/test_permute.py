@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from epagcl.core.permute import permute_rows, row_products
-from tests.core.test_sparse import assert_same_gradients, normal
+from tests.core.helpers import assert_same_gradients, normal
 
 
 def test_permuted_rows_and_their_gradient_equal_indexing():

@@ -17,7 +17,7 @@ from epagcl.data.splits import (
     public_splits,
     published_splits,
     random_split,
-    run_seeds,
+    seed_list,
 )
 
 Y = torch.tensor([0, 1, -1, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, -1, 0, 0, 1, 1, 2, 0])
@@ -205,7 +205,7 @@ def test_a_repeated_split_stays_one_object():
 
 
 def test_run_seeds():
-    assert run_seeds(4, runs=3) == [4, 5, 6]
-    assert run_seeds([7, np.int64(2)], runs=3) == [7, 2]
+    assert seed_list(4, runs=3) == [4, 5, 6]
+    assert seed_list([7, np.int64(2)], runs=3) == [7, 2]
     with pytest.raises(InputError, match=r"seed=0\.5: give a whole number, or a list of them"):
-        run_seeds(0.5)
+        seed_list(0.5)

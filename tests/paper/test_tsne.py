@@ -67,16 +67,16 @@ def test_measures_of_separate_classes_and_of_noise(monkeypatch):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 30)
     apart = (np.eye(3)[y] + 0.01 * rng.standard_normal((90, 3))).astype(np.float32)
-    numbers = tsne.describe(apart, y, wide=False)
+    numbers = tsne.map_and_separation(apart, y, wide=False)
     assert numbers["silhouette"] > 0.98
     assert numbers["agreement"] == 1
     assert numbers["map_agreement"] > 0.95
-    noise = tsne.describe(rng.standard_normal((90, 60)).astype(np.float32), y, wide=True)
+    noise = tsne.map_and_separation(rng.standard_normal((90, 60)).astype(np.float32), y, wide=True)
     assert abs(noise["silhouette"]) < 0.1
     assert abs(noise["agreement"] - 29 / 89) < 0.08
     points = tsne.points_of(numbers["points"])
     monkeypatch.setattr(tsne, "SCALE", 1000)  # rounding loses at most half of a hundredth
-    assert np.abs(tsne.points_of(tsne.describe(apart, y, wide=False)["points"]) - points).max() <= 0.0055
+    assert np.abs(tsne.points_of(tsne.map_and_separation(apart, y, wide=False)["points"]) - points).max() <= 0.0055
 
 
 def test_agreement_excludes_the_node_itself():

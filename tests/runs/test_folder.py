@@ -34,7 +34,7 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path):
 
 def test_a_run_is_not_overwritten_unless_asked(old_run):
     with pytest.raises(
-        InputError, match="already exists; give another folder, resume=True to continue it, or overwrite=True"
+        InputError, match="already exists; give another folder=, resume=True to continue it, or overwrite=True"
     ):
         claim(old_run)
     assert (old_run / "metrics.json").exists()
@@ -45,7 +45,7 @@ def test_a_run_is_not_overwritten_unless_asked(old_run):
 
 
 def test_resuming_needs_a_run_with_as_many_seeds(old_run, tmp_path):
-    with pytest.raises(InputError, match="no run of one seed to resume; leave out resume=True to start one"):
+    with pytest.raises(InputError, match=r"no run of one seed to resume; leave out resume=True to start one$"):
         claim(old_run, resume=True)
     (old_run / "config.toml").write_text("")
     claim(old_run, resume=True)
@@ -61,34 +61,32 @@ def test_resuming_needs_a_run_with_as_many_seeds(old_run, tmp_path):
     assert (old_run / "metrics.json").exists()
 
 
-def test_messages_name_the_option_of_the_command_line(old_run):
+def test_messages_name_the_argument_of_the_caller(old_run):
+    with pytest.raises(InputError, match=r"already exists; give another save=, or overwrite=True$"):
+        claim(old_run, argument="save", resumable=False)
     with pytest.raises(
-        InputError, match=r"already exists; give another --out, --resume to continue it, or --overwrite$"
+        InputError, match=r"already exists; give another save=, resume=True to continue it, or overwrite=True$"
     ):
-        claim(old_run, option="--out")
-    with pytest.raises(InputError, match=r"already exists; give another --save, or --overwrite$"):
-        claim(old_run, option="--save")
-    with pytest.raises(InputError, match=r"no run of one seed to resume; leave out --resume to start one$"):
-        claim(old_run, option="--out", resume=True)
+        claim(old_run, argument="save")
 
 
 def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file: is a file, not a folder; give another --out"):
-        claim(tmp_path / "file", overwrite=True, option="--out")
+    with pytest.raises(InputError, match=r"file: is a file, not a folder; give another folder=$"):
+        claim(tmp_path / "file", overwrite=True)
     own = tmp_path / "project"
     own.mkdir()
     (own / "README.md").write_text("mine")
-    with pytest.raises(InputError, match="project: holds other files and no run; give another --save"):
-        claim(own, overwrite=True, option="--save")
+    with pytest.raises(InputError, match=r"project: holds other files and no run; give another save=$"):
+        claim(own, overwrite=True, argument="save")
     assert (own / "README.md").read_text() == "mine"
-    with pytest.raises(InputError, match=r"run: cannot be created \(.*\); give another folder"):
+    with pytest.raises(InputError, match=r"run: cannot be created \(.*\); give another folder=$"):
         claim(tmp_path / "file" / "run")
 
 
 def test_a_folder_without_write_permission(tmp_path, monkeypatch):
     monkeypatch.setattr("epagcl.runs.folder.os.access", lambda *_: False)  # root may write anywhere
-    with pytest.raises(InputError, match="not writable; give another folder"):
+    with pytest.raises(InputError, match=r"not writable; give another folder=$"):
         claim(tmp_path / "run")
 
 
@@ -118,3 +116,10 @@ def test_a_run_with_other_settings_is_refused(tmp_path):
         run(other, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan())
     with pytest.raises(InputError, match="was started with protocol = strict, now protocol = paper"):
         run(data, EPAGCL(epochs=1, **SMALL), tmp_path / "run", plan=Plan("paper"))
+
+
+def test_the_old_name_of_an_argument_is_accepted(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.warns(DeprecationWarning, match="option of claim is now argument"), pytest.raises(InputError) as caught:
+        claim(tmp_path, option="--save")
+    assert str(caught.value) == f"{tmp_path}: holds other files and no run; give another save="

@@ -15,7 +15,7 @@ from epagcl.methods.epagcl import EPAGCL
 from epagcl.methods.gca import GCA
 from epagcl.study import code_version as module
 from epagcl.study.code_version import WITHOUT_INFLUENCE, code_version, imported_modules
-from epagcl.study.scoring import SCORED_BY
+from epagcl.study.scoring import scored_by
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,21 @@ def root(package):
 def version(root: Path, method: type = EPAGCL) -> str:
     """Return the version of a method's stored runs for the package below ``root``, whose files are read again."""
     _clear_caches()
-    return code_version(method, *SCORED_BY, root=root)
+    return code_version(method, *scored_by(), root=root)
 
 
 def _clear_caches() -> None:
     for function in (module._module_digests, module._import_origins, module._function_digest):
         function.cache_clear()
+
+
+def load(path: Path, text: str, monkeypatch):
+    """Write a module to a file and import it."""
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    monkeypatch.setitem(sys.modules, path.stem, loaded := importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 def add_a_statement(text: str) -> str:
@@ -163,6 +172,17 @@ def test_an_edited_scoring_function_changes_the_version(root, name):
     assert changed_by(root, "study/scoring.py", lambda text: edited_tree(text, edit))
 
 
+def test_a_new_scoring_function_changes_the_version(tmp_path, monkeypatch):
+    text = (Path(epagcl.__file__).parent / "study" / "scoring.py").read_text(encoding="utf-8")
+
+    def version_with(addition):
+        copy = load(tmp_path / f"scoring_{len(addition)}.py", text + addition, monkeypatch)
+        return code_version(*copy.scored_by())
+
+    assert version_with("") == version_with("\nADDED = 1\n") == code_version(*scored_by())
+    assert version_with("\ndef _new_helper(x):\n    return x + 1\n") != version_with("")
+
+
 def test_the_choice_of_the_split_changes_the_version(root):
     assert changed_by(root, "runs/evaluation.py", lambda text: text.replace("seed % len(", "-seed % len("))
 
@@ -265,12 +285,7 @@ class Mine(Method):
 
 def test_a_users_method_counts_with_its_file_and_what_it_uses_of_the_package(root, tmp_path, monkeypatch):
     def method(function):
-        path = tmp_path / f"users_{function}.py"
-        path.write_text(USERS_METHOD.format(function=function))
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        monkeypatch.setitem(sys.modules, path.stem, users := importlib.util.module_from_spec(spec))
-        spec.loader.exec_module(users)
-        return users.Mine
+        return load(tmp_path / f"users_{function}.py", USERS_METHOD.format(function=function), monkeypatch).Mine
 
     mine = method("epr_change")
     before = version(root, mine)
@@ -278,6 +293,79 @@ def test_a_users_method_counts_with_its_file_and_what_it_uses_of_the_package(roo
     path = root / "epagcl" / "epr" / "change.py"
     path.write_text(path.read_text(encoding="utf-8") + "\nADDED = 1\n", encoding="utf-8")
     assert version(root, mine) != before
+
+
+@pytest.mark.parametrize(
+    ("imports", "counted"),
+    [
+        ("import users_losses", {"users_losses.py", "users_deep.py"}),
+        ("from users_losses import loss", {"users_losses.py", "users_deep.py"}),
+        ("from users_package.part import loss", {"users_package/__init__.py", "users_package/part.py"}),
+        ("from users_package import part", {"users_package/__init__.py", "users_package/part.py"}),
+        ("from project import users_deep", {"users_deep.py"}),
+        ("from project.users_package.part import loss", {"users_package/__init__.py", "users_package/part.py"}),
+        ("from .users_losses import loss", {"users_losses.py", "users_deep.py"}),
+        ("from . import users_deep", {"users_deep.py"}),
+        ("import torch, numpy.linalg", set()),
+        ("if TYPE_CHECKING:\n    import users_losses", set()),
+    ],
+)
+def test_a_users_method_counts_with_the_files_beside_it_that_it_imports(tmp_path, monkeypatch, imports, counted):
+    folder = tmp_path / "project"
+    (folder / "users_package").mkdir(parents=True)
+    texts = {
+        "users_losses.py": "def loss():\n    from users_deep import deep\n",
+        "users_deep.py": "deep = 0",
+        "users_package/__init__.py": "",
+        "users_package/part.py": "loss = 0",
+        "users_other.py": "import users_deep",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    definition = "from epagcl.methods import Method\nclass Mine(Method):\n    def loss(self): ...\n"
+    mine = load(folder / "users_method.py", definition, monkeypatch).Mine
+    (folder / "users_method.py").write_text(f"{imports}\n{definition}")
+    before = code_version(mine)
+
+    def changes(name):
+        (folder / name).write_text(add_a_statement(texts[name]))
+        after = code_version(mine)
+        (folder / name).write_text(texts[name])
+        return after != before
+
+    assert {name for name in texts if changes(name)} == counted
+
+
+def test_modules_of_the_package_count_that_a_file_beside_a_users_method_imports(root, tmp_path, monkeypatch):
+    (tmp_path / "users_change.py").write_text("from epagcl.epr.change import epr_change")
+    text = "import users_change\n" + USERS_METHOD.format(function="edge_probabilities")
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = load(tmp_path / "users_method.py", text, monkeypatch).Mine
+    assert changed_by(root, "epr/change.py", add_a_statement, mine)
+
+
+def test_a_module_among_installed_libraries_does_not_count_with_them(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    text = "from epagcl.methods import Method\nclass Mine(Method):\n    def loss(self):\n        import users_library\n"
+    mine = load(folder / "users_method.py", text, monkeypatch).Mine
+    before = code_version(mine)
+    (folder / "users_library.py").write_text("library = 1")
+    assert code_version(mine) == before
+
+
+def test_a_base_class_of_an_installed_library_counts_with_its_file_only(tmp_path, monkeypatch):
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    users_base = "class Base:\n    def run(self):\n        from . import users_part\n"
+    load(library / "users_base.py", users_base, monkeypatch)
+    text = "from users_base import Base\nfrom epagcl.methods import Method\nclass Mine(Base, Method): ...\n"
+    mine = load(tmp_path / "users_method.py", text, monkeypatch).Mine
+    before = code_version(mine)
+    (library / "users_part.py").write_text("part = 1")
+    assert code_version(mine) == before
+    (library / "users_base.py").write_text(add_a_statement(users_base))
+    assert code_version(mine) != before
 
 
 def test_a_method_without_a_file_is_refused():

@@ -1,12 +1,15 @@
+import re
 import sys
 
 import pytest
 
 import epagcl
 from epagcl.core.errors import InputError
+from epagcl.data.checking import check
+from epagcl.data.graph import Graph
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.study.comparison import collect, fill
-from epagcl.study.design import ORDER, Row, cells, rows, settings_source
+from epagcl.study.design import ORDER, Row, cells, fingerprint, rows, settings_source
 from epagcl.study.store import Store
 from tests.study.conftest import SMALL, compare, row
 
@@ -51,6 +54,28 @@ def test_another_graph_of_the_same_name_has_other_keys(tmp_path, data):
         assert again["graph"]["fingerprint"] != first["graph"]["fingerprint"]
         expected = linear_evaluation([other.x], other.y).runs
         assert again["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected)
+
+
+def test_other_published_splits_have_other_keys(tmp_path, data):
+    raw = rows(["dgi"])[0]
+    first = compare(data, "g", raw, tmp_path, seeds=1, protocols=["public"])
+    other = data.clone()
+    for part in ("train", "val", "test"):
+        other[f"{part}_mask"] = data[f"{part}_mask"].roll(50)
+    again = compare(other, "g", raw, tmp_path, seeds=1, protocols=["public"])
+    assert again["graph"]["fingerprint"] != first["graph"]["fingerprint"]
+    expected = linear_evaluation([other.x], other.y, "public", splits=epagcl.data.public_splits(other)).runs
+    assert again["protocols"]["public"]["accuracy"]["runs"] == pytest.approx(expected)
+    [key], [other_key] = ([cell.key(0) for cell in cells(graph, "g", [raw])] for graph in (data, other))
+    assert key != other_key
+
+
+def test_the_fingerprint_of_a_graph_without_published_splits_has_no_part_for_them(data):
+    plain = data.clone()
+    for part in ("train", "val", "test"):
+        del plain[f"{part}_mask"]
+    assert re.fullmatch(re.escape(Graph.from_data(check(plain)).fingerprint) + "-[0-9a-f]{16}", fingerprint(plain))
+    assert fingerprint(data).startswith(fingerprint(plain) + "-")
 
 
 def test_a_users_graph_with_the_name_of_a_named_graph_has_no_recipe(data):

@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import pytest
 import torch
 
 import epagcl
 from epagcl.data import block_model
 from epagcl.evaluation.linear import linear_evaluation
+from epagcl.methods.supervised import Supervised
+from epagcl.study import scoring
 from epagcl.study.design import rows
 from tests.study.conftest import SMALL, compare, row
 
@@ -43,6 +47,16 @@ def test_a_supervised_method_learns_from_the_split_it_is_scored_on(tmp_path, dat
         model = epagcl.method("gcn")(**settings, seed=seed).fit(data, split=split)
         accuracy = (model.predict(data)[split.test] == data.y[split.test]).double().mean()
         assert scores["strict"]["accuracy"]["runs"][seed] == pytest.approx(accuracy.item())
+
+
+def test_methods_marked_as_supervised_are_those_that_predict_classes():
+    classes = [epagcl.method(name) for name in epagcl.methods()]
+    assert {cls for cls in classes if cls.supervised} == {cls for cls in classes if issubclass(cls, Supervised)}
+
+
+def test_scoring_does_not_import_the_design():
+    text = Path(scoring.__file__).read_text(encoding="utf-8")
+    assert "from epagcl.study.design" not in text
 
 
 def test_a_graph_without_published_splits_has_no_public_scores(tmp_path):

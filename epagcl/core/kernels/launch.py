@@ -9,8 +9,8 @@ import torch
 import triton
 from torch import Tensor
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
 
@@ -61,14 +61,14 @@ class RowChunks:
         return cls(length.numel(), start, *(t.int() for t in (row, target, long_row, long_start)))
 
 
-def on_device_of_arguments(launch: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def on_device_of_arguments(launch: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a function that launches kernels, to launch them on the device of its first tensor argument.
 
     Triton itself launches on the current device, even if the arguments are on another one.
     """
 
     @wraps(launch)
-    def launch_there(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def launch_there(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         with torch.cuda.device_of(next(a for a in args if isinstance(a, Tensor))):
             return launch(*args, **kwargs)
 

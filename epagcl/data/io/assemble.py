@@ -17,7 +17,7 @@ from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.feature_list import match_features
 from epagcl.data.io.ids import NodeIds, examples, positions, union
 from epagcl.data.io.label_list import LabelList
-from epagcl.data.io.tables.base import Rows, Table
+from epagcl.data.io.tables.base import ArrayRows, Table
 from epagcl.data.labels import encode_labels
 
 #: Format of argument names in messages, for Python callers.
@@ -26,8 +26,8 @@ PYTHON_ARGUMENT = "{}="
 
 def graph_from_parts(
     edges: Table,
-    features: Table | Rows | None,
-    labels: Table | Rows | None = None,
+    features: Table | ArrayRows | None,
+    labels: Table | ArrayRows | None = None,
     nodes: NodeIds | None = None,
     argument: str = PYTHON_ARGUMENT,
 ) -> Data:

@@ -17,7 +17,7 @@ from epagcl.data.checking import check_features
 from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.features import feature_tensor, table_features
 from epagcl.data.io.ids import ID_NAMES, WEAK_ID_NAMES, NodeIds, distinct_ids, positions, unique_ids
-from epagcl.data.io.tables.base import Rows, Table, is_number, normalised_name
+from epagcl.data.io.tables.base import ArrayRows, Table, is_number, normalised_name
 
 
 class FeatureList(NamedTuple):
@@ -28,7 +28,7 @@ class FeatureList(NamedTuple):
     names: list[str] | None
 
 
-def match_features(features: Table | Rows, edges: EdgeList, nodes: NodeIds | None) -> FeatureList:
+def match_features(features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds | None) -> FeatureList:
     """Return the features with the id of each row.
 
     Args:
@@ -36,7 +36,7 @@ def match_features(features: Table | Rows, edges: EdgeList, nodes: NodeIds | Non
         edges: the edges, whose ids help to find the column of ids.
         nodes: the ids of the rows, for features without ids.
     """
-    if isinstance(features, Rows):
+    if isinstance(features, ArrayRows):
         x = check_features(feature_tensor(features.values, features.name), features.name)
         ids, names = None, None
     else:

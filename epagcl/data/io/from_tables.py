@@ -14,7 +14,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.ids import listed_ids
-from epagcl.data.io.tables.base import Rows, Table
+from epagcl.data.io.tables.base import ArrayRows, Table
 from epagcl.data.io.tables.frame import FrameTable, as_frame, is_polars
 from epagcl.data.labels import label_array
 
@@ -139,16 +139,16 @@ def _scalar_ids(ids: list[Any]) -> list[Any]:
     return [node.item() if isinstance(node, Tensor) else str(node) if isinstance(node, tuple) else node for node in ids]
 
 
-def _table_or_rows(values: Any, name: str) -> Table | Rows:
+def _table_or_rows(values: Any, name: str) -> Table | ArrayRows:
     """Return features or labels as a table if they are one, else as an array without ids."""
     if (frame := as_frame(values)) is not None:
         return FrameTable(frame, name, in_memory=True, indexed=not is_polars(values))
     if name == "labels":
-        return Rows(name, np.atleast_1d(label_array(values, name)))
+        return ArrayRows(name, np.atleast_1d(label_array(values, name)))
     if isinstance(values, Tensor) or scipy.sparse.issparse(values):
-        return Rows(name, values)
+        return ArrayRows(name, values)
     try:
-        return Rows(name, np.atleast_1d(np.asarray(values)))
+        return ArrayRows(name, np.atleast_1d(np.asarray(values)))
     except ValueError:
         raise InputError(f"{name}: rows of different lengths; make them equal") from None
 

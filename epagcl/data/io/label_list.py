@@ -7,7 +7,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.ids import ID_NAMES, distinct_ids, examples, positions, unique_ids
-from epagcl.data.io.tables.base import Rows, Table, normalised_name
+from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 
 LABEL_NAMES = ("label", "labels", "y", "class", "target", "category")
 
@@ -24,11 +24,11 @@ class LabelList:
         ids: the id of each row, or None if the rows are in the order of the nodes.
     """
 
-    def __init__(self, labels: Table | Rows, graph_ids: np.ndarray):
+    def __init__(self, labels: Table | ArrayRows, graph_ids: np.ndarray):
         self.name = labels.name
         self.table: Table | None = None
         self.ids: np.ndarray | None = None
-        if isinstance(labels, Rows):
+        if isinstance(labels, ArrayRows):
             self.values = np.asarray(labels.values)
             return
         table = self.table = labels
@@ -48,7 +48,7 @@ class LabelList:
         self.ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
         self.values = frame[label_column].to_numpy(dtype=object)
 
-    def of(self, node_ids: np.ndarray, features: Table | Rows | None = None) -> np.ndarray:
+    def of(self, node_ids: np.ndarray, features: Table | ArrayRows | None = None) -> np.ndarray:
         """Return the label of each node, None for nodes without one.
 
         Args:
@@ -99,7 +99,7 @@ class LabelList:
             fix = f"if {place} is a header, call its columns id and label"
         return f"{self.name}: {place}: {counted(len(unknown), 'id')} not in the graph ({examples(unknown)}); {fix}"
 
-    def _indexed_by_id(self, node_ids: np.ndarray, features: Table | Rows | None) -> bool:
+    def _indexed_by_id(self, node_ids: np.ndarray, features: Table | ArrayRows | None) -> bool:
         """Return whether the pandas index 0, 1, ... of the labels means ids.
 
         It does if the features have these ids in another order.

@@ -24,7 +24,7 @@ from epagcl.data.checking import check
 from epagcl.data.io.assemble import PYTHON_ARGUMENT, graph_from_parts
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
 from epagcl.data.io.npz import read_npz
-from epagcl.data.io.tables.base import Rows, Table, normalised_name
+from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
 from epagcl.data.io.tables.text import TextTable
 
@@ -154,9 +154,9 @@ def _read_pt(path: Path) -> Data:
 # ---- Parts of a graph
 
 
-def _read_features(path: Path) -> Table | Rows:
+def _read_features(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() in (".npy", ".npz"):
-        return Rows(path.name, _read_array(path))
+        return ArrayRows(path.name, _read_array(path))
     if table_suffix(path) not in TABLE_SUFFIXES:
         suffixes = ", ".join((".npy", ".npz", *TABLE_SUFFIXES))
         raise InputError(
@@ -165,9 +165,9 @@ def _read_features(path: Path) -> Table | Rows:
     return open_table(path)
 
 
-def _read_labels(path: Path) -> Table | Rows:
+def _read_labels(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() == ".npy":
-        return Rows(path.name, np.atleast_1d(_read_array(path)))
+        return ArrayRows(path.name, np.atleast_1d(_read_array(path)))
     return open_table(path)
 
 

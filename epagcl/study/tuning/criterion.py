@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,11 +22,9 @@ from epagcl.evaluation.health import effective_rank
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.scores import prediction_evaluation, spread
 from epagcl.methods.base import Method
+from epagcl.methods.supervised import Supervised
 from epagcl.study.tuning.result import SettingsScores
 from epagcl.training.history import COLLAPSED_BELOW, Callback, Look
-
-if TYPE_CHECKING:
-    from epagcl.methods.supervised import Supervised
 
 STRICT_RATIOS = (0.1, 0.1)
 FEW_NODES = 50  # validation nodes below which a single node moves the accuracy by more than 2%
@@ -139,7 +137,7 @@ class Criterion:
         def score(epoch: int, z: Tensor) -> float:
             nonlocal last_epoch
             last_epoch, accuracy = epoch, self.validation_accuracy(model, z, k)
-            if model.supervised or effective_rank(z) >= COLLAPSED_BELOW:
+            if isinstance(model, Supervised) or effective_rank(z) >= COLLAPSED_BELOW:
                 curve[epoch] = accuracy
             return accuracy
 
@@ -152,7 +150,7 @@ class Criterion:
 
     def fit(self, model: Method, k: int, callback: Callback | None, look: Look | None = None) -> Method:
         """Train on the graph without test labels. A supervised method learns from split k."""
-        options: dict[str, Any] = {"split": self.splits[k]} if model.supervised else {}
+        options: dict[str, Any] = {"split": self.splits[k]} if isinstance(model, Supervised) else {}
         return model.fit(self.hidden, callback=callback, look=look, **options)
 
     def validation_accuracy(self, model: Method, z: Tensor, k: int) -> float:
@@ -163,7 +161,7 @@ class Criterion:
         split, y, z = self.splits[k], self.hidden.y, z.to(resolve_device(model.device))
         if not torch.isfinite(z).all():
             raise TrainingError("the embedding is not finite; lower lr or check the scale of the features")
-        if model.supervised:
+        if isinstance(model, Supervised):
             nodes = split.val[y[split.val] >= 0]
             return float((_predicted(model, z)[nodes] == y[nodes].cpu()).float().mean())
         without_test = Split(split.train, split.val, split.val)
@@ -176,7 +174,7 @@ class Criterion:
             with progress(model) as callback, quiet_logs():
                 z = self.fit(model, k, callback).embed(self.hidden)
             validation.append(self.validation_accuracy(model, z, k))
-            if model.supervised:
+            if isinstance(model, Supervised):
                 scores = prediction_evaluation(_predicted(model, z), self.data.y, self.splits[k], "strict", model.seed)
             else:
                 device = resolve_device(model.device)
@@ -185,9 +183,9 @@ class Criterion:
         return {"settings": models[0].settings(), "validation": spread(validation), "test": spread(test)}
 
 
-def _predicted(model: Method, z: Tensor) -> Tensor:
+def _predicted(model: Supervised, z: Tensor) -> Tensor:
     """Return the classes that a supervised method predicts from its logits."""
-    return torch.tensor(cast("Supervised", model).classes_)[z.argmax(1).cpu()]
+    return torch.tensor(model.classes_)[z.argmax(1).cpu()]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.config import current_settings
+from epagcl.core.config import RENAMED_SETTINGS, current_settings
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.hashing import fold
 from epagcl.runs.folder import claim
@@ -106,7 +106,9 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     if saved is None:
         study.set_user_attr("identity", identity)
         saved = identity
-    saved = {**saved, "start": current_settings(saved.get("start", {}))}
+    saved = {**saved, **{key: current_settings(saved.get(key, {})) for key in ("start", "space")}}
+    if "published_splits" not in saved:  # studies of earlier versions do not record the masks
+        saved["published_splits"] = identity.get("published_splits")
     if changed := [key for key in identity if saved.get(key) != identity[key]]:
         then, now = _difference(saved.get(changed[0]), identity[changed[0]])
         raise InputError(
@@ -115,6 +117,14 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     if folder is not None:
         _fail_orphaned_trials(study, folder)
     return study
+
+
+def parameter_names(study: "Study") -> dict[str, str]:
+    """Return the name in the journal of each searched setting.
+
+    A study of an earlier version keeps the former names of settings, so that its sampler learns from all its trials.
+    """
+    return {RENAMED_SETTINGS.get(name, name): name for name in study.user_attrs["identity"]["space"]}
 
 
 def counted_trials(study: "Study") -> "list[FrozenTrial]":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from epagcl.core.config import write_config
+from epagcl.core.config import current_settings, write_config
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.files import atomic_path, write_json
 from epagcl.core.log import log
@@ -19,8 +19,15 @@ from epagcl.methods.base import Method
 from epagcl.runs.record import describe, provenance
 from epagcl.study.scoring import training_title
 from epagcl.study.tuning.criterion import Criterion
-from epagcl.study.tuning.journal import best_trial, counted_trials, give_up, others_running, rank
-from epagcl.study.tuning.result import TrialRow, Tuning
+from epagcl.study.tuning.journal import (
+    best_trial,
+    counted_trials,
+    give_up,
+    others_running,
+    parameter_names,
+    rank,
+)
+from epagcl.study.tuning.result import FinalScores, SettingsScores, TrialRow, Tuning
 from epagcl.study.tuning.space import Space
 from epagcl.training.history import Callback
 
@@ -78,12 +85,13 @@ class Search:
 
     def _next_trial(self, is_first: bool) -> "Trial":
         """Return the next trial with its settings drawn. Trial 0 has the start settings, or the nearest ones."""
+        parameters = parameter_names(self.study)
         waiting = any(trial.state.name == "WAITING" for trial in self.study.get_trials(deepcopy=False))
         if is_first and not waiting:
             start = self.first.get_params()
-            nearest = {name: values.nearest(start[name]) for name, values in self.space.items()}
+            nearest = {parameters[name]: values.nearest(start[name]) for name, values in self.space.items()}
             self.study.enqueue_trial({name: value for name, value in nearest.items() if value is not None})
-        trial = self.study.ask({name: values.distribution() for name, values in self.space.items()})
+        trial = self.study.ask({parameters[name]: values.distribution() for name, values in self.space.items()})
         trial.set_user_attr("process", self.process)
         return trial
 
@@ -93,7 +101,8 @@ class Search:
         from optuna.trial import TrialState
 
         start = time.monotonic()
-        settings = {name: self.space[name].rounded(value) for name, value in trial.params.items()}
+        drawn = current_settings(trial.params)
+        settings = {name: self.space[name].rounded(value) for name, value in drawn.items()}
         trial.set_user_attr("settings", settings)
         value, state, reason = None, TrialState.PRUNED, None
         try:
@@ -172,8 +181,8 @@ class Search:
             "seconds": round(sum(row["seconds"] or 0.0 for row in rows), 1),
         }
         settings = self._models(_settings(best))[0].get_params()
-        current = scores is not None and scores["trial"] == best.number
-        return Tuning(type(self.first), settings, rows, self._importance(), scores if current else None, search)
+        final = _current_scores(scores) if scores is not None and scores["trial"] == best.number else None
+        return Tuning(type(self.first), settings, rows, self._importance(), final, search)
 
     def write_metrics(self, result: Tuning, folder: Path) -> None:
         """Write the files of the folder, ``metrics.json`` last."""
@@ -222,7 +231,7 @@ class Search:
         values = [trial.value for trial in counted_trials(self.study) if trial.state.name == "COMPLETE"]
         if len(values) < FOR_IMPORTANCE or len(self.space) < 2 or len(set(values)) < 2:
             return {}
-        return get_param_importances(self.study, evaluator=FanovaImportanceEvaluator(seed=0))
+        return current_settings(get_param_importances(self.study, evaluator=FanovaImportanceEvaluator(seed=0)))
 
 
 def _value(trial: "FrozenTrial") -> float:
@@ -232,7 +241,16 @@ def _value(trial: "FrozenTrial") -> float:
 
 
 def _settings(trial: "FrozenTrial") -> dict[str, Any]:
-    return {**trial.user_attrs["settings"], "epochs": trial.user_attrs["epochs"]}
+    return {**current_settings(trial.user_attrs["settings"]), "epochs": trial.user_attrs["epochs"]}
+
+
+def _current_scores(scores: FinalScores) -> FinalScores:
+    """Return the scores saved in a study, with the current names of settings."""
+    return {**scores, "default": _renamed(scores["default"]), "tuned": _renamed(scores["tuned"])}
+
+
+def _renamed(scores: SettingsScores) -> SettingsScores:
+    return {**scores, "settings": current_settings(scores["settings"])}
 
 
 def _trial_row(number: int, trial: "FrozenTrial") -> TrialRow:
@@ -245,6 +263,6 @@ def _trial_row(number: int, trial: "FrozenTrial") -> TrialRow:
         "validation_runs": attributes.get("validation"),
         "epochs": attributes.get("epochs"),
         "seconds": attributes.get("seconds"),
-        "settings": attributes.get("settings", {}),
+        "settings": current_settings(attributes.get("settings", {})),
         "reason": attributes.get("reason"),
     }

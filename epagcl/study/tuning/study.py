@@ -17,6 +17,7 @@ from epagcl.data.graph import Graph
 from epagcl.methods import method as method_class
 from epagcl.methods.base import Method
 from epagcl.methods.settings import warn_of_old_names
+from epagcl.study.split_digest import split_digest
 from epagcl.study.tuning.criterion import FEW_NODES, STRICT_RATIOS, Criterion, splits_with_one_test
 from epagcl.study.tuning.journal import need_optuna, open_study, prepare_folder, process_lock, quiet_optuna
 from epagcl.study.tuning.result import Tuning
@@ -172,6 +173,7 @@ def _identity(
 ) -> dict[str, Any]:
     """Return what all processes of a study, and a resumed one, must have in common."""
     settings = start.settings()
+    published = {"published_splits": split_digest(criterion.data)} if protocol == "public" else {}
     return {
         "space": space_words(space),
         "start": {name: value for name, value in settings.items() if name not in ("device", "capture")},
@@ -179,6 +181,7 @@ def _identity(
         "labels": hashlib.sha256(criterion.hidden.y.cpu().numpy().tobytes()).hexdigest()[:16],
         "protocol": protocol,
         "split": "published" if protocol == "public" else _split_words(ratios, start.seed),
+        **published,
         "seeds": len(criterion.splits),
     }
 

@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from epagcl.core.errors import InputError
 from epagcl.study.tuning import journal
@@ -83,3 +84,39 @@ def test_a_study_of_an_earlier_version_can_be_resumed(tune, judged, tmp_path):
     assert '"feature_scaling"' in text
     path.write_text(text.replace('"feature_scaling"', '"features"'))
     assert len(tune(folder=tmp_path / "study", trials=2, resume=True).trials) == 2
+
+
+def test_a_study_with_the_former_name_of_a_searched_setting_continues(tune, judged, tmp_path):
+    judged(lambda model: by_lr(model) + (model.feature_scaling == "row-sum"))
+    options = {"space": {"lr": (1e-3, 1e-1, "log"), "feature_scaling": ["given", "row-sum"]}, "test": True}
+    folder = tmp_path / "study"
+    whole = tune(trials=12, **options)
+    tune(trials=6, folder=folder, **options)
+    path = folder / journal.JOURNAL
+    path.write_text(path.read_text().replace('"feature_scaling"', '"features"'))
+    result = tune(trials=12, folder=folder, resume=True, **options)
+    assert rows(result) == rows(whole)
+    assert result.best == whole.best
+    assert result.importance == whole.importance
+    assert set(result.importance) == {"lr", "feature_scaling"}
+    for which in ("default", "tuned"):
+        assert result.scores[which]["settings"] == whole.scores[which]["settings"]
+    assert '"feature_scaling"' in (folder / "metrics.json").read_text()
+    assert '"features"' not in (folder / "metrics.json").read_text().split('"best"')[1]
+    with pytest.raises(InputError, match="another space"):
+        tune(trials=12, folder=folder, resume=True, space={"lr": (1e-3, 1e-1, "log")})
+
+
+def test_a_study_on_published_splits_is_resumed_on_the_same_splits(tune, judged, tmp_path, graph):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    for k, part in enumerate(("train", "val", "test")):
+        graph[f"{part}_mask"] = torch.arange(graph.num_nodes) % 3 == k
+    tune(trials=1, folder=folder, protocol="public")
+    assert len(tune(trials=2, folder=folder, resume=True, protocol="public").trials) == 2
+    graph.train_mask, graph.val_mask = graph.val_mask, graph.train_mask
+    with pytest.raises(InputError, match="another published_splits"):
+        tune(trials=3, folder=folder, resume=True, protocol="public")
+    path = folder / journal.JOURNAL
+    path.write_text(path.read_text().replace('"published_splits"', '"unknown"'))  # as earlier versions
+    assert len(tune(trials=3, folder=folder, resume=True, protocol="public").trials) == 3

@@ -146,9 +146,12 @@ def test_the_files_of_a_folder(tune, judged, tmp_path):
 
 def test_the_test_accuracy_is_read_once_for_each_best_trial(tune, judged, tmp_path, monkeypatch):
     reads = []
-    monkeypatch.setattr(
-        Criterion, "test", lambda self, models, progress: reads.append(models[0].lr) or {"lr": models[0].lr}
-    )
+
+    def test(self, models, progress):
+        reads.append(models[0].lr)
+        return {"settings": models[0].settings()}
+
+    monkeypatch.setattr(Criterion, "test", test)
     judged(by_lr)
     folder = tmp_path / "study"
     first = tune(folder=folder, test=True, trials=1)

@@ -72,7 +72,7 @@ class Table(ABC):
 
 
 @dataclass(frozen=True)
-class Rows:
+class ArrayRows:
     """An array without ids, and its name in messages."""
 
     name: str
