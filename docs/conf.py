@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(dict\[str|Tensor|Data|Path|Any|Self|Sequence|Callable|Iterable|Iterator|AbstractContextManager|optional|nn\.Module|np\.ndarray)",
     ),
-    ("py:.*", r"epagcl\.core\.(sparse|kernels|hardware)\.[\w.]+"),  # internal types, not in the reference
+    ("py:.*", r"epagcl\.core\.(sparse|pattern|kernels|hardware)\.[\w.]+"),  # internal types, not in the reference
     ("py:.*", r"epagcl\.[\w.]+\._\w+"),  # private type variables
     ("py:attr", r"\w+"),  # attributes are fields of their class and have no anchor
 ]
