@@ -6,6 +6,8 @@ python -m benchmarks gpu         measure the same on a GPU, and the time, errors
 python -m benchmarks tune        choose the tile shapes of the loss kernels on this GPU
 python -m benchmarks methods     measure time and memory of one epoch of every method
 python -m benchmarks health      compare label-free measures with accuracies
+python -m benchmarks precision   compare accuracies after training in float32 and in bf16 on a CPU
+python -m benchmarks propagated  measure the time of the method without training on a GPU or a CPU
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
@@ -34,8 +36,15 @@ def main() -> None:
     health_parser = commands.add_parser("health", help="compare label-free measures with accuracies")
     health_parser.add_argument("--jobs", type=int, default=1, help="number of parallel processes")
     health_parser.add_argument("--seconds", type=float, default=1e9, help="time limit of the whole benchmark")
+    precision_parser = commands.add_parser(
+        "precision", help="compare accuracies after training in fp32 and bf16 on a CPU"
+    )
+    precision_parser.add_argument("--seconds", type=float, default=600.0, help="time limit of the whole benchmark")
+    propagated_parser = commands.add_parser("propagated", help="measure the time of the method without training")
+    propagated_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
+    propagated_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
-    for command in (cpu_parser, gpu_parser, methods_parser, health_parser):
+    for command in (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -59,6 +68,15 @@ def run(arguments: argparse.Namespace) -> None:
         from benchmarks.health import health
 
         _write(health(arguments.jobs, arguments.seconds), arguments.out / "benchmarks" / "health.json")
+    elif arguments.command == "precision":
+        from benchmarks.precision import precision
+
+        _write(precision(arguments.seconds), arguments.out / "benchmarks" / "precision.json")
+    elif arguments.command == "propagated":
+        from benchmarks.propagated import propagated
+
+        result = propagated(arguments.largest, arguments.device)
+        _write(result, arguments.out / "benchmarks" / "propagated.json")
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

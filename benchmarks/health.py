@@ -30,7 +30,7 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
     from epagcl.methods import method, names
     from epagcl.runs.record import provenance
 
-    self_supervised = [name for name in names() if not method(name).supervised]
+    self_supervised = [name for name in names() if method(name).trained and not method(name).supervised]
     tasks = [(graph, "untrained", "epagcl", {"epochs": 0}) for graph in GRAPHS]
     tasks += [(graph, title, "epagcl", changes) for graph in GRAPHS for title, changes in SPOILT.items()]
     tasks += [(graph, method(name).title, name, {}) for graph in GRAPHS for name in self_supervised]

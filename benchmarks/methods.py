@@ -49,10 +49,10 @@ def methods(largest: int = 10**9) -> dict:
 def _rows(data: Data, name: str) -> list[dict]:
     measured = []
     for row in rows():
-        if row.method is None or row.settings:  # skip references, and starred rows, which cost as much as their method
+        if row.reference or row.settings:  # skip references, and starred rows, which cost as much as their method
             continue
         try:
-            measured.append(_row(data, name, row.method))
+            measured.append(_row(data, name, str(row.method)))
         except torch.OutOfMemoryError:
             measured.append({"graph": name, "method": row.title, "ms": None, "gib": None})
         print(measured[-1], flush=True)

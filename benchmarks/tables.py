@@ -5,6 +5,7 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import comparison
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -15,7 +16,8 @@ from epagcl.study.design import Row
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report")))
+COMPARISON = RESULTS / "comparison.json"
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report", "which-method")))
 
 
 def update_pages() -> None:
@@ -23,6 +25,7 @@ def update_pages() -> None:
     for path in PAGES:
         path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
     scaling_figure(_result("benchmarks/gpu.json"), ROOT / "docs" / "figures")
+    comparison.draw(COMPARISON, ROOT / "docs" / "figures")
 
 
 def with_tables(text: str) -> str:
@@ -30,7 +33,7 @@ def with_tables(text: str) -> str:
     gpu, cpu = (_result(f"benchmarks/{name}.json") for name in ("gpu", "cpu"))
     tables = {
         "accuracy": accuracy_table(),
-        "comparison": comparison_table(),
+        "protocols": protocol_tables(),
         "evidence": evidence_table(),
         "methods": methods_table(_result("benchmarks/methods.json")),
         "gpu": gpu_table(gpu),
@@ -38,6 +41,7 @@ def with_tables(text: str) -> str:
         "precision": precision_table(gpu),
         "cpu": cpu_table(cpu),
         "health": health_table(_result("benchmarks/health.json")),
+        **comparison.blocks(COMPARISON),
     }
     for name, table in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -62,7 +66,7 @@ def health_table(result: dict) -> str:
     return _with_note(lines, note)
 
 
-def comparison_table() -> str:
+def protocol_tables() -> str:
     """Return a table for each graph: all methods under all protocols, beside published results."""
     parts = []
     for name, results in _comparison().items():

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,14 +10,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
-from epagcl.core.sparse import SparseMatrix, multiply
+from epagcl.core.hardware import has_triton
+from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 from epagcl.data.graph import Graph
 
 TOLERANCE = 1e-5  # relative to the norm of Y
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
 Diffusion = Callable[[Tensor], Tensor]
-Polynomial = Callable[[SparseMatrix, Tensor], Tensor]
+Polynomial = Callable[[Any, Tensor], Tensor]
 
 
 def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
@@ -39,24 +41,118 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
         tensor([[0.7500, 0.2500],
                 [0.2500, 0.7500]])
     """
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha={alpha}: must lie between 0 and 1")
+    _check_alpha(alpha)
     rho = 1 - alpha
     rate = rho / (1 + math.sqrt(1 - rho**2))
     products = math.ceil(math.log(tolerance / 2) / math.log(rate))
+    scaled = _scaled(graph.adjacency, rho)
+    return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
 
-    def polynomial(matrix: SparseMatrix, y: Tensor) -> Tensor:
-        y = alpha * y
-        before, z = torch.zeros_like(y), y.clone()
-        omega = 2.0
-        for _ in range(products):
-            omega = 1 / (1 - rho**2 * omega / 4)
-            before, z = z, before.lerp_(multiply(matrix, z).add_(y), omega)
-        return z
 
+def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: float, products: int) -> Tensor:
+    """Return personalised PageRank of Y after a fixed number of products with Â, by the iteration of :func:`ppr`.
+
+    Args:
+        adjacency: Â of one or several views.
+        y: ``[N, d]``, or one block of rows per view.
+        alpha: teleport probability α, between 0 and 1.
+        products: number of products with Â.
+
+    Examples:
+        >>> import torch
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=torch.tensor([[0], [1]]), num_nodes=2)
+        >>> truncated_ppr(graph.adjacency, torch.eye(2), alpha=0.5, products=8)
+        tensor([[0.7500, 0.2500],
+                [0.2500, 0.7500]])
+    """
+    _check_alpha(alpha)
+    return _Diffuse.apply(y, _scaled(adjacency, 1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha={alpha}: must lie between 0 and 1")
+
+
+def _scaled(matrix: SparseMatrix | StackedMatrix, factor: float) -> SparseMatrix | StackedMatrix:
+    """Return ``factor`` times a symmetric matrix."""
+    if isinstance(matrix, StackedMatrix):
+        return StackedMatrix([_scaled_part(part, factor) for part in matrix.parts])
+    return _scaled_part(matrix, factor)
+
+
+def _scaled_part(matrix: SparseMatrix, factor: float) -> SparseMatrix:
+    scaled = SparseMatrix(matrix.rowptr, matrix.col, factor * matrix.value, matrix.shape, symmetric=True)
+    if has_triton(matrix.device):
+        scaled.chunks = matrix.chunks
+    return scaled
+
+
+def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
+    """Return the Chebyshev iterate of (I − ρÂ) Z = αY after some products with the matrix ρÂ."""
+    rho = 1 - alpha
+    y = alpha * y
+    before, z = torch.zeros_like(y), y.clone()
+    omega = 2.0
+    for _ in range(products):
+        omega = 1 / (1 - rho**2 * omega / 4)
+        before, z = z, before.lerp_(multiply(scaled, z).add_(y), omega)
+    return z
+
+
+def power(graph: Graph, k: int) -> Diffusion:
+    r"""Return :math:`\hat{A}^k` as a function Y → Â^k Y; k = 0 is the identity.
+
+    Args:
+        graph: graph to diffuse on.
+        k: number of hops, at least 0.
+
+    Examples:
+        >>> import torch
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=torch.tensor([[0], [1]]), num_nodes=2)
+        >>> power(graph, 2)(torch.eye(2))
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.5000]])
+    """
+    if k < 0:
+        raise InputError(f"k={k}: must be at least 0")
+
+    def diffuse(y: Tensor) -> Tensor:
+        for _ in range(k):
+            y = graph.adjacency @ y
+        return y
+
+    return diffuse
+
+
+def neighbours(graph: Graph, k: int) -> Diffusion:
+    r"""Return :math:`(D^{-1/2} A D^{-1/2})^k` as a function: k hops without self-loops; isolated nodes receive 0.
+
+    Args:
+        graph: graph to diffuse on.
+        k: number of hops, at least 0.
+
+    Examples:
+        >>> import torch
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=torch.tensor([[0], [1]]), num_nodes=2)
+        >>> neighbours(graph, 1)(torch.eye(2))
+        tensor([[0., 1.],
+                [1., 0.]])
+    """
+    if k < 0:
+        raise InputError(f"k={k}: must be at least 0")
     adjacency = graph.adjacency
-    scaled = SparseMatrix(adjacency.rowptr, adjacency.col, rho * adjacency.value, adjacency.shape, symmetric=True)
-    return lambda y: _Diffuse.apply(y, scaled, polynomial)
+    row, col, degree = adjacency.row, adjacency.col, adjacency.rowptr.diff() - 1
+    scale = degree.clamp(min=1).to(adjacency.dtype).rsqrt()
+    value = torch.where(row == col, 0.0, scale[row] * scale[col])
+    matrix = SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True)
+
+    def diffuse(y: Tensor) -> Tensor:
+        for _ in range(k):
+            y = matrix @ y
+        return y
+
+    return diffuse
 
 
 def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusion:
@@ -101,7 +197,7 @@ class _Diffuse(torch.autograd.Function):
     """A polynomial of a matrix times Y. The gradient is the same polynomial of the transpose; no tensors are saved."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, matrix: SparseMatrix, polynomial: Polynomial) -> Tensor:
+    def forward(ctx: Any, y: Tensor, matrix: SparseMatrix | StackedMatrix, polynomial: Polynomial) -> Tensor:
         ctx.matrix, ctx.polynomial = matrix, polynomial
         return polynomial(matrix, y.contiguous())
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 from torch_geometric.data import Data
 
-from epagcl.core.hardware import force_triton
+from epagcl.core.hardware import _cpu_has_bf16, force_bf16, force_triton
 from epagcl.data import block_model
 
 torch.set_num_threads(1)  # tests run in parallel processes, which would compete for the cores
@@ -25,6 +25,22 @@ torch.set_num_threads(1)  # tests run in parallel processes, which would compete
 def device() -> torch.device:
     """The device of the Triton kernels: a GPU, where they are compiled, or the CPU, where they are interpreted."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def float32_products():
+    """Compute in float32 on CPUs with bf16 instructions too, so that results do not depend on the CPU."""
+    with force_bf16(False):
+        yield
+
+
+@pytest.fixture
+def use_bf16():
+    """Use the CPU's bf16 instructions; skip the test if it has none."""
+    if not _cpu_has_bf16():
+        pytest.skip("the CPU has no bf16 instructions")
+    with force_bf16(True):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import health, tables
+from benchmarks import health, precision, propagated, tables
 from benchmarks.cpu import epoch_times, physics_times, training_memory
 from benchmarks.plain import LOSSES, in_batches
 from epagcl.core.errors import InputError
@@ -57,6 +57,16 @@ def test_physics_times_contain_batches_and_all_pairs(graph):
     json.dumps(result)
 
 
+def test_times_of_the_method_without_training(graph):
+    row = propagated.timed(graph, "small", "cpu", repeats=1)
+    assert (row["nodes"], row["features"]) == (300, 60)
+    times = [row[key] for key in row if key.endswith("_seconds")]
+    assert len(times) == 4
+    assert all(seconds > 0 for seconds in times)
+    assert 0 < row["accuracy"] <= 1
+    assert "accuracy" not in propagated.timed(graph, "ogbn-arxiv", "cpu", repeats=1)
+
+
 def test_every_module_can_be_imported():
     for path in Path(tables.__file__).parent.glob("*.py"):
         importlib.import_module(f"benchmarks.{path.stem}")
@@ -93,3 +103,18 @@ def test_the_table_of_methods_shows_time_ratio_and_memory():
     assert "| GMI | 1.50 ms (3.0×), 0.2 GiB | out of memory |" in table
     assert "| EPAGCL | 0.50 ms (1.0×), 0.1 GiB | – |" in table
     assert table.endswith("\n\nMeasured on GPU, torch 2, 2026-01-01, commit abc.\n")
+
+
+@pytest.mark.slow
+def test_the_precision_benchmark_compares_the_same_seeds(graph, use_bf16, monkeypatch):
+    monkeypatch.setattr("benchmarks.precision.SPLITS", 2)
+    row = precision.compare(graph, precision.Task("small", epochs=1, seeds=2))
+    assert {name: len(values) for name, values in row["accuracy"].items()} == {"fp32": 2, "bf16": 2}
+    summary = precision.summary([row | {"accuracy": {"fp32": [0.5, 0.75], "bf16": [0.5, 1.0]}}])
+    assert summary["mean_difference"] == 0.125
+    assert summary["standard_error"] == pytest.approx(0.125)
+
+
+def test_the_precision_benchmark_needs_the_instructions():
+    with pytest.raises(InputError, match="no bf16 instructions"):
+        precision.precision()

@@ -6,7 +6,7 @@ import torch
 from epagcl import diffusion
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import heat, ppr
+from epagcl.diffusion import heat, power, ppr
 from tests.conftest import random_edges
 
 
@@ -38,6 +38,12 @@ def dense_heat(graph, t):
     return torch.matrix_exp(t * (walk - torch.eye(graph.num_nodes, dtype=torch.float64)))
 
 
+def dense_power(graph, k):
+    a = adjacency_of(graph) + torch.eye(graph.num_nodes, dtype=torch.float64)
+    scale = a.sum(1).rsqrt()
+    return torch.linalg.matrix_power(scale[:, None] * a * scale, k)
+
+
 KINDS = [
     (ppr, dense_ppr, 0.2),
     (ppr, dense_ppr, 0.05),
@@ -47,7 +53,10 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS)
+POWERS = [(power, dense_power, k) for k in range(4)]
+
+
+@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS + POWERS)
 @pytest.mark.parametrize("seed", range(4))
 def test_diffusion_and_its_gradient_equal_the_dense_matrix(ours, dense, setting, seed):
     graph = random_graph(seed)
@@ -142,3 +151,15 @@ def test_pagerank_raises_unless_alpha_is_between_0_and_1(alpha):
 def test_heat_raises_unless_time_is_in_range(t):
     with pytest.raises(InputError, match=f"t={t}: must be above 0 and at most 100"):
         heat(random_graph(0), t)
+
+
+def test_powers_compose_and_the_power_0_is_the_identity():
+    graph = random_graph(3)
+    y = torch.randn(14, 2)
+    assert power(graph, 0)(y) is y
+    assert torch.equal(power(graph, 1)(power(graph, 2)(y)), power(graph, 3)(y))
+
+
+def test_a_negative_power_raises():
+    with pytest.raises(InputError, match="k=-1: must be at least 0"):
+        power(random_graph(0), -1)

@@ -146,7 +146,7 @@ def test_every_mentioned_command_and_option_exists(page):
 def test_generated_tables_match_the_results(page):
     text = text_of(page)
     assert with_tables(text) == text
-    assert text.count("\n|---") > 2
+    assert text.count("\n|---") > 0
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -18,7 +18,7 @@ ROOT_PAGES = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md
 
 CONTENTS = {
     "First steps": ("getting-started", "own-graphs", "report", "faq"),
-    "User guide": ("how-it-works", "methods", "evaluation", "tuning", "speed", "scaling"),
+    "User guide": ("how-it-works", "which-method", "methods", "evaluation", "tuning", "speed", "scaling"),
     "The paper": ("paper", "results"),
     "Development": ("interoperability", "extending", "contributing", "changes"),
     "Reference": ("cli", "api/index"),

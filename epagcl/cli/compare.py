@@ -1,9 +1,13 @@
 """``epagcl compare``: methods side by side."""
 
 import json
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,8 +23,14 @@ from epagcl.cli.options import (
     refuse_seed,
 )
 from epagcl.cli.progress import StudyProgress, busy, console_for
-from epagcl.cli.rendering import show_comparison
+from epagcl.cli.rendering import show_comparison, show_overall
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
+
+if TYPE_CHECKING:
+    from epagcl.study.design import Cell
+    from epagcl.study.store import Store
+    from epagcl.study.summary import Results
 
 
 def compare(
@@ -37,10 +47,20 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder of results; results in it are not computed again.")] = Path(
         "runs/compare"
     ),
+    stored: Annotated[bool, typer.Option("--stored", help="Show results in the folder only; train nothing.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write all results and their ranking to this JSON file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the critical-difference diagram over the graphs: .svg or .png.")
+    ] = None,
+    untrained: Annotated[
+        bool, typer.Option("--untrained", help="Include each method's own untrained encoder, in place of EPAGCL's.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on the same graphs and splits, and compare them with raw features and published results.
+
+    With several graphs, a table over all of them follows, with mean ranks and their critical difference.
 
     Example: epagcl compare cora citeseer --methods epagcl,grace,gca --seeds 5
     """
@@ -57,32 +77,94 @@ def compare(
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
     refuse_seed(context, "--seeds")
-    chosen = rows(names_in(methods))
-    settings = options_of(context, *(row.method for row in chosen[2:] if row.method is not None))
+    _check_figure(figure, len(graphs))
+    chosen = rows(names_in(methods), untrained=untrained)
+    settings = options_of(context, *(row.method for row in chosen if row.method is not None and not row.reference))
     with busy(console, "reading the graphs"):
         loaded = [graph_of(graph, data) for graph in graphs]
     _check_graphs(loaded, wanted)
-    cells_by_graph = {
-        graph.name: cells(
-            graph.data,
-            graph.name,
-            chosen,
-            seeds=seeds,
-            protocols=wanted,
-            settings=settings,
-            named=graph.recipe_name is not None,
-        )
-        for graph in loaded
-    }
+    cells_of = partial(cells, wanted=chosen, seeds=seeds, protocols=wanted, settings=settings)
+    cells_by_graph = {name: cells_of(graph, name, named=not source) for name, graph, source in loaded}
     store, work = Store(out), StudyProgress(console)
-    with interruptible("finished results are kept; the same command continues"), work:
-        fill([cell for row in cells_by_graph.values() for cell in row], store, work)
+    if stored:
+        _report_missing(cells_by_graph, store)
+    else:
+        with interruptible("finished results are kept; the same command continues"), work:
+            fill([cell for row in cells_by_graph.values() for cell in row], store, work)
     results = {name: [collect(cell, store) for cell in row] for name, row in cells_by_graph.items()}
+    finished = {name: [result for result in row if result is not None] for name, row in results.items()}
+    _write(finished, wanted, seeds, save, figure)
     if as_json:
-        print(json.dumps(results, indent=2))
+        print(json.dumps(results | _ranking_entry(finished, wanted), indent=2))
     elif not quiet:
-        for name, row in results.items():
-            show_comparison(name, [result for result in row if result is not None], wanted)
+        _show(finished, wanted)
+
+
+def _check_figure(figure: Path | None, graphs: int) -> None:
+    """Raise, before anything is trained, if the figure cannot be drawn."""
+    from epagcl.study.diagram import SUFFIXES
+
+    if figure is not None and figure.suffix.lower() not in SUFFIXES:
+        raise InputError(f"--figure {figure}: must end in {' or '.join(SUFFIXES)}")
+    if figure is not None and graphs < 2:
+        raise InputError("--figure needs at least two graphs; it shows mean ranks over graphs")
+
+
+def _report_missing(cells_by_graph: "Mapping[str, Sequence[Cell]]", store: "Store") -> None:
+    """Log how many runs are not stored. Raise if none is."""
+    cells = [cell for row in cells_by_graph.values() for cell in row]
+    runs, missing = sum(cell.seeds for cell in cells), sum(len(cell.missing(store)) for cell in cells)
+    if missing == runs:
+        raise InputError(f"--out {store.folder}: has none of these {runs} runs; leave out --stored to compute them")
+    if missing:
+        log.warning("%d of %d runs are not stored; without --stored they are computed", missing, runs)
+
+
+def _write(results: "Results", protocols: Sequence[str], seeds: int, save: Path | None, figure: Path | None) -> None:
+    """Write the file and the figure that were asked for."""
+    from epagcl.study.diagram import save_diagram
+    from epagcl.study.summary import ranking_of, ranking_protocol, summarise, write_comparison
+
+    if save is not None:
+        write_comparison(summarise(results, command=_command(), seeds=seeds, protocols=protocols), save)
+    if figure is not None:
+        ranking = ranking_of(results, ranking_protocol(protocols))
+        if ranking is None:
+            raise InputError(f"--figure {figure}: no two rows have results on all graphs; nothing can be ranked")
+        save_diagram(ranking, figure)
+
+
+def _command() -> str:
+    """Return this command without the options that do not change the results: places of files, and what is shown."""
+    words, kept = iter(sys.argv[1:]), ["epagcl"]
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if flag in ("--data", "--out", "--save", "--figure"):
+            if not equals:
+                next(words, None)  # the value
+        elif word not in ("--stored", "--quiet", "-q", "--json"):
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def _ranking_entry(results: "Results", protocols: Sequence[str]) -> "dict[str, dict[str, Any]]":
+    """Return the ranking over several graphs as plain values under its name; empty for one graph."""
+    from epagcl.study.summary import ranking_of, ranking_protocol
+
+    ranking = ranking_of(results, ranking_protocol(protocols))
+    return {} if ranking is None else {"ranking": asdict(ranking)}
+
+
+def _show(results: "Results", protocols: Sequence[str]) -> None:
+    """Print a table for each graph and, with several graphs, one over all."""
+    from epagcl.study.summary import ranking_of, ranking_protocol
+
+    measured = {name: row for name, row in results.items() if row}
+    for name, row in measured.items():
+        show_comparison(name, row, protocols)
+    if len(measured) > 1:
+        protocol = ranking_protocol(protocols)
+        show_overall(results, ranking_of(results, protocol), protocol)
 
 
 def _check_graphs(graphs: Sequence[LoadedGraph], protocols: Sequence[str]) -> None:

@@ -84,7 +84,7 @@ def embed(
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
-        show_embedding(result)
+        show_embedding(result, trained=type(estimator).trained)
 
 
 def _check_options(context: typer.Context, method: str, out: Path, map_: str) -> None:

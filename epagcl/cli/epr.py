@@ -1,57 +1,103 @@
-"""``epagcl epr``: the error passing rate of a graph."""
+"""``epagcl epr``: the error passing rate of a graph and of operators on it."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epagcl.cli.options import AsJson, Edges, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
+from epagcl.cli.epr_rendering import show_epr
+from epagcl.cli.options import AsJson, Edges, Features, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
 from epagcl.cli.progress import busy, console_for
-from epagcl.cli.rendering import show_epr
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from epagcl.epr.summary import EPRSummary
+
 
 def epr(
     graph: Graph = None,
     edges: Edges = None,
+    features: Features = None,
     labels: Labels = None,
     nodes: Nodes = None,
     data: Root = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a run; adds the first layer of its trained encoder.")
+    ] = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the most harmful edges to list.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Measure the error passing rate (EPR): the share of messages from another class. List the most harmful edges.
 
+    With labels, EPR is exact. With features, EPR of operators is also estimated without labels.
+
     Example: epagcl epr cora
     """
     console = console_for()
     with busy(console, "reading the graph"):
-        from epagcl.epr.summary import epr_summary
+        from epagcl.core.hardware import resolve_device
+        from epagcl.methods import load_model
+        from epagcl.runs.operators import operator_report
 
-        loaded = graph_of(graph, data, edges=edges, labels=labels, nodes=nodes, need_features=False)
-    labelled, ids = _labelled_part(loaded)
-    with busy(console, "EPR"):
-        summary = epr_summary(labelled.edge_index, labelled.y, top=top)
+        files = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
+        loaded = _load(graph, data, files)
+        trained = None if model is None else load_model(model)
+    _check(loaded, model)
+    summary, ids = _summary(loaded, top)
+    with busy(console, "EPR of operators"):
+        report = operator_report(loaded.data, trained, resolve_device("auto"))
     if as_json:
-        result = {"name": loaded.name, **summary.to_dict()}
-        for edge in result["most_harmful"]:
+        result = {"name": loaded.name, **({} if summary is None else summary.to_dict())}
+        for edge in result.get("most_harmful", []):
             edge["ids"] = [str(ids[edge["i"]]), str(ids[edge["j"]])]
+        result |= {"structure_score": report.structure, "operators": [row.to_dict() for row in report.rows]}
         print(json.dumps(result, indent=2))
     else:
-        show_epr(loaded.name, summary, ids)
+        show_epr(loaded.name, summary, ids, report)
+
+
+def _load(name: str | None, root: Path | None, files: dict[str, Path | None]) -> LoadedGraph:
+    """Load the graph, with features if there are any."""
+    if name is not None and not any(files.values()):
+        try:
+            return graph_of(name, root, need_features=True)
+        except InputError as error:
+            if "no features" not in str(error):
+                raise
+    return graph_of(name, root, need_features=False, **files)
+
+
+def _check(graph: LoadedGraph, model: Path | None) -> None:
+    """Raise if there is nothing to compare the ends of an edge by."""
+    if graph.data.y is None and graph.data.x is None:
+        raise InputError(
+            f"{graph.name}: no labels and no features; EPR compares the classes of an edge's ends, give --labels, or "
+            "--features to estimate it"
+        )
+    if graph.data.x is None and model is not None:
+        raise InputError(f"--model {model}: needs features to compute the messages of its first layer; give --features")
+
+
+def _summary(graph: LoadedGraph, top: int) -> "tuple[EPRSummary | None, list[Any]]":
+    """Return the summary of the labelled nodes and their ids; without labels, None and no ids."""
+    from epagcl.epr.summary import epr_summary
+
+    if graph.data.y is None:
+        log.warning("%s: no labels; EPR is estimated from the features, give --labels for exact values", graph.name)
+        return None, []
+    labelled, ids = _labelled_part(graph)
+    return epr_summary(labelled.edge_index, labelled.y, top=top), ids
 
 
 def _labelled_part(graph: LoadedGraph) -> "tuple[Data, list[Any]]":
-    """Return the subgraph of the labelled nodes, and the user's ids of its nodes. Raise if there are no labels."""
+    """Return the subgraph of the labelled nodes, and the user's ids of its nodes."""
     from torch_geometric.data import Data
 
     name, data, _ = graph
-    if data.y is None:
-        raise InputError(f"{name}: no labels; EPR compares the classes of an edge's ends, give --labels")
     node_ids = data.get("node_ids")
     ids = list(range(data.num_nodes) if node_ids is None else node_ids)
     labelled = data.y >= 0

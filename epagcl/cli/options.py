@@ -43,6 +43,7 @@ OPTION_OF_ARGUMENT = {
     "columns": "--columns",
     "folder": "--out",
     "kind": "--map",
+    "model": "--model",
     "out": "--out",
     "overwrite": "--overwrite",
     "projector": "--projector",

@@ -191,7 +191,9 @@ def request_of(name: str, context: typer.Context, choices: Choices, work: StudyP
     refuse_seed(context, "--runs")
     resolve_device(choices.device)
     methods = choices.methods or artefact.methods
-    settings = options_of(context, *(row.method for row in rows(methods)[2:] if row.method is not None))
+    settings = options_of(
+        context, *(row.method for row in rows(methods) if row.method is not None and not row.reference)
+    )
     return Request(
         datasets=choices.datasets or artefact.datasets,
         methods=methods,

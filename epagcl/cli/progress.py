@@ -76,6 +76,9 @@ class TrainingProgress:
         self._first_row: Mapping[str, Any] | None = None
 
     def __enter__(self) -> Self:
+        if not type(self.method).trained:
+            self.say("computing the embedding")
+            return self
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=self.method.epochs, loss="–", memory="")
         return self

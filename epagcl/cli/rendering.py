@@ -1,20 +1,24 @@
 """Tables and summaries on stdout."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from epagcl.core.formatting import counted, mean_and_std, percent
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
-    from epagcl.epr.summary import EPRSummary
     from epagcl.evaluation.health import FindingDict
     from epagcl.evaluation.scores import ScoresDict
     from epagcl.paper.tables import Table as ArtefactTable
     from epagcl.report.metrics import RunMetrics, SeedsMetrics
     from epagcl.study.comparison import CellResult
+    from epagcl.study.ranking import Ranking
+    from epagcl.study.summary import Results
 
 #: Columns of the comparison after those of the protocols.
 COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
@@ -45,13 +49,17 @@ def table(*columns: str) -> "Table":
 
 def show(*items: "str | Table") -> None:
     """Print text and tables on stdout."""
+    console = _console()
+    for item in items:
+        console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
+
+
+def _console() -> "Console":
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)  # a pipe has no width, so lines are not wrapped
-    for item in items:
-        console.print(item, highlight=False, markup=False) if isinstance(item, str) else console.print(item)
+    # A pipe has no width, so lines are not wrapped.
+    return console if console.is_terminal else Console(width=160)
 
 
 def show_metrics(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str) -> None:
@@ -69,7 +77,7 @@ def show_metrics(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str)
     items: list[str | Table] = ["\n".join(lines)]
     if "evaluation" in metrics:
         items += _score_items(metrics["evaluation"], metrics.get("references", {}), title)
-    items += health_items(metrics.get("health", []))
+    items += health_items(metrics.get("health", []), trained="epochs" in metrics["method"])
     page = folder / "report.html"
     items.append(f"run folder: {folder}" + (f"\nreport: {page}" if page.exists() else ""))
     show(*items)
@@ -88,16 +96,27 @@ def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", t
     return [scores_table, f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"]
 
 
-def show_embedding(result: EmbeddingResult) -> None:
-    """Print the summary of an embedding without a run folder."""
-    items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health_items(result["health"])]
+def show_embedding(result: EmbeddingResult, *, trained: bool = True) -> None:
+    """Print the summary of an embedding without a run folder.
+
+    Args:
+        result: of the command.
+        trained: whether the method has a training.
+    """
+    health = health_items(result["health"], trained=trained)
+    items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health]
     items.append("written: " + ", ".join(result["files"]))
     items += [f"{what}: {result[what]}" for what in ("model", "report") if result[what] is not None]
     show(*items)
 
 
-def health_items(findings: "Sequence[FindingDict]") -> "list[str | Table]":
-    """Return the table of label-free health, a line on the whole, and advice on findings that are not good."""
+def health_items(findings: "Sequence[FindingDict]", *, trained: bool = True) -> "list[str | Table]":
+    """Return the table of label-free health, a line on the whole, and advice on findings that are not good.
+
+    Args:
+        findings: of an embedding.
+        trained: whether its method has a training.
+    """
     from epagcl.evaluation.health import Finding, overall
 
     if not findings:
@@ -106,7 +125,7 @@ def health_items(findings: "Sequence[FindingDict]") -> "list[str | Table]":
     for finding in findings:
         health_table.add_row(finding["name"], finding["shown"], finding["verdict"])
     advice = [f"{finding['name']}: {finding['words']}" for finding in findings if finding["verdict"] != "good"]
-    return [health_table, overall([Finding(**finding) for finding in findings]), *advice]
+    return [health_table, overall([Finding(**finding) for finding in findings], trained=trained), *advice]
 
 
 def comparison_cells(name: str, result: "CellResult", protocols: Sequence[str]) -> list[str]:
@@ -118,7 +137,8 @@ def comparison_cells(name: str, result: "CellResult", protocols: Sequence[str]) 
         protocols: the columns of measured accuracy.
     """
     from epagcl.paper import published
-    from epagcl.study.design import UNTRAINED, settings_source
+    from epagcl.runs.evaluation import UNTRAINED
+    from epagcl.study.design import settings_source
 
     title = result["row"]
     figures = published(name, "untrained" if title == UNTRAINED else title) if result["named"] else {}
@@ -152,33 +172,103 @@ def show_comparison(name: str, results: "Sequence[CellResult]", protocols: Seque
     )
 
 
-def show_epr(name: str, summary: "EPRSummary", ids: Sequence[Any]) -> None:
-    """Print the EPR of a graph in all its forms, the shape of the graph, and the most harmful edges.
+def overall_table(results: "Results", ranking: "Ranking | None", protocol: str) -> "ArtefactTable":
+    """Return the table over all graphs: accuracy of each row on each graph, then their mean and the mean rank.
+
+    Rows that lack a graph have no mean and no rank. The best of each column is marked, and the second best.
 
     Args:
-        name: of the graph.
-        summary: of the graph.
-        ids: the user's ids of the nodes.
+        results: the results of each graph.
+        ranking: of the rows by this protocol, if there is one.
+        protocol: the protocol of the accuracies.
     """
-    rates = table("EPR", ">per node", ">per edge")
-    for words, rate in (
-        ("edges, d", summary.epr),
-        ("edges, d + 1 (GCN)", summary.epr_self_loops),
-        ("2 hops", summary.epr_2_hops),
-    ):
-        rates.add_row(words, f"{rate.per_node:.4f}", f"{rate.per_edge:.4f}")
-    shape = (
-        f"{name}: {summary.num_nodes:,} nodes, {summary.num_edges:,} edges, {summary.num_classes} classes, "
-        f"{summary.isolated_nodes:,} isolated\n"
-        f"degree: {summary.degree_min} to {summary.degree_max}, mean {summary.degree_mean:.2f}, "
-        f"median {summary.degree_median:g}; homophily: {summary.edge_homophily:.4f} of edges, "
-        f"{summary.node_homophily:.4f} per node\n"
-        f"Theorem 3.3 requires d_max ≤ 4·d_min − 1: {'met' if summary.theorem_3_3.holds else 'not met'}"
+    from epagcl.paper.tables import Table, marked
+    from epagcl.study.summary import accuracies
+
+    scores = accuracies(results, protocol)
+    graphs = [graph for graph in results if any(graph in row for row in scores.values())]
+    by_graph = [[row.get(graph) for row in scores.values()] for graph in graphs]
+    columns = [marked(values, _texts(values)) for values in by_graph]
+    means = [ranking.means.get(title) if ranking else None for title in scores]
+    ranks = [ranking.mean_ranks.get(title) if ranking else None for title in scores]
+    columns += [marked(means, _texts(means)), marked(ranks, _texts(ranks), smallest=True)]
+    return Table(
+        "",
+        f"Test accuracy in percent on {counted(len(graphs), 'graph')}, protocol {protocol}",
+        ["method", *short_names(graphs), "mean", "rank"],
+        [[title, *cells] for title, *cells in zip(scores, *columns, strict=True)],
+        overall_note(results, ranking, protocol),
     )
-    harm = table("edge", ">EPR change if removed", ">by Theorem 3.5")
-    for edge in summary.most_harmful:
-        harm.add_row(f"{ids[edge.i]} – {ids[edge.j]}", f"{edge.change:+.3e}", f"{edge.predicted:+.3e}")
-    show(shape, rates, "Edges whose removal lowers EPR most (per edge, Prop. 3.2):", harm)
+
+
+def _texts(values: Sequence[float | None]) -> list[str]:
+    return ["–" if value is None else f"{value:.1f}" for value in values]
+
+
+def short_names(graphs: Sequence[str]) -> list[str]:
+    """Return short names of graphs for columns: Photo for Amazon-Photo. Names that would be equal stay long."""
+    from epagcl.data.catalogue.entries import CATALOGUE
+
+    aliased = {entry.name for entry in CATALOGUE.values() if entry.alias}
+    short = [graph.rpartition("-")[2] if graph in aliased else graph for graph in graphs]
+    return [graph if short.count(name) > 1 else name for graph, name in zip(graphs, short, strict=True)]
+
+
+def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -> str:
+    """Return the note of the table over all graphs: splits, seeds, tests and hardware."""
+    cells = [cell for row in results.values() for cell in row if protocol in cell["protocols"]]
+    scores = [cell["protocols"][protocol] for cell in cells]
+    splits = " or ".join(sorted({score["split"] for score in scores}))
+    counts = sorted({len(score["seeds"]) for score in scores})
+    seeds = counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+    sentences = [f"Protocol {protocol}, splits {splits}, {seeds}: seed k trains model k, which is scored on split k."]
+    if ranking is not None:
+        test = ranking.friedman
+        sentences.append(
+            f"The rank is the mean over the graphs, among the {len(ranking.mean_ranks)} rows with all graphs; 1 is "
+            f"the best, and ties share their mean rank. Friedman test of equal ranks: χ² = {test.statistic:.1f} with "
+            f"{test.degrees} degrees of freedom, p = {test.p:.2g}. Mean ranks that differ by "
+            f"{ranking.critical_difference:.2f} or more are significantly different by Nemenyi's test at "
+            f"{ranking.alpha:g}."
+        )
+    if ranking is not None and ranking.unranked:
+        sentences.append(f"Without all graphs, and not ranked: {', '.join(ranking.unranked)}.")
+    hardware = " and ".join(sorted({device for cell in cells for device in cell["hardware"]}))
+    sentences.append(f"Measured on {hardware}.")
+    return " ".join(sentences)
+
+
+def groups_note(ranking: "Ranking") -> str:
+    """Return a sentence on the bars of the critical-difference diagram."""
+    pairs = f"{counted(len(ranking.pairs), 'pair')}, {ranking.alpha:g}"
+    note = f"Rows that share a bar do not differ significantly (Wilcoxon's test of each pair, Holm: {pairs})."
+    if ranking.smallest_p >= ranking.alpha:
+        note += f" With {counted(len(ranking.graphs), 'graph')}, no pair can."
+    return note
+
+
+def show_overall(results: "Results", ranking: "Ranking | None", protocol: str) -> None:
+    """Print the table over all graphs and the critical-difference diagram."""
+    from epagcl.study.diagram import as_text
+
+    whole = overall_table(results, ranking, protocol)
+    console, columns = _console(), len(whole.columns)
+    unlimited = console.options.update_width(10_000)  # a measure within the console's width is never wider than it
+    for parts in range(1, columns):  # a table that is wider than the terminal is continued below
+        ends = [1 + (columns - 1) * part // parts for part in range(parts + 1)]
+        tables = [artefact_table(_columns_of(whole, [0, *range(*span)])) for span in pairwise(ends)]
+        if all(console.measure(part, options=unlimited).maximum <= console.width for part in tables):
+            break
+    show(f"{whole.title}. The best is bold, the second best underlined.", *tables, whole.note)
+    if ranking is not None:
+        title = "Mean ranks (1 is the best) and critical difference (CD)"
+        show("", title, "", as_text(ranking), "", groups_note(ranking))
+
+
+def _columns_of(whole: "ArtefactTable", chosen: Sequence[int]) -> "ArtefactTable":
+    """Return some columns of a table."""
+    rows = [[row[k] for k in chosen] for row in whole.rows]
+    return replace(whole, columns=[whole.columns[k] for k in chosen], rows=rows)
 
 
 def artefact_table(artefact: "ArtefactTable") -> "Table":

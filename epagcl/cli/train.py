@@ -58,7 +58,7 @@ def train(
     seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
     runs: Annotated[int, typer.Option(help="Number of random splits (with several seeds: one per seed).")] = 5,
     protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
-    references: Annotated[bool, typer.Option(help="Also score raw features and the untrained encoder.")] = False,
+    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
     map_: Map = "auto",
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,

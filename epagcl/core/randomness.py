@@ -27,6 +27,8 @@ class Stream(IntEnum):
     DROPOUT = 9
     GATE = 10
     HEALTH = 11
+    STRUCTURE = 12
+    PROJECTION = 13
 
 
 #: One of the integers that identify a random stream. Only the epoch may be a tensor, with one element. Its value can

@@ -116,10 +116,14 @@ def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:
 
 
 def row_normalise(x: Tensor, by: str = "sum") -> Tensor:
-    """Return x_ij / Σ_j x_ij (``by="sum"``) or x_ij / max_j |x_ij| (``by="max"``), in the layout of ``x``.
+    """Return x with each row divided by its sum, its largest absolute value or its length, in the layout of ``x``.
 
     Rows of zeros, and rows whose sum is 0, are left unchanged. PyG's ``NormalizeFeatures`` differs: it first
     subtracts the minimum of the whole matrix, and it never divides by less than 1.
+
+    Args:
+        x: dense or sparse features ``[N, F]``.
+        by: ``"sum"``, Σ_j x_ij; ``"max"``, max_j |x_ij|; ``"norm"``, (Σ_j x_ij²)^½.
 
     Examples:
         >>> row_normalise(torch.tensor([[1.0, 3.0], [0.0, 0.0]])).tolist()
@@ -127,12 +131,15 @@ def row_normalise(x: Tensor, by: str = "sum") -> Tensor:
     """
     matrix = None if x.layout == torch.strided else SparseMatrix.from_torch(x)
     if matrix is None:
-        scale = x.double().sum(1) if by == "sum" else x.double().abs().amax(1)
+        rows = x.double()
+        scale = rows.sum(1) if by == "sum" else rows.abs().amax(1) if by == "max" else rows.norm(dim=1)
         return (x / scale.where(scale != 0, 1.0)[:, None]).to(x.dtype)
     scale = torch.zeros(x.shape[0], dtype=torch.float64, device=x.device)
-    if by == "sum":
-        scale.index_add_(0, matrix.row, matrix.value.double())
+    entries = matrix.value.double()
+    if by == "max":
+        scale.scatter_reduce_(0, matrix.row, entries.abs(), "amax")
     else:
-        scale.scatter_reduce_(0, matrix.row, matrix.value.double().abs(), "amax")
+        scale.index_add_(0, matrix.row, entries.square() if by == "norm" else entries)
+        scale = scale.sqrt() if by == "norm" else scale
     value = matrix.value / scale.where(scale != 0, 1.0)[matrix.row]
     return SparseMatrix(matrix.rowptr, matrix.col, value.to(x.dtype), matrix.shape).csr

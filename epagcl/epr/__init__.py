@@ -8,24 +8,44 @@ is float64.
 - :mod:`epagcl.epr.change` computes how one edge changes EPR, exactly and by the paper's theorems.
 - :mod:`epagcl.epr.alpha` holds the edge weights α of those theorems.
 - :mod:`epagcl.epr.summary` summarises EPR and these changes for one graph.
+
+The following modules carry EPR over to any propagation operator and to graphs without labels, in float32 products:
+
+- :mod:`epagcl.epr.operators` computes the EPR of an operator such as PageRank, or of a layer.
+- :mod:`epagcl.epr.estimate` estimates it from the features.
+- :mod:`epagcl.epr.structure` measures how much the edges say about the features.
 """
 
 from epagcl.epr.alpha import alpha_add, alpha_drop
 from epagcl.epr.change import Theorem33, epr_change, epr_change_predicted, theorem_3_3_conditions
+from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
+from epagcl.epr.operators import chance_epr, layer_operator, operator_epr
 from epagcl.epr.rate import Rates, check_edge_index, error_passing_rate
+from epagcl.epr.structure import edge_similarity, neighbourhood_agreement, structure_score
 from epagcl.epr.summary import EdgeChange, EPRSummary, epr_summary
 
 __all__ = [
     "EPRSummary",
     "EdgeChange",
     "Rates",
+    "SharedSignal",
     "Theorem33",
     "alpha_add",
     "alpha_drop",
+    "chance_epr",
     "check_edge_index",
+    "edge_similarity",
+    "effective_messages",
     "epr_change",
     "epr_change_predicted",
     "epr_summary",
     "error_passing_rate",
+    "estimated_epr",
+    "layer_operator",
+    "neighbourhood_agreement",
+    "operator_epr",
+    "propagation_gain",
+    "shared_signal",
+    "structure_score",
     "theorem_3_3_conditions",
 ]

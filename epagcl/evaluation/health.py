@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from epagcl.core.neighbours import nearest
 from epagcl.core.randomness import Stream, uniform64
 
 SAMPLE = 4096  # number of nodes in the sample whose pairs represent all pairs
@@ -91,32 +92,6 @@ def sample(count: int, most: int = SAMPLE) -> Tensor:
     return uniform64(torch.arange(count), 0, Stream.HEALTH).argsort()[:most].sort().values
 
 
-def nearest(z: Tensor, k: int = NEIGHBOURS, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` nearest other nodes of each node by cosine: node numbers and cosines, nearest first.
-
-    Args:
-        z: embedding ``[N, d]``.
-        k: number of neighbours.
-        nodes: nodes whose neighbours are returned; None for all.
-
-    Examples:
-        >>> z = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
-        >>> nearest(z, k=1)[0][:, 0]
-        tensor([1, 0, 1])
-    """
-    u = F.normalize(z.detach(), dim=1)
-    nodes = torch.arange(len(u), device=u.device) if nodes is None else nodes.to(u.device)
-    k = min(k, len(u) - 1)
-    indices, cosines = [], []
-    for part in nodes.split(ROWS):
-        cosine = u[part] @ u.T
-        cosine[torch.arange(len(part), device=u.device), part] = -2.0  # a node is not its own neighbour
-        top = cosine.topk(k)
-        indices.append(top.indices)
-        cosines.append(top.values)
-    return torch.cat(indices), torch.cat(cosines)
-
-
 def shared_neighbours(first: Tensor, second: Tensor) -> float:
     """Return the mean share of the entries of each row of ``first`` that the same row of ``second`` contains.
 
@@ -192,7 +167,9 @@ class Finding:
     words: str
 
 
-def judge(measures: Measures, nodes: int, dim: int, features: int | None = None) -> list[Finding]:
+def judge(
+    measures: Measures, nodes: int, dim: int, features: int | None = None, *, trained: bool = True
+) -> list[Finding]:
     """Judge the measures of one model.
 
     Args:
@@ -200,6 +177,7 @@ def judge(measures: Measures, nodes: int, dim: int, features: int | None = None)
         nodes: number of nodes of the graph.
         dim: dimension of the embedding.
         features: number of feature columns, which bounds the rank if it is below ``dim``.
+        trained: whether the embedding comes from training; otherwise the advice concerns the graph.
 
     Examples:
         >>> measures = Measures(effective_rank=100.0, alignment=0.1, distance=1.0, uniformity=-2.0)
@@ -214,10 +192,12 @@ def judge(measures: Measures, nodes: int, dim: int, features: int | None = None)
     # Relative to the distance between nodes, because all views of a collapsed embedding are the same.
     moved = change / max(distance, 1e-9)
     shown = f"{100 * moved:.0f}%" if moved <= 10 else "> 1000%"
+    words = _WORDS if trained else _WORDS | _WORDS_WITHOUT_TRAINING
+    rank_shown, spread_shown = f"{rank:.0f} of {dim}", f"{spread:.2f}".replace("-", "−")
     return [
-        _finding("effective rank", rank, f"{rank:.0f} of {dim}", share >= 0.08 and rank >= 3, share < 0.04 or rank < 2),
-        _finding("uniformity", spread, f"{spread:.2f}".replace("-", "−"), spread <= -0.5, spread > -0.1),
-        _finding("alignment", change, shown, moved <= 0.25, moved > 1),
+        _finding("effective rank", rank, rank_shown, share >= 0.08 and rank >= 3, share < 0.04 or rank < 2, words),
+        _finding("uniformity", spread, spread_shown, spread <= -0.5, spread > -0.1, words),
+        _finding("alignment", change, shown, moved <= 0.25, moved > 1, words),
     ]
 
 
@@ -233,28 +213,33 @@ def judge_agreement(matrix: list[list[float]]) -> Finding:
     """
     pairs = [matrix[a][b] for a in range(len(matrix)) for b in range(a)]
     value = sum(pairs) / len(pairs)
-    return _finding("neighbour agreement", value, f"{100 * value:.0f}%", value >= 0.5, value < 0.3)
+    return _finding("neighbour agreement", value, f"{100 * value:.0f}%", value >= 0.5, value < 0.3, _WORDS)
 
 
-def overall(findings: Sequence[Finding]) -> str:
+def overall(findings: Sequence[Finding], *, trained: bool = True) -> str:
     """Summarise findings in one line.
+
+    Args:
+        findings: the result of :func:`judge`.
+        trained: whether the embedding comes from training.
 
     Examples:
         >>> overall([judge_agreement([[1.0, 0.7], [0.7, 1.0]])])
         'no sign that training went wrong'
     """
     verdicts = {finding.verdict for finding in findings}
+    what = "training" if trained else "the computation"
     if "poor" in verdicts:
         bad = " and ".join(finding.name for finding in findings if finding.verdict == "poor")
-        return f"training went wrong: see {bad}"
+        return f"{what} went wrong: see {bad}"
     if "fair" in verdicts:
         return "worth a look: not all measures are in their usual range"
-    return "no sign that training went wrong"
+    return f"no sign that {what} went wrong"
 
 
-def _finding(name: str, value: float, shown: str, good: bool, poor: bool) -> Finding:
+def _finding(name: str, value: float, shown: str, good: bool, poor: bool, words: dict[str, dict[str, str]]) -> Finding:
     verdict = "good" if good else "poor" if poor else "fair"
-    return Finding(name, value, shown, verdict, f"{_MEANING[name]} {_WORDS[name][verdict]}")
+    return Finding(name, value, shown, verdict, f"{_MEANING[name]} {words[name][verdict]}")
 
 
 _MEANING = {
@@ -283,5 +268,23 @@ _WORDS = {
         "good": "Neighbourhoods do not depend on the seed.",
         "fair": "Neighbourhoods depend partly on the seed: trust clusters, not single neighbours.",
         "poor": "Neighbourhoods are mostly chance: do not rely on single neighbours, and check the other measures.",
+    },
+}
+#: What differs for an embedding that is computed without training.
+_WORDS_WITHOUT_TRAINING = {
+    "effective rank": {
+        "good": "Enough for nodes to differ in many ways.",
+        "fair": "Few: nodes differ little. Look at the map, and at the features.",
+        "poor": "The embedding has collapsed: nearly all nodes have the same features, or the same neighbours.",
+    },
+    "uniformity": {
+        "good": "Nodes are distinguishable.",
+        "fair": "Nodes lie close together. Look at the map.",
+        "poor": "Nearly all nodes have the same embedding: check the features.",
+    },
+    "alignment": {
+        "good": "Nodes keep their place when details are missing.",
+        "fair": "Usual without training, which teaches nodes to keep their place when details are missing.",
+        "poor": "A few missing details move a node further than the distance to another node: the embedding is noise.",
     },
 }

@@ -5,6 +5,7 @@ import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,7 +27,7 @@ from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
 from epagcl.training.history import Callback, Look, Row, measure
 from epagcl.training.loop import train
-from epagcl.training.protocol import Step
+from epagcl.training.protocol import Step, calibrate
 from epagcl.views.sampling import Views
 
 
@@ -34,6 +35,8 @@ class NotTrained(InputError, NotFittedError):
     """A model was used before ``fit``. The class is also a ``NotFittedError``, as scikit-learn expects."""
 
 
+#: Choices of the setting ``feature_scaling``.
+FEATURE_SCALINGS = ("given", "row-sum", "row-max", "row-norm")
 #: Class attributes that earlier versions had under another name.
 RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
 
@@ -51,6 +54,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         paper: reference of the paper.
         cost_note: time and memory of an epoch, and inputs beyond features and edges.
         supervised: whether ``fit`` reads labels.
+        trained: whether ``fit`` minimises a loss. Otherwise the method only computes :meth:`calibrate`, and has no
+            settings of training.
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
@@ -69,6 +74,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     paper: ClassVar[str]
     cost_note: ClassVar[str]
     supervised: ClassVar[bool] = False
+    trained: ClassVar[bool] = True
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
@@ -81,15 +87,15 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     )
     feature_scaling: str = setting(
         "given",
-        "feature rows as given, or divided by their sum or by their largest value",
-        ("given", "row-sum", "row-max"),
+        "feature rows as given, or divided by their sum, their largest value or their length",
+        FEATURE_SCALINGS,
     )
     seed: int = setting(0, "seed of the initial weights and of every view")
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
         "auto",
-        "precision of products on a GPU, with sums in float32: fp16 and bf16 apply to the loss, with tf32 in the "
-        "network; auto: fp16; a CPU always uses fp32",
+        "precision of products, with sums in float32. GPU: fp16 and bf16 apply to the loss, with tf32 in the network; "
+        "auto: fp16. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
         ("auto", *PRECISIONS),
     )
     capture: str = setting(
@@ -174,7 +180,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def steps(self) -> list[Step]:
         """Return the optimiser steps of an epoch; the history records the loss of the first."""
-        return [Step(self.loss)]
+        return [Step(self.loss)] if type(self).trained else []
 
     def lr_factor(self, epoch: Tensor) -> Tensor | None:
         """Return the factor of the learning rate in an epoch; None for a constant rate."""
@@ -182,6 +188,14 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def after_epoch(self, network: Any, epoch: int | Tensor) -> None:
         """Update the network after the optimiser steps of an epoch."""
+        return
+
+    def calibrate(self, network: Any, graph: Graph) -> None:
+        """Compute what :meth:`represent` needs besides trained weights, such as principal components.
+
+        Called without gradient on the training graph: at the end of training, and before each measurement and look
+        during training. The result belongs in buffers of the network, which are saved with the weights.
+        """
         return
 
     def views(self, graph: Graph) -> Views | None:
@@ -222,7 +236,11 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         self.num_features_ = graph.num_features
         self.feature_names_ = column_names(data)
         self.network_ = self.initial_network().to(device)
-        self.history_: list[Row] = train(
+        self.history_: list[Row] = []
+        if not type(self).trained:
+            calibrate(self, self.network_, graph)
+            return self
+        self.history_ = train(
             self,
             self.network_,
             graph,
@@ -265,7 +283,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         network = self.fitted_network
         graph = self._checked_graph(data, quiet=True)
         nodes, dim = self._embed(data, quiet=True).shape
-        return judge(measure(self, network, graph), nodes, dim, self.num_features_)
+        return judge(measure(self, network, graph), nodes, dim, self.num_features_, trained=type(self).trained)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
@@ -293,7 +311,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def setting_fields(cls) -> "list[dataclasses.Field[Any]]":
         """Return the declared settings: first the settings of this method, then the settings that all methods share."""
         shared = {field.name for field in dataclasses.fields(Method)}
-        return sorted(dataclasses.fields(cls), key=lambda field: field.name in shared)
+        fields = [field for field in dataclasses.fields(cls) if field.init]
+        return sorted(fields, key=lambda field: field.name in shared)
 
     @classmethod
     def summary(cls) -> str:
@@ -307,7 +326,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
-        device = next(self.fitted_network.parameters()).device
+        device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
         checked = check(data, quiet=quiet, labels=False)
         return self._graph(match_columns(checked, self.feature_names_, self.num_features_), device)
 

@@ -1,4 +1,4 @@
-"""Base of EPAGCL, GRACE and GCA: two views, a GCN with a projection head, and InfoNCE over all nodes of both."""
+"""Base of EPAGCL, GRACE and GCA: two views, an encoder with a projection head, and InfoNCE over all nodes of both."""
 
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
@@ -10,7 +10,7 @@ from epagcl.data.graph import Graph
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
-from epagcl.nn.encoders import GCN
+from epagcl.nn.encoders import ENCODERS, GCN, ScalesEncoder, build_encoder
 from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.layers import SLOPES
 from epagcl.views.masks import feature_masks
@@ -20,7 +20,7 @@ from epagcl.views.sampling import Views
 class Network(nn.Module):
     """The encoder, whose output is the embedding, and the projection head, which only the loss uses."""
 
-    def __init__(self, encoder: GCN, head: ProjectionHead):
+    def __init__(self, encoder: GCN | ScalesEncoder, head: ProjectionHead):
         super().__init__()
         self.encoder, self.head = encoder, head
 
@@ -53,10 +53,15 @@ class Contrast(Method):
     p_mask_2: float = setting(0.1, "probability that the second view hides a feature column (p_f2)")
     temperature: float = setting(0.3, "temperature τ of the loss, at least 0.03")
     batch_size: int = setting(0, "negatives only within random batches of this many nodes; 0: all nodes")
-    hidden: int = setting(512, "width of the first GCN layer")
+    encoder: str = setting(
+        "gcn",
+        "gcn; residual: with root weights; pagerank: one layer over PageRank; scales: X, ÂX, Â²X and PageRank together",
+        ENCODERS,
+    )
+    hidden: int = setting(512, "width of the first of two layers")
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")
-    activation: str = setting("prelu", "activation after each GCN layer", tuple(SLOPES))
+    activation: str = setting("prelu", "activation after each layer", tuple(SLOPES))
 
     def validate(self) -> None:
         """Raise unless every setting is valid."""
@@ -67,8 +72,8 @@ class Contrast(Method):
         self.check_at_least(0, "batch_size")
 
     def build(self, num_features: int) -> Network:
-        """Return a GCN F → hidden → dim and a projection head dim → projection → dim."""
-        encoder = GCN([num_features, self.hidden, self.dim], self.activation)
+        """Return the encoder F → hidden → dim (or F → dim) and a projection head dim → projection → dim."""
+        encoder = build_encoder(self.encoder, num_features, self.hidden, self.dim, self.activation)
         return Network(encoder, ProjectionHead(self.dim, self.projection, self.head_activation))
 
     @abstractmethod

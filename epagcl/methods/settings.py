@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import math
 import numbers
 import warnings
@@ -13,6 +14,9 @@ from epagcl.core.errors import InputError
 
 #: The possible types of a setting, as messages describe them.
 TYPE_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+#: Settings of the training loop, which a method with ``trained = False`` does not have.
+TRAINING_SETTINGS = ("epochs", "lr", "weight_decay", "patience", "precision", "capture")
 
 _Class = TypeVar("_Class", bound=type[Any])
 
@@ -50,6 +54,8 @@ def method_settings(cls: _Class) -> _Class:
         1024
     """
     _rename_old_settings(cls)
+    if not getattr(cls, "trained", True):
+        _fix_training_settings(cls)
     dataclasses.dataclass(kw_only=True, eq=False, repr=False)(cls)
     types = get_type_hints(cls)  # annotations are strings if the module has `from __future__ import annotations`
     for field in dataclasses.fields(cls):
@@ -79,6 +85,17 @@ def _rename_old_settings(cls: type) -> None:
         annotations[new] = annotations.pop(old)
         setattr(cls, new, vars(cls)[old])
         delattr(cls, old)
+
+
+def _fix_training_settings(cls: type) -> None:
+    """Turn the settings of training into constants: attributes that are no arguments of the constructor."""
+    annotations = inspect.get_annotations(cls)
+    inherited = {field.name: field for field in dataclasses.fields(cls)}
+    for name in TRAINING_SETTINGS:
+        annotations[name] = inherited[name].type
+        constant = 0 if name == "epochs" else inherited[name].default
+        setattr(cls, name, dataclasses.field(default=constant, init=False, metadata=inherited[name].metadata))
+    cls.__annotations__ = annotations
 
 
 def _accept_old_names(init: Callable[..., None]) -> Callable[..., None]:

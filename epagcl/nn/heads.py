@@ -1,15 +1,20 @@
 """Projection heads, which map representations to the space of the contrastive loss."""
 
-from torch import nn
+import math
+
+import torch
+from torch import Tensor, nn
 
 
 class ProjectionHead(nn.Sequential):
     """The projection g(·) of the loss: a linear layer, an activation and a second linear layer.
 
     Args:
-        dim: width of the representations and of the output.
+        dim: width of the representations.
         hidden: hidden width.
         activation: module class of the activation.
+        out: width of the output; None: as wide as the representations.
+        members: number of heads that are computed together, each with its own block of rows.
 
     Examples:
         >>> import torch
@@ -17,5 +22,51 @@ class ProjectionHead(nn.Sequential):
         torch.Size([3, 8])
     """
 
-    def __init__(self, dim: int, hidden: int, activation: type[nn.Module] = nn.ReLU):
-        super().__init__(nn.Linear(dim, hidden), activation(), nn.Linear(hidden, dim))
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        activation: type[nn.Module] = nn.ReLU,
+        *,
+        out: int | None = None,
+        members: int = 1,
+    ):
+        out = dim if out is None else out
+        if members == 1:
+            super().__init__(nn.Linear(dim, hidden), activation(), nn.Linear(hidden, out))
+        else:
+            super().__init__(BlockLinear(dim, hidden, members), activation(), BlockLinear(hidden, out, members))
+
+
+class BlockLinear(nn.Module):
+    """K linear layers, each applied to its own block of rows: ``[x_1 W_1 + b_1; x_2 W_2 + b_2; ...]``.
+
+    The initial weights are those of K ``torch.nn.Linear``, drawn one after the other.
+
+    Args:
+        in_features: width of the input.
+        out_features: width of the output.
+        members: K.
+
+    Examples:
+        >>> import torch
+        >>> BlockLinear(8, 4, members=3)(torch.zeros(6, 8)).shape
+        torch.Size([6, 4])
+    """
+
+    def __init__(self, in_features: int, out_features: int, members: int):
+        super().__init__()
+        bound = 1 / math.sqrt(in_features)
+        layers = [
+            (
+                torch.empty(in_features, out_features).uniform_(-bound, bound),
+                torch.empty(out_features).uniform_(-bound, bound),
+            )
+            for _ in range(members)
+        ]
+        self.weight = nn.Parameter(torch.stack([weight for weight, _ in layers]))
+        self.bias = nn.Parameter(torch.stack([bias for _, bias in layers]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output of all layers, ``[K·rows, out_features]``."""
+        return torch.baddbmm(self.bias[:, None], x.view(self.bias.shape[0], -1, x.shape[1]), self.weight).flatten(0, 1)

@@ -17,14 +17,18 @@ Adjacency = SparseMatrix | StackedMatrix
 
 
 class GCNLayer(nn.Module):
-    """Graph convolution Â X W + b (Eq. 1 without the nonlinearity).
+    """Graph convolution Â X W + b (Eq. 1 without the nonlinearity), or Â X W + X R + b with a root weight R.
 
-    W is initialised Glorot-uniform, b with zeros. Several views are processed in one pass. Their rows are stacked in
-    the order of the adjacency's views.
+    A GCN gives a node's own features the weight 1/(d + 1). A root weight keeps them, whatever the degree. W and R are
+    initialised Glorot-uniform, b with zeros. Several views are processed in one pass. Their rows are stacked in the
+    order of the adjacency's views.
 
     Args:
         in_features: number of input features F.
         out_features: number of output features F'.
+        root: whether there is a root weight R.
+        members: number K of layers that are computed together, each with its own weights. If K > 1, the weights have
+            a first dimension K, and the V views belong to the members in turn: V/K views each.
 
     Examples:
         >>> import torch
@@ -34,21 +38,24 @@ class GCNLayer(nn.Module):
         torch.Size([3, 2])
     """
 
-    def __init__(self, in_features: int, out_features: int):
+    def __init__(self, in_features: int, out_features: int, *, root: bool = False, members: int = 1):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_features, out_features))
-        self.bias = nn.Parameter(torch.zeros(out_features))
-        nn.init.xavier_uniform_(self.weight)
+        self.weight = nn.Parameter(glorot(in_features, out_features, members))
+        self.root = nn.Parameter(glorot(in_features, out_features, members)) if root else None
+        self.bias = nn.Parameter(torch.zeros(out_features) if members == 1 else torch.zeros(members, out_features))
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
-        """Return Â X W + b.
+        """Return Â X W + X R + b.
 
         Args:
             x: input features, ``[N, F]`` for all views or ``[V·N, F]``.
-            adjacency: Â of each of the V views.
+            adjacency: Â of each of the V views, or one Â for all members.
             mask: ``[V, F]``, 0 for the features that a view hides.
         """
-        return self.product(x, adjacency, mask) + self.bias
+        product = self.product(x, adjacency, mask)
+        if self.bias.dim() == 1:
+            return product + self.bias
+        return (product.view(self.bias.shape[0], -1, product.shape[1]) + self.bias[:, None]).flatten(0, 1)
 
     def product(
         self,
@@ -57,13 +64,22 @@ class GCNLayer(nn.Module):
         mask: Tensor | None = None,
         weight: Tensor | None = None,
     ) -> Tensor:
-        """Return Â X W without the bias, which :class:`PReLU` adds; ``weight`` replaces W if given."""
+        """Return Â X W + X R without the bias, which :class:`PReLU` adds; ``weight`` replaces W if given."""
         weight = self.weight if weight is None else weight
-        weight = weight if mask is None else mask[:, :, None] * weight  # (X ∘ mask) W = X (mask ∘ W)
-        num_nodes = adjacency.shape[0]
+        num_nodes, views = adjacency.shape[0], adjacency.views
         if isinstance(x, Tensor) and self._aggregates_first(x):
-            return _transform(adjacency @ x, weight, num_nodes)
-        return adjacency @ _transform(x, weight, num_nodes)
+            product = transform(adjacency @ x, per_view(weight, mask, views), num_nodes)
+            if self.root is None:
+                return product
+            own = transform(x, per_view(self.root, mask, views), num_nodes)
+        elif self.root is None:
+            return adjacency @ transform(x, per_view(weight, mask, views), num_nodes)
+        else:  # both weights share one product with X
+            both = transform(x, per_view(torch.cat([weight, self.root], -1), mask, views), num_nodes)
+            neighbours, own = both.chunk(2, 1)
+            product = adjacency @ neighbours
+        # Without masks, one block of rows X R serves all views.
+        return (product.view(-1, *own.shape) + own).flatten(0, 1)
 
     def _aggregates_first(self, x: Tensor) -> bool:
         """Return whether (ÂX)W costs less than Â(XW).
@@ -71,35 +87,81 @@ class GCNLayer(nn.Module):
         The first multiplies Â by F columns, the second by F'. In training, the backward pass multiplies by Â again.
         Only the product ÂX of features without gradient needs no second product.
         """
-        in_features, out_features = self.weight.shape
+        in_features, out_features = self.weight.shape[-2:]
         constant = torch.is_grad_enabled() and not x.requires_grad
         return in_features < (2 if constant else 1) * out_features
 
 
-def _transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tensor:
-    """Return X W, or ``[X_1 W_1; X_2 W_2; ...]`` for weights ``[V, F, F']`` with X in one or V blocks of rows."""
+def glorot(in_features: int, out_features: int, members: int = 1) -> Tensor:
+    """Return a Glorot-uniform weight ``[F, F']``; for K > 1 members ``[K, F, F']``, drawn one after the other.
+
+    Examples:
+        >>> glorot(3, 2).shape, glorot(3, 2, members=4).shape
+        (torch.Size([3, 2]), torch.Size([4, 3, 2]))
+    """
+    weights = [nn.init.xavier_uniform_(torch.empty(in_features, out_features)) for _ in range(members)]
+    return weights[0] if members == 1 else torch.stack(weights)
+
+
+def per_view(weight: Tensor, mask: Tensor | None, views: int) -> Tensor:
+    """Return the weight that each view applies to X: (X ∘ mask) W = X (mask ∘ W).
+
+    Args:
+        weight: ``[F, F']``, or ``[K, F, F']`` for K members.
+        mask: ``[V, F]``, or None.
+        views: V, the number of views. One adjacency matrix serves all members.
+
+    Returns:
+        ``[V, F, F']`` with a mask, or if the members have several views each; else ``weight`` itself.
+    """
+    if mask is None:
+        members = 1 if weight.dim() == 2 else weight.shape[0]
+        return weight if members == 1 or views <= members else weight.repeat_interleave(views // members, 0)
+    if weight.dim() == 2:
+        return mask[:, :, None] * weight
+    members = weight.shape[0]
+    return (mask.view(members, -1, mask.shape[1], 1) * weight[:, None]).flatten(0, 1)
+
+
+def transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tensor:
+    """Return X W, or ``[X_1 W_1; X_2 W_2; ...]`` for weights ``[B, F, F']`` with X in one block of rows or in B."""
     if isinstance(x, SparseMatrix):
         return x @ (weight if weight.dim() == 2 else weight.flatten(0, 1))
     if weight.dim() == 2:
         return x @ weight
-    x = x.view(-1, num_nodes, x.shape[1]).expand(weight.shape[0], -1, -1)
+    blocks = weight.shape[0]
+    x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else x.view(blocks, -1, x.shape[1])
     return torch.bmm(x, weight).flatten(0, 1)
 
 
 class _BiasPReLU(torch.autograd.Function):
-    """PReLU of x + b with one slope by vectorised CPU kernels. Overwrites x with x + b."""
+    """PReLU of x + b by vectorised CPU kernels, one slope and bias per block of rows. Overwrites x with x + b."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(x.add_(bias), slope)
-        return F.leaky_relu(x, slope.item())
+        blocks = x.view(slope.numel(), -1, x.shape[1])
+        blocks.add_(bias.view(slope.numel(), 1, -1))
+        ctx.save_for_backward(x, slope)
+        out = torch.empty_like(x)
+        for block, a, y in zip(blocks, slope.tolist(), out.view_as(blocks), strict=True):
+            torch.ops.aten.leaky_relu.out(block, a, out=y)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, slope = ctx.saved_tensors
-        dx = torch.ops.aten.leaky_relu_backward(grad, x, slope.item(), False)
-        return dx, dx.sum(0), torch.dot(grad.flatten(), x.clamp(max=0).flatten()).view_as(slope)
+        members = slope.numel()
+        parts = zip(*(t.view(members, -1, x.shape[1]) for t in (grad.contiguous(), x)), slope.tolist(), strict=True)
+        dx, dbias, dslope = [], [], []
+        for g, t, a in parts:
+            d = torch.ops.aten.leaky_relu_backward(g, t, a, False)
+            dx.append(d)
+            dbias.append(d.sum(0))
+            dslope.append(torch.dot(g.flatten(), t.clamp(max=0).flatten()))
+        if members == 1:
+            return dx[0], dbias[0], dslope[0].view_as(slope)
+        return torch.cat(dx), torch.stack(dbias), torch.stack(dslope)
 
 
 #: Slope of each activation for t < 0. None is a learned slope, which starts at 0.25. GCA calls RReLU without its
@@ -114,6 +176,7 @@ class PReLU(nn.Module):
 
     Args:
         activation: ``"prelu"`` learns the slope a, one number; ``"relu"`` and ``"rrelu"`` have a constant slope.
+        members: number of blocks of rows, each with its own slope and bias.
 
     Examples:
         >>> import torch
@@ -123,23 +186,30 @@ class PReLU(nn.Module):
 
     weight: Tensor
 
-    def __init__(self, activation: str = "prelu"):
+    def __init__(self, activation: str = "prelu", members: int = 1):
         super().__init__()
         slope = SLOPES[activation]
         if slope is None:
-            self.weight = nn.Parameter(torch.tensor([0.25]))
+            self.weight = nn.Parameter(torch.full((members,), 0.25))
         else:
-            self.register_buffer("weight", torch.tensor([slope]), persistent=False)
+            self.register_buffer("weight", torch.full((members,), slope), persistent=False)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Return the activation of x + bias. May overwrite ``x``."""
+        """Return the activation of x + bias. May overwrite ``x``.
+
+        Args:
+            x: ``[rows, d]``, the blocks of all members.
+            bias: ``[d]``, or ``[members, d]``.
+        """
         if x.device.type == "cpu":
             return _BiasPReLU.apply(x, bias, self.weight)
         if x.dtype == torch.float32 and has_triton(x.device):
             from epagcl.core.kernels.activation import bias_prelu
 
             return bias_prelu(x, bias, self.weight)
-        return F.prelu(x + bias, self.weight)
+        members = self.weight.numel()
+        x = x.view(members, -1, x.shape[1]) + bias.view(members, 1, -1)
+        return F.prelu(x[None], self.weight)[0].flatten(0, 1)  # one slope per index of the second dimension
 
 
 class GATLayer(nn.Module):

@@ -32,6 +32,9 @@ ARTEFACTS = {
     "epr": ArtefactEntry(
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"
     ),
+    "operators": ArtefactEntry(
+        "operators", "Beyond the paper", "whether the error passing rate of an operator predicts which operator wins"
+    ),
     "heterophily": ArtefactEntry(
         "heterophily", "Appendix G", "graphs on which most neighbours belong to another class"
     ),

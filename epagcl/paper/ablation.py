@@ -10,9 +10,9 @@ from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs
 from epagcl.paper.oracle import Oracle
 from epagcl.paper.random_adding import RandomAdding
-from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.study.design import UNMASKED, Cell, Row
+from epagcl.study.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

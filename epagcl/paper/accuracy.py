@@ -10,7 +10,6 @@ from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import (
     accuracies,
     graphs_of,
-    mean_ranks,
     measured_graphs,
     reported_gaps,
     reported_scores,
@@ -21,7 +20,9 @@ from epagcl.paper.cell_scores import (
     usual_runs,
 )
 from epagcl.paper.tables import Table, TableCell, escape_stars, marked
-from epagcl.study.design import RAW, UNTRAINED, Cell, rows, settings_source
+from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
+from epagcl.study.design import Cell, rows, settings_source
+from epagcl.study.ranking import mean_ranks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,11 @@ PROTOCOL_STYLE = {
     "strict": (drawing.COLOURS[0], "o"),
     "paper": (drawing.COLOURS[1], "s"),
     "public": (drawing.COLOURS[2], "D"),
+}
+#: References that trained methods are compared with in the text: their name, and their mean.
+REFERENCE_WORDS = {
+    UNTRAINED: ("the untrained encoder", "the untrained encoder's"),
+    PROPAGATED: ("propagated features", "that of propagated features"),
 }
 SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "published"}
 
@@ -203,7 +209,8 @@ def reading(result: Result) -> list[str]:
     parts = [_rank_sentences(result, protocols[0]), settings_sentences(result)]
     if "paper" in protocols:
         parts.append(_reported_sentences(result))
-    parts += [_untrained_sentence(result, protocols[0]), missing_sentences(result, protocols[0])]
+    parts += [_reference_sentence(result, protocols[0], reference) for reference in REFERENCE_WORDS]
+    parts.append(missing_sentences(result, protocols[0]))
     return [part for part in parts if part]
 
 
@@ -272,20 +279,21 @@ def _reported_sentences(result: Result) -> str:
     )
 
 
-def _untrained_sentence(result: Result, protocol: str) -> str:
-    if not any(cell["row"] == UNTRAINED for cell in result["cells"]):
+def _reference_sentence(result: Result, protocol: str, reference: str) -> str:
+    """Return which trained methods are below a reference, and on which graphs."""
+    if not any(cell["row"] == reference for cell in result["cells"]):
         return ""
     by_graph = {graph: scores(result, protocol, graph) for graph in graphs_of(result)}
     weak = [
-        f"{escape_stars(title)} on {graph} ({score - graph_scores[UNTRAINED]:+.1f})"
+        f"{escape_stars(title)} on {graph} ({score - graph_scores[reference]:+.1f})"
         for graph, graph_scores in by_graph.items()
-        if UNTRAINED in graph_scores
+        if reference in graph_scores
         for title, score in graph_scores.items()
-        if title in self_supervised_titles(result) and score < graph_scores[UNTRAINED]
+        if title in self_supervised_titles(result) and score < graph_scores[reference]
     ]
     if not weak:
-        return "Every trained method is above the untrained encoder on every graph."
-    return f"**Trained methods with a mean below the untrained encoder's**, in points: {', '.join(weak)}."
+        return f"Every trained method is above {REFERENCE_WORDS[reference][0]} on every graph."
+    return f"**Trained methods with a mean below {REFERENCE_WORDS[reference][1]}**, in points: {', '.join(weak)}."
 
 
 def missing_sentences(result: Result, protocol: str) -> str:

@@ -12,9 +12,10 @@ from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
 from epagcl.paper.random_adding import RandomAdding
-from epagcl.paper.statistics import bootstrap_interval
 from epagcl.paper.tables import Table
-from epagcl.study.design import UNMASKED, UNTRAINED, Cell, Row, rows
+from epagcl.runs.evaluation import UNTRAINED
+from epagcl.study.design import UNMASKED, Cell, Row, rows
+from epagcl.study.statistics import bootstrap_interval
 from epagcl.views.probabilities import edge_weights
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """Accuracies of a result that consists of cells: by graph and row, beside the reported ones, and as ranks."""
 
-from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 from epagcl.evaluation.scores import Spread
 from epagcl.paper import published, reported
 from epagcl.paper.artefact import Result
-from epagcl.study.design import ORDER, RAW, UNTRAINED, rows
+from epagcl.runs.evaluation import REFERENCES
+from epagcl.study.design import ORDER, rows
 
 SUPERVISED = ("GCN", "GAT")
 
@@ -28,14 +28,14 @@ def titles_of(result: Result) -> list[str]:
     """Return the titles of the rows in the order of the table, including requested methods without a finished run."""
     titles = {cell["row"] for cell in result["cells"]}
     if titles and "methods" in result["asked"]:
-        titles |= {row.title for row in rows(result["asked"]["methods"] or ORDER)}
+        titles |= {row.title for row in rows(result["asked"]["methods"] or ORDER) if not row.reference}
     ordered = [row.title for row in rows() if row.title in titles]
     return [*ordered, *sorted(titles - set(ordered))]
 
 
 def self_supervised_titles(result: Result) -> list[str]:
     """Return the titles of the self-supervised methods, which the paper ranks."""
-    return [title for title in titles_of(result) if title not in (RAW, UNTRAINED, *SUPERVISED)]
+    return [title for title in titles_of(result) if title not in (*REFERENCES, *SUPERVISED)]
 
 
 def accuracies(result: Result, protocol: str, graph: str) -> dict[str, Spread]:
@@ -82,15 +82,3 @@ def reported_gaps(result: Result, protocol: str) -> dict[str, float]:
             measured = 100 * cell["protocols"][protocol]["accuracy"]["mean"]
             gaps.setdefault(cell["row"], []).append(measured - reported_score)
     return {title: fmean(values) for title, values in gaps.items()}
-
-
-def mean_ranks(by_graph: dict[str, dict[str, float]], titles: Sequence[str]) -> dict[str, float]:
-    """Return the mean over graphs of each row's rank among the rows with a score there; ties share their mean rank."""
-    ranks: dict[str, list[float]] = {}
-    for graph_scores in by_graph.values():
-        present = {title: graph_scores[title] for title in titles if title in graph_scores}
-        for title, score in present.items():
-            above = sum(other > score for other in present.values())
-            ties = sum(other == score for other in present.values())
-            ranks.setdefault(title, []).append(above + (ties + 1) / 2)
-    return {title: fmean(values) for title, values in ranks.items()}

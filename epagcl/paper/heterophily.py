@@ -3,7 +3,7 @@
 from epagcl.paper import accuracy
 from epagcl.paper.artefact import Artefact, Result
 from epagcl.paper.cell_scores import measured_graphs, scores
-from epagcl.study.design import RAW
+from epagcl.runs.evaluation import RAW
 
 SPLITS = {
     "paper": "random 10/10/80 splits, the paper's protocol",

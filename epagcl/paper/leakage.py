@@ -64,7 +64,7 @@ def measure(request: Request) -> Result:
     plans = []
     for name, data in request.graphs.items():
         graph = {"name": name, "fingerprint": fingerprint(data)}
-        for row in rows(request.methods)[2:]:
+        for row in [row for row in rows(request.methods) if not row.reference]:
             models, source = row.models(name, request.runs, request.settings)
             if models and models[0].supervised:
                 raise InputError(f"methods: {models[0].name} is a classifier without embeddings to score; leave it out")

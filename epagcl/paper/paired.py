@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from epagcl.paper.statistics import DECIMALS, bootstrap_interval, holm, rank_biserial, repeated, signed_rank
+from epagcl.paper.statistics import repeated
+from epagcl.study.statistics import DECIMALS, bootstrap_interval, holm, rank_biserial, signed_rank
 
 ALPHA = 0.05
 #: Pairs that a test needs. With n pairs no one-sided p is below 2⁻ⁿ, and correcting for 28 tests multiplies it by 28.

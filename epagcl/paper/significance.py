@@ -11,8 +11,9 @@ from epagcl.paper import accuracy, reported
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.paired import ALPHA, ENOUGH, RESAMPLES, Comparison, compare, correct, verdict
-from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated, signed_rank
+from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated
 from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
+from epagcl.study.statistics import signed_rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -38,7 +38,8 @@ Matrix = Any
 
 def measure(request: Request) -> Result:
     """Map the raw features and each method's embedding of seed 0; ``runs`` and ``protocols`` have no influence."""
-    raw, _, *methods = rows(request.methods)
+    raw, *others = rows(request.methods)
+    methods = [row for row in others if not row.reference]
     if request.train:
         request.work.plan([_cost(data) for data in request.graphs.values() for _ in (raw, *methods)])
     graphs = []

@@ -8,7 +8,6 @@ from epagcl.paper import ablation, add_vs_drop, theory_reading
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     graphs_of,
-    mean_ranks,
     measured_graphs,
     reported_gaps,
     scores,
@@ -16,6 +15,7 @@ from epagcl.paper.cell_scores import (
 )
 from epagcl.paper.paired import verdict
 from epagcl.paper.tables import Table
+from epagcl.study.ranking import mean_ranks
 
 
 class Verdict(NamedTuple):

@@ -201,6 +201,10 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
         device = metrics["hardware"]["device"]
         facts.append(["Trained", f"{training['epochs']:,} epochs in {_duration(training['seconds'])} on {device}"])
         facts.append(["Final loss", f"{training['final_loss']:.4f}"])
+    if not type(method).trained:
+        facts.append(
+            ["Trained", f"not at all, as the method has no training; computed on {metrics['hardware']['device']}"]
+        )
     if training["peak_memory_gib"] is not None:
         facts.append(["Peak memory", f"{training['peak_memory_gib']:.2f} GiB"])
     versions = metrics["versions"]

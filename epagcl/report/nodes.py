@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.evaluation.health import nearest, sample
+from epagcl.core.neighbours import nearest
+from epagcl.evaluation.health import sample
 from epagcl.report.maps import TITLES, choose_kind, flat_map
 
 MAX_MAP_NODES = 100_000

@@ -30,7 +30,8 @@ function about(run) {
 
 function health(run) {
   const agreement = payload.agreement;
-  return section("health", "Did training work?",
+  const trained = !run.settings?.length || run.settings.some((setting) => setting.name === "epochs");
+  return section("health", trained ? "Did training work?" : "Is the embedding sound?",
     run.health?.length ? el("div", { class: "cards" }, run.health.map((item) => el("div", { class: "card" },
       el("h3", {}, capital(item.name)), el("div", { class: "value" }, item.shown, badge(item.verdict)), el("p", {}, item.words)))) : null,
     agreement ? el("div", { class: "beside", id: "agreement" },

@@ -42,7 +42,7 @@ def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConf
         "Health": _health(metrics.get("health", [])),
         "Use": _use(cls, metrics, config),
         "Limits": _limits(cls, metrics["graph"]),
-        "Provenance": _provenance(metrics),
+        "Provenance": _provenance(cls, metrics),
     }
     title = f"# {cls.title} on {_cell(metrics['graph']['name'])}"
     parts = [_header(cls, "evaluation" in metrics), title, _summary(cls)]
@@ -55,6 +55,7 @@ def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConf
 def _header(cls: type[Method], evaluated: bool) -> str:
     """Return the metadata that model hubs read. It names no licence, which only the model's owner can choose."""
     learning = "supervised-learning" if cls.supervised else "self-supervised-learning"
+    learning = learning if cls.trained else "training-free"
     tags = ["graph-neural-networks", "node-embeddings", learning, cls.name]
     lines = ["library_name: epagcl", "pipeline_tag: graph-ml", "tags:", *(f"- {tag}" for tag in tags)]
     if evaluated:
@@ -63,9 +64,8 @@ def _header(cls: type[Method], evaluated: bool) -> str:
 
 
 def _summary(cls: type[Method]) -> str:
-    output = (
-        "Class scores of nodes, learned from labels" if cls.supervised else "Node embeddings, learned without labels"
-    )
+    output = "Node embeddings, learned without labels" if cls.trained else "Node embeddings, computed without training"
+    output = "Class scores of nodes, learned from labels" if cls.supervised else output
     return f"{output}. {cls.summary()} Paper: {cls.paper}."
 
 
@@ -159,8 +159,8 @@ def _limits(cls: type[Method], graph: GraphSummary) -> str:
     labels = "and the labels of its training and validation nodes" if cls.supervised else "and none of its labels"
     columns = counted(graph["features"], "feature column")
     lines = [
-        f"The model was trained on all nodes and edges of this one graph, {labels}. Its quality on another graph has "
-        "to be measured there.",
+        f"The model was {'trained' if cls.trained else 'computed'} on all nodes and edges of this one graph, {labels}. "
+        "Its quality on another graph has to be measured there.",
         f"Another graph needs the same {columns}, prepared in the same way. Columns are matched by name if both graphs "
         "name them; otherwise they must be in the same order, and only their number is checked.",
         "The output reflects the edges and features of the graph, also where these describe people. Fairness and "
@@ -171,7 +171,7 @@ def _limits(cls: type[Method], graph: GraphSummary) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _provenance(metrics: RunMetrics | SeedsMetrics) -> str:
+def _provenance(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     hardware = metrics["hardware"]
     training = {key: value if isinstance(value, list) else [value] for key, value in metrics["training"].items()}
     seeds = metrics["seeds"] if "seeds" in metrics else [metrics["method"]["seed"]]
@@ -183,10 +183,13 @@ def _provenance(metrics: RunMetrics | SeedsMetrics) -> str:
         ["versions", ", ".join(versions)],
         ["commit", metrics["commit"]],
         ["seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds))],
-        ["epochs", _joined(training["epochs"], "{:,}")],
-        ["final loss", _joined(training["final_loss"], "{:.4f}")],
-        ["training time in seconds", _joined(training["seconds"], "{:.3g}")],
     ]
+    if cls.trained:
+        rows += [
+            ["epochs", _joined(training["epochs"], "{:,}")],
+            ["final loss", _joined(training["final_loss"], "{:.4f}")],
+            ["training time in seconds", _joined(training["seconds"], "{:.3g}")],
+        ]
     return _table(["", ""], [row for row in rows if row[1]])
 
 

@@ -1,9 +1,9 @@
 """The evaluation of a run: which protocol, on which splits, against which references, and over several seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,12 @@ from epagcl.evaluation.knn import knn_accuracy
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.scores import ScoresDict, spread
 from epagcl.methods.base import Method
+from epagcl.methods.epagcl import EPAGCL
+from epagcl.methods.propagated import Propagated
+
+RAW, UNTRAINED, PROPAGATED = "raw features", "untrained encoder", Propagated.title
+#: The rows that every table has for comparison, in their order.
+REFERENCES = (RAW, UNTRAINED, PROPAGATED)
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Plan:
     Attributes:
         protocol: strict, paper or public.
         runs: number of random splits per model. With several seeds, each seed has one split.
-        references: also score the raw features and the untrained encoder.
+        references: also score raw features, the untrained encoder and propagated features.
 
     Examples:
         >>> Plan(references=True)
@@ -77,9 +83,11 @@ def evaluate(
 
 
 def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] | None = None) -> dict[str, ScoresDict]:
-    """Return the scores that every accuracy should be compared with: raw features and the untrained encoder.
+    """Return the scores to compare an accuracy with: raw features, the untrained encoder, propagated features.
 
-    A supervised method has no encoder separate from its classifier, so the encoder of EPAGCL takes its place.
+    The untrained encoder is the method's own. A supervised method has no encoder separate from its classifier, so the
+    encoder of EPAGCL takes its place. A method without training has no untrained encoder. Propagated features are
+    :class:`~epagcl.methods.propagated.Propagated` with its default settings.
 
     Args:
         data: the graph with its labels.
@@ -93,16 +101,23 @@ def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] |
         >>> data = block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3, seed=3)
         >>> method = EPAGCL(hidden=8, dim=4, projection=4, device="cpu")
         >>> list(references(data, method, Plan(runs=1)))
-        ['raw features', 'untrained encoder']
+        ['raw features', 'untrained encoder', 'propagated']
     """
-    from epagcl.methods.epagcl import EPAGCL
-
-    cls, settings = (EPAGCL, {}) if method.supervised else (type(method), method.get_params())
-    untrained = cls(**{**settings, "seed": method.seed, "device": method.device, "epochs": 0}).fit_embed(data)
     return {
         name: evaluate(z, data, plan, seed=method.seed, device=method.device, companions=False, splits=splits)
-        for name, z in (("raw features", data.x), ("untrained encoder", untrained))
+        for name, z in _reference_embeddings(data, method)
     }
+
+
+def _reference_embeddings(data: Data, method: Method) -> Iterator[tuple[str, Tensor]]:
+    """Yield the name and the embedding of each reference, so that only one is in memory."""
+    yield RAW, data.x
+    shared: dict[str, Any] = {"seed": method.seed, "device": method.device}
+    if type(method).trained:
+        cls, settings = (EPAGCL, {}) if method.supervised else (type(method), method.get_params())
+        yield UNTRAINED, cls(**{**settings, **shared, "epochs": 0}).fit_embed(data)
+    if not isinstance(method, Propagated):
+        yield PROPAGATED, Propagated(**shared).fit_embed(data)
 
 
 def split_of(data: Data, protocol: str, seed: int) -> Split:

@@ -19,7 +19,9 @@ from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.methods import method, names
 from epagcl.methods.base import Method
+from epagcl.methods.propagated import Propagated
 from epagcl.methods.recipes import recipe
+from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.runs.record import describe
 from epagcl.study.code_version import code_version
 from epagcl.study.scoring import scored_by
@@ -32,7 +34,6 @@ UNMASKED = {"p_mask_1": 0.0, "p_mask_2": 0.0}
 STARRED = ("gca", "epagcl")
 #: The order of the paper's Table 2, supervised methods first. Users' own methods follow.
 ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "greet", "cca-ssg", "epagcl*", "epagcl"]
-RAW, UNTRAINED = "raw features", "untrained encoder"
 #: Settings that are not part of a key. Seeds are stored one by one. The device and the capture of epochs change a
 #: result by rounding only, and each record names its hardware.
 UNSTORED = ("device", "capture", "seed")
@@ -49,6 +50,7 @@ class Row:
         method: name of the method; None: the raw features, without training.
         settings: settings that take precedence over all others.
         kind: class of the method if it is not registered under ``method``.
+        reference: whether the row is there for comparison only.
 
     Examples:
         >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).key
@@ -59,6 +61,7 @@ class Row:
     method: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     kind: type[Method] | None = None
+    reference: bool = False
 
     @property
     def key(self) -> str:
@@ -85,26 +88,44 @@ class Row:
         return [cls(**{**recipe_settings, **own, **self.settings}, seed=seed) for seed in range(seeds)], source
 
 
-def rows(wanted: Sequence[str] = ()) -> list[Row]:
-    """Return the rows of a comparison: raw features, the untrained encoder, then methods.
+def rows(wanted: Sequence[str] = (), *, untrained: bool = False) -> list[Row]:
+    """Return the rows of a comparison: raw features, the untrained encoder, propagated features, then methods.
 
     Args:
         wanted: names of methods; ``gca*`` is GCA without feature masks. Empty: all methods.
+        untrained: include the own untrained encoder of each self-supervised method, in place of EPAGCL's.
 
     Examples:
         >>> [row.title for row in rows(["grace", "gca*"])]
-        ['raw features', 'untrained encoder', 'GRACE', 'GCA*']
+        ['raw features', 'untrained encoder', 'propagated', 'GRACE', 'GCA*']
+        >>> [row.title for row in rows(["mvgrl"], untrained=True)]
+        ['raw features', 'untrained MVGRL', 'propagated', 'MVGRL']
     """
-    users_own = [name for name in names() if name not in ORDER]
-    result = [Row(RAW), Row(UNTRAINED, "epagcl", {"epochs": 0})]
-    for name in wanted or [*ORDER, *users_own]:
-        cls = method(name.removesuffix("*"))
-        star = "*" if name.endswith("*") else ""
-        if star and cls.name not in STARRED:
-            starred = " and ".join(f"{key}*" for key in STARRED)
-            raise InputError(f"no method {name!r}; the methods without feature masks are {starred}")
-        result.append(Row(cls.title + star, cls.name, UNMASKED if star else {}))
-    return result
+    others = [name for name in names() if name not in (*ORDER, Propagated.name)]
+    chosen = [_method_row(name) for name in wanted or [*ORDER, *others]]
+    without_training = [Row(UNTRAINED, "epagcl", {"epochs": 0}, reference=True)]
+    if untrained:
+        classes = dict.fromkeys(method(row.method) for row in chosen if row.method is not None)
+        without_training = [
+            Row(f"untrained {cls.title}", cls.name, {"epochs": 0}, reference=True)
+            for cls in classes
+            if cls.trained and not cls.supervised
+        ]
+    # The reference keeps its α if another method's is set. As one of the wanted methods it takes any setting.
+    propagated = Row(PROPAGATED, Propagated.name, {"alpha": Propagated().alpha}, reference=True)
+    propagated = next((row for row in chosen if row.method == Propagated.name), propagated)
+    methods = [row for row in chosen if row is not propagated]
+    return [Row(RAW, reference=True), *without_training, propagated, *methods]
+
+
+def _method_row(name: str) -> Row:
+    """Return the row of a method by its name, with a star for the method without feature masks."""
+    cls = method(name.removesuffix("*"))
+    star = "*" if name.endswith("*") else ""
+    if star and cls.name not in STARRED:
+        starred = " and ".join(f"{key}*" for key in STARRED)
+        raise InputError(f"no method {name!r}; the methods without feature masks are {starred}")
+    return Row(cls.title + star, cls.name, UNMASKED if star else {})
 
 
 def settings_source(result: Mapping[str, Any]) -> str:
@@ -156,7 +177,7 @@ class Cell:
 
     Examples:
         >>> from epagcl.data import block_model
-        >>> [cell] = cells(block_model(60), "demo", rows(["grace"])[2:], seeds=2, settings={"epochs": 5})
+        >>> [cell] = cells(block_model(60), "demo", rows(["grace"])[3:], seeds=2, settings={"epochs": 5})
         >>> cell.row.title, [model.seed for model in cell.models], cell.models[0].epochs
         ('GRACE', [0, 1], 5)
     """
@@ -257,7 +278,7 @@ def cells(
     Examples:
         >>> from epagcl.data import block_model
         >>> [cell.row.title for cell in cells(block_model(60), "demo", rows(["grace"]))]
-        ['raw features', 'untrained encoder', 'GRACE']
+        ['raw features', 'untrained encoder', 'propagated', 'GRACE']
     """
     about = {**describe(data, name), "fingerprint": fingerprint(data)}
     result = []

@@ -136,7 +136,7 @@ def _train_each(
         model = clone(cell.models[seed])  # a copy, so that the cell does not hold every trained network
         try:
             values[seed] = train(model)
-        except TrainingError as error:
+        except (TrainingError, torch.OutOfMemoryError) as error:
             log.warning("%s on %s, seed %d: left out (%s)", cell.title, cell.name, seed, error)
             continue
         history = model.history_

@@ -1,9 +1,7 @@
-"""CUDA graphs: when an epoch is captured, on which stream, and the precision of its products."""
+"""CUDA graphs: when an epoch is captured, and on which stream."""
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -39,26 +37,3 @@ def reason_not_to_capture(method: Trainable, graph: Graph) -> str:
     if method.capture == "auto" and graph.num_nodes > SMALL:
         return f"above {SMALL:,} nodes the GPU is busy without it"
     return ""
-
-
-@contextmanager
-def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Run the network's dense products in TF32, which has the mantissa of fp16.
-
-    They run in float32 if ``precision`` is fp32, or if Triton is not available. Without Triton, the loss is also
-    computed in float32.
-    """
-    matmul = torch.backends.cuda.matmul
-    newer = getattr(matmul, "fp32_precision", None)  # torch 2.9 has a second way to set it
-    try:
-        before = torch.get_float32_matmul_precision()
-    except RuntimeError:  # the user has set it the newer way
-        before = None
-    torch.set_float32_matmul_precision("highest" if precision == "fp32" or not has_triton(device) else "high")
-    try:
-        yield
-    finally:
-        if before is not None:
-            torch.set_float32_matmul_precision(before)
-        if newer is not None:
-            matmul.fp32_precision = newer

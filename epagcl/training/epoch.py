@@ -8,14 +8,9 @@ from torch import Tensor, nn
 
 from epagcl.core.log import log
 from epagcl.data.graph import Graph
-from epagcl.training.capture import (
-    WARM_UP,
-    device_locks,
-    matmul_precision,
-    reason_not_to_capture,
-    training_stream,
-)
+from epagcl.training.capture import WARM_UP, device_locks, reason_not_to_capture, training_stream
 from epagcl.training.early_stopping import NEVER, EarlyStopping
+from epagcl.training.precision import matmul_precision
 from epagcl.training.protocol import Trainable
 
 
@@ -55,7 +50,9 @@ class EpochRunner:
         """
         self.network.train()
         if self.graph.device.type != "cuda":
-            losses = [self._epoch(epoch) for epoch in range(start, stop)]
+            _ = self.prepared  # in float32
+            with matmul_precision(self.method.precision, self.graph.device):
+                losses = [self._epoch(epoch) for epoch in range(start, stop)]
         else:
             # The default stream is not used: gradients must be accumulated on the stream that is captured.
             default = torch.cuda.current_stream(self.graph.device)

@@ -16,7 +16,7 @@ from epagcl.training.checkpoint import Checkpointer
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.history import COLLAPSED_BELOW, Callback, Look, Row, measure, next_measurement
 from epagcl.training.interrupts import deferred_interrupts
-from epagcl.training.protocol import Trainable, embedding_of
+from epagcl.training.protocol import Trainable, calibrate, embedding_of
 
 FIRST_BLOCK = 1  # epochs that run without waiting for the device; on a GPU, later blocks take about BLOCK_SECONDS
 BLOCK_SECONDS = 0.1  # the loop waits for the GPU about this often: for progress, checkpoints and Ctrl-C
@@ -78,11 +78,13 @@ def train(
                 losses = losses[: int(stopping.epochs) - first]  # epochs after the stop do not count
             rows = list(_rows(losses, method, first, begun, (ended - begun) / (stop - first)))
             if look is not None and rows[-1]["epoch"] == look.next_epoch(first):
+                calibrate(method, network, graph)
                 look.function(stop, embedding_of(method, network, graph))
             last = stopped or stop == method.epochs
             if last and stopping is not None:
                 stopping.restore()
             if last or stop == next_measurement(first):
+                calibrate(method, network, graph)
                 measures = measure(method, network, graph)
                 rows[-1] = {**rows[-1], **measures}
                 collapsed = _check_collapse(method, measures, stop, last or not collapsed) or collapsed
@@ -96,6 +98,8 @@ def train(
                     callback(row)
             if interrupted():
                 raise KeyboardInterrupt
+    if not method.epochs:
+        calibrate(method, network, graph)
     epochs.optimiser.zero_grad(set_to_none=True)  # gradients of a captured epoch would keep its memory
     network.eval()
     return history

@@ -52,11 +52,18 @@ class Trainable(Protocol):
     def prepare(self, graph: Graph) -> Any: ...  # noqa: D102
     def steps(self) -> list[Step]: ...  # noqa: D102
     def after_epoch(self, network: Any, epoch: int | Tensor) -> None: ...  # noqa: D102
+    def calibrate(self, network: Any, graph: Graph) -> None: ...  # noqa: D102
     def validation_loss(self, network: Any, graph: Graph, prepared: Any) -> Tensor: ...  # noqa: D102
     def lr_factor(self, epoch: Tensor) -> Tensor | None: ...  # noqa: D102
     def parameters(self, network: Any) -> list[dict[str, Any]]: ...  # noqa: D102
     def represent(self, network: Any, graph: Graph) -> Tensor: ...  # noqa: D102
     def identity(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+@torch.no_grad()
+def calibrate(method: Trainable, network: nn.Module, graph: Graph) -> None:
+    """Call the method's ``calibrate`` on the training graph. The network is left in evaluation mode."""
+    method.calibrate(network.eval(), graph)
 
 
 @torch.no_grad()

@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+from epagcl.data import block_model, write_npz
 from epagcl.evaluation.protocol import Rule
+from epagcl.study.summary import read_comparison
 
 
 @pytest.mark.slow
@@ -15,6 +17,7 @@ def test_compare_prints_every_row_and_continues_where_it_stopped(run, tmp_path, 
     for words in (
         "raw features",
         "untrained encoder",
+        "propagated",
         "GCN",
         "DGI",
         "GCA*",
@@ -25,16 +28,84 @@ def test_compare_prints_every_row_and_continues_where_it_stopped(run, tmp_path, 
         "ours",
     ):
         assert words in out
-    assert len(list((tmp_path / "demo").rglob("*.json"))) == 5 * 2
+    assert len(list((tmp_path / "demo").rglob("*.json"))) == 6 * 2
     monkeypatch.setattr("epagcl.study.scoring.provenance", lambda *_: pytest.fail("trained again"))
     code, out, _ = run(*command, "--json")
     assert [row["row"] for row in json.loads(out)["demo"]] == [
         "raw features",
         "untrained encoder",
+        "propagated",
         "GCN",
         "DGI",
         "GCA*",
     ]
+
+
+@pytest.mark.slow
+def test_compare_with_the_own_untrained_encoder_of_each_method(run, tmp_path, small_graphs):
+    command = ["compare", small_graphs[0], *SMALL, "--untrained", "--out", tmp_path / "store", "--json"]
+    code, out, err = run(*command)
+    assert code == 0, err
+    found = {row["row"]: row for row in json.loads(out)["one"]}
+    titles = ["raw features", "untrained DGI", "untrained GRACE", "propagated", "DGI", "GRACE"]
+    assert list(found) == titles
+    assert found["untrained DGI"]["training"]["epochs"] == found["propagated"]["training"]["epochs"] == [0, 0]
+    assert found["propagated"]["settings"]["dim"] == found["DGI"]["settings"]["dim"] == 8
+
+
+@pytest.fixture
+def small_graphs(tmp_path):
+    """Two small graphs with labels, as files."""
+    paths = [tmp_path / "one.npz", tmp_path / "two.npz"]
+    for seed, path in enumerate(paths):
+        write_npz(block_model(60, num_classes=3, num_features=20, topic_words=5, words_per_node=5, seed=seed), path)
+    return paths
+
+
+SMALL = ["--methods", "dgi,grace", "--seeds", 2, "--protocols", "strict", "--device", "cpu"]
+SMALL += ["--epochs", 2, "--hidden", 8, "--dim", 8]
+
+
+@pytest.mark.slow
+def test_several_graphs_are_ranked_from_stored_results(run, tmp_path, monkeypatch, small_graphs):
+    store = ["--out", tmp_path / "store"]
+    for graph in small_graphs:  # one command for each graph, as processes that share a GPU would run
+        assert run("compare", graph, *SMALL, *store, "--quiet")[0] == 0
+    monkeypatch.setattr("epagcl.study.scoring.provenance", lambda *_: pytest.fail("trained again"))
+    files = ["--save", tmp_path / "new" / "c.json", "--figure", tmp_path / "ranks.svg"]
+    code, out, err = run("compare", *small_graphs, *SMALL, *store, *files, "--stored")
+    assert code == 0, err
+    assert "not stored" not in err
+    for words in (
+        "Test accuracy in percent on 2 graphs, protocol strict",
+        "method one two mean rank",
+        "2 seeds",
+        "CD ",
+    ):
+        assert words in " ".join(out.split())
+    assert "critical difference" in (tmp_path / "ranks.svg").read_text()
+    content = read_comparison(tmp_path / "new" / "c.json")
+    assert content["command"].startswith("epagcl compare ")
+    assert list(content["results"]) == ["one", "two"]
+    assert set(content["ranking"]["mean_ranks"]) >= {"raw features", "untrained encoder", "DGI", "GRACE"}
+    code, out, _ = run("compare", *small_graphs, *SMALL, *store, "--stored", "--json")
+    printed = json.loads(out)
+    assert printed["ranking"] == content["ranking"]
+    assert [cell["row"] for cell in printed["one"]] == [cell["row"] for cell in content["results"]["one"]]
+
+
+@pytest.mark.slow
+def test_only_stored_results_are_shown(run, tmp_path, monkeypatch, small_graphs, caplog):
+    store = ["--out", tmp_path / "store"]
+    code, _, err = run("compare", *small_graphs, *SMALL, *store, "--stored")
+    assert code == 2
+    assert "runs; leave out --stored to compute them" in err
+    assert run("compare", small_graphs[0], *SMALL, *store, "--quiet")[0] == 0
+    monkeypatch.setattr("epagcl.study.scoring.provenance", lambda *_: pytest.fail("trained"))
+    code, out, err = run("compare", *small_graphs, *SMALL, *store, "--stored")
+    assert code == 0, err
+    assert "10 of 20 runs are not stored; without --stored they are computed" in caplog.text
+    assert out.count("DGI") == 1  # the table of the graph that has results
 
 
 @pytest.mark.parametrize(
@@ -49,6 +120,8 @@ def test_compare_prints_every_row_and_continues_where_it_stopped(run, tmp_path, 
         (["demo", "--methods", "dgi,bgrl", "--norm", "foo"], "norm='foo': choose one of batch, layer"),
         (["demo", "demo"], "two graphs have the same name"),
         (["demo", "--protocols", "public"], "demo: no published split"),
+        (["demo", "cora", "--figure", "f.jpg"], "--figure f.jpg: must end in .svg or .png"),
+        (["demo", "--figure", "f.svg"], "--figure needs at least two graphs"),
     ],
 )
 def test_mistakes_are_named(run, arguments, message):

@@ -46,7 +46,7 @@ def test_lists_are_written_with_spaces_or_commas(run, tmp_path):
     assert code == 0, err
     again = json.loads(out)
     assert again["asked"] == asked
-    assert len(again["cells"]) == 4  # all from the store
+    assert len(again["cells"]) == 5  # all from the store
     assert "--stored" not in again["command"]
     assert {path.name for path in (tmp_path / "runs" / "paper").iterdir()} >= {"accuracy.json", "accuracy.png", "store"}
 
@@ -104,7 +104,7 @@ def test_all_artefacts_share_one_store(run, tmp_path, monkeypatch):
     folder = tmp_path / "runs" / "paper"
     assert {path.name for path in folder.glob("*.json")} == {"accuracy.json", "heterophily.json", "epr.json"}
     runs = [path for path in (folder / "store" / "demo").rglob("*.json") if path.parent.name != "epr"]
-    assert len(runs) == 3  # features, untrained, EPAGCL: once for both tables
+    assert len(runs) == 4  # features, untrained, propagated, EPAGCL: once for both tables
     code, _, err = run("paper", "page", "--results", folder, "--docs", tmp_path / "page")
     assert code == 0, err
     text = (tmp_path / "page" / "results.md").read_text(encoding="utf-8")

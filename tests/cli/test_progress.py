@@ -39,6 +39,13 @@ def test_the_first_epoch_does_not_count_towards_the_pace(caplog):
     assert "about 83 minutes; --batch-size 512 is faster (negatives inside batches only)" in caplog.messages
 
 
+def test_a_method_without_training_shows_no_epochs(caplog):
+    caplog.set_level("INFO", "epagcl")
+    with TrainingProgress(console_for(), epagcl.Propagated()) as line:
+        line.say("embedding")
+    assert caplog.messages == ["computing the embedding", "embedding"]
+
+
 def test_the_time_left_of_a_resumed_run_uses_the_pace_of_all_its_epochs(caplog):
     caplog.set_level("INFO", "epagcl")
     with TrainingProgress(console_for(), epagcl.EPAGCL(epochs=100)) as line:
@@ -64,7 +71,7 @@ def test_a_study_counts_runs_and_estimates_the_time_left(tmp_path):
     work = StudyProgress()
     all_cells = cells(data, "g", rows(["dgi"]), seeds=2, protocols=["strict"], settings=SMALL)
     fill(all_cells, Store(tmp_path), work)
-    assert (work.runs, work.done, work.remaining_cost) == (6, 6, 0)
+    assert (work.runs, work.done, work.remaining_cost) == (8, 8, 0)
     work = StudyProgress()
     assert work.time_left() == ""
     work.plan([1.0, 1.0, 8.0])

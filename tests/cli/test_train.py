@@ -13,12 +13,32 @@ from epagcl.data import block_model, write_npz
 from tests.cli.conftest import FAST
 
 
+def test_a_method_without_training(run, tmp_path):
+    command = ["train", "demo", "--method", "propagated", "--dim", 16, "--device", "cpu", "--map", "none"]
+    code, out, err = run(*command, "--references", "--runs", 1)
+    assert code == 0, err
+    assert [name for name in ("raw features", "untrained encoder") if name in out] == ["raw features"]
+    assert "no sign that the computation went wrong" in out or "worth a look" in out
+    assert "training went" not in out
+    assert "train longer" not in out
+    card = (tmp_path / "runs" / "demo-propagated" / "README.md").read_text()
+    assert "Node embeddings, computed without training." in card
+    assert "The model was computed on all nodes" in card
+    assert "- training-free" in card
+    assert not [words for words in ("epochs", "final loss", "training time") if words in card]
+    assert (tmp_path / "runs" / "demo-propagated" / "history.csv").read_text().count("\n") == 1
+    code, _, err = run(*command, "--overwrite", "--epochs", 3)
+    assert code == 2
+    assert "no option --epochs" in err
+
+
 @pytest.mark.slow
 def test_train_on_a_named_graph_prints_scores_and_writes_a_run_folder(run, tmp_path):
     code, out, err = run("train", "demo", *FAST, "--references", "--runs", 2)
     assert code == 0
     assert re.search(r"raw features +\d\d\.\d\d ± \d", out)
     assert re.search(r"untrained encoder +\d\d\.\d\d ± \d", out)
+    assert re.search(r"propagated +\d\d\.\d\d ± \d", out)
     assert re.search(r"EPAGCL +\d\d\.\d\d ± \d", out)
     assert "EPR: 0.194 per node" in out
     assert "protocol strict, 2 runs, splits random 10/10/80 (seeds 0, 1), measured here" in out

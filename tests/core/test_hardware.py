@@ -5,7 +5,7 @@ import torch
 
 from epagcl.core import hardware
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import force_triton, has_triton, resolve_device
+from epagcl.core.hardware import force_bf16, force_triton, fused_sigmoid, has_bf16, has_triton, resolve_device
 
 CPU = torch.device("cpu")
 
@@ -91,3 +91,51 @@ def test_kernels_that_do_not_compile_are_a_warning_and_plain_torch_is_used(gpu, 
     with caplog.at_level(logging.WARNING, logger="epagcl"):
         assert not has_triton(torch.device("cuda"))
     assert "Triton does not work here (no C compiler); falling back to plain PyTorch" in caplog.text
+
+
+def test_bf16_can_be_forced_on_and_off_on_cpus_only():
+    with force_bf16(True):
+        assert has_bf16(CPU)
+        assert not has_bf16(torch.device("cuda"))
+        with force_bf16(False):
+            assert not has_bf16(CPU)
+        assert has_bf16(CPU)
+
+
+@pytest.fixture
+def instructions(monkeypatch):
+    """Set the answers of PyTorch about the CPU, and ask it for them."""
+
+    def use(avx512_bf16, amx_tile):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", avx512_bf16, raising=False)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", amx_tile, raising=False)
+        return hardware._cpu_has_bf16()
+
+    hardware._cpu_has_bf16.cache_clear()
+    yield use
+    hardware._cpu_has_bf16.cache_clear()
+
+
+def test_cpus_without_the_instructions_have_no_bf16(instructions):
+    assert not instructions(lambda: False, lambda: False)
+
+
+def test_versions_of_torch_that_cannot_tell_have_no_bf16(instructions):
+    assert not instructions(None, None)
+
+
+def test_an_operator_that_fails_or_is_wrong_is_not_used(instructions, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no such operator")
+
+    for operator in (fail, lambda a, b, bias: torch.ones(32, 32)):
+        hardware._cpu_has_bf16.cache_clear()
+        monkeypatch.setattr(hardware, "fused_sigmoid", operator)
+        assert not instructions(lambda: True, lambda: False)
+
+
+def test_fused_sigmoid_equals_the_exponential_below_minus_16(use_bf16):
+    a, b = (torch.randn(n, 64, generator=torch.Generator().manual_seed(n)).bfloat16() / 8 for n in (40, 56))
+    bias = torch.full((56,), -20.0).bfloat16()
+    exact = (a.double() @ b.double().T - 20).exp()
+    torch.testing.assert_close(fused_sigmoid(a, b, bias).double(), exact, rtol=2**-8, atol=0)

@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 import torch
+from sklearn.base import clone
 from torch_geometric.data import Data
 
 import epagcl
@@ -13,10 +14,13 @@ from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 from epagcl.data.splits import Split
+from epagcl.methods.settings import TRAINING_SETTINGS
 from tests.conftest import Largest
 
 EVERY = epagcl.methods()
 every_method = pytest.mark.parametrize("name", EVERY)
+trained_method = pytest.mark.parametrize("name", [name for name in EVERY if epagcl.method(name).trained])
+training_free = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).trained])
 self_supervised = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).supervised])
 
 #: Small widths and counts, for the methods that have the setting.
@@ -67,7 +71,7 @@ def test_name_title_paper_cost_and_settings_are_documented(name):
     assert ("labels" in cls.cost_note) == cls.supervised
 
 
-@every_method
+@trained_method
 def test_the_gradient_reaches_every_parameter_in_a_step_of_its_group(small_graph, name):
     model, network, graph, prepared = initialised(name, small_graph)
     groups = model.parameters(network)
@@ -92,7 +96,7 @@ def test_the_gradient_reaches_every_parameter_in_a_step_of_its_group(small_graph
                 assert reached[key] & {None, number}, f"{key}: no step updates it"
 
 
-@every_method
+@trained_method
 def test_training_changes_every_trainable_parameter(small_graph, name):
     before = dict(initialised(name, small_graph)[1].named_parameters())
     trained = create(name, patience=0, lr=0.01).fit(small_graph).network_
@@ -104,7 +108,8 @@ def test_training_changes_every_trainable_parameter(small_graph, name):
 def test_the_seed_determines_the_result(small_graph, name):
     first, again = (create(name, seed=3).fit_embed(small_graph) for _ in range(2))
     assert torch.equal(first, again)
-    assert not torch.allclose(first, create(name, seed=4).fit_embed(small_graph))
+    other = create(name, seed=4).fit_embed(small_graph)
+    assert torch.allclose(first, other) == (not epagcl.method(name).trained)
     assert first.dtype == torch.float32
     assert first.shape[0] == 60
 
@@ -142,6 +147,19 @@ def test_unseen_graphs_are_embedded_unless_their_columns_differ(small_graph, nam
 
 
 @every_method
+def test_new_nodes_are_embedded_beside_the_old_ones(small_graph, name):
+    model = create(name).fit(small_graph)
+    x, edges = small_graph.x.to_dense(), small_graph.edge_index
+    grown = Data(x=torch.cat([x, x[:2]]), edge_index=torch.cat([edges, torch.tensor([[60, 5], [5, 60]])], 1))
+    z, before = model.embed(grown), model.embed(small_graph)
+    assert z.shape == (62, before.shape[1])
+    assert torch.isfinite(z).all()
+    assert not torch.allclose(z[5], before[5])  # a new neighbour changes a node
+    far = Data(x=torch.cat([x, x[:2]]), edge_index=torch.cat([edges, torch.tensor([[60, 61], [61, 60]])], 1))
+    torch.testing.assert_close(model.embed(far)[:60], before, rtol=1e-4, atol=1e-5)
+
+
+@every_method
 def test_the_embedding_does_not_depend_on_the_order_of_nodes(small_graph, name):
     model = create(name).fit(small_graph)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
@@ -165,7 +183,7 @@ def test_a_dead_feature_column_changes_nothing(small_graph, name):
                 (axis,) = [k for k in range(p.dim()) if p.shape[k] != q.shape[k]]
                 q.copy_(torch.cat([torch.full_like(p.narrow(axis, 0, 1), 3.0), p], axis))
                 changed += 1
-    assert changed > 0
+    assert changed > 0 or not model.trained
     expected = losses(model, network, graph, prepared, 1)
     torch.testing.assert_close(losses(model, wider, wide_graph, wide_prepared, 1), expected, rtol=1e-4, atol=1e-5)
     z = model.represent(network.eval(), graph)
@@ -192,7 +210,7 @@ def test_degenerate_graphs_train(name, kind):
     data.y = torch.arange(data.num_nodes) % 2
     model = create(name)
     z = model.fit_embed(data, **split_in_thirds(model, data))
-    assert len(model.history_) == 4
+    assert len(model.history_) == 4 * model.trained
     assert torch.isfinite(z).all()
     assert all(torch.isfinite(value).all() for value in model.network_.state_dict().values())
 
@@ -207,7 +225,7 @@ def test_labels_are_not_read(small_graph, name):
     assert torch.equal(results[0], results[2])
 
 
-@every_method
+@trained_method
 def test_an_epoch_as_a_tensor_is_the_same_epoch(small_graph, name):
     model, network, graph, prepared = initialised(name, small_graph)
     for epoch in (0, 3):
@@ -222,7 +240,7 @@ def test_an_epoch_as_a_tensor_is_the_same_epoch(small_graph, name):
     assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
 
 
-@every_method
+@trained_method
 def test_an_epoch_depends_only_on_its_number_and_the_seed(small_graph, name):
     model, network, graph, prepared = initialised(name, small_graph)
     first = [losses(model, network, graph, prepared, epoch) for epoch in (0, 1)]
@@ -235,7 +253,7 @@ class Stop(Exception):
     """Simulates a kill between two epochs."""
 
 
-@every_method
+@trained_method
 def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch, name):
     monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     checkpoint = tmp_path / "checkpoint.safetensors"
@@ -258,6 +276,23 @@ def test_untrained(small_graph, name):
     model = create(name, epochs=0).fit(small_graph)
     assert model.history_ == []
     assert torch.isfinite(model.embed(small_graph)).all()
+
+
+@training_free
+def test_a_method_without_training_has_no_settings_of_training_and_no_loss(tmp_path, small_graph, name):
+    cls, calls = epagcl.method(name), []
+    settings = {field.name for field in cls.setting_fields()}
+    assert not settings & set(TRAINING_SETTINGS)
+    assert settings == set(cls().get_params()) == set(clone(cls()).get_params())
+    for setting in TRAINING_SETTINGS:
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{setting}'"):
+            cls(**{setting: 1})
+    model = create(name).fit(
+        small_graph, checkpoint=tmp_path / "checkpoint", callback=calls.append, look=(1, lambda *_: calls.append(1))
+    )
+    assert (model.epochs, model.history_, model.steps(), calls) == (0, [], [], [])
+    assert not (tmp_path / "checkpoint").exists()
+    assert not any(p.requires_grad for p in model.network_.parameters())
 
 
 @every_method
@@ -292,6 +327,8 @@ def test_no_tensor_has_the_size_of_all_pairs_of_nodes(monkeypatch, name):
     graph = Graph.from_data(check(data))
     with Largest() as largest:
         prepared = model.prepare(graph)
+        with torch.no_grad():
+            model.calibrate(network, graph)
         for loss in losses(model, network, graph, prepared, 0):
             loss.backward()
         with torch.no_grad():

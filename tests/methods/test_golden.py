@@ -27,7 +27,8 @@ def accuracy(name: str) -> float:
     known = {field.name for field in cls.setting_fields()}
     widths = {} if cls.supervised else {key: value for key, value in SMALL.items() if key in known}
     data = epagcl.load("demo")
-    model = cls(**widths, **{"epochs": 40, **SPECIFIC.get(name, {})}, device="cpu").fit(data)
+    training = {"epochs": 40, "precision": "fp32"} if cls.trained else {}
+    model = cls(**{**widths, **training, **SPECIFIC.get(name, {})}, device="cpu").fit(data)
     if cls.supervised:
         test = random_split(data.y, seed=0).test
         return float((model.predict(data)[test] == data.y[test]).double().mean())

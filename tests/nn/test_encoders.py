@@ -1,13 +1,17 @@
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from epagcl.core.sparse import SparseMatrix
+from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix, StackedMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.nn.encoders import GCN
+from epagcl.nn import encoders
+from epagcl.nn.encoders import ALPHA, ENCODERS, GCN, PAGERANK, ScalesEncoder, build_encoder
 from epagcl.views.masks import feature_masks
 from epagcl.views.probabilities import edge_probabilities
 from epagcl.views.sampling import Views, ViewSampler
+from tests.conftest import random_edges
 from tests.nn.conftest import ACTIVATIONS
 
 
@@ -86,3 +90,145 @@ def test_gcn_equals_its_formula(small_graph, activation, last):
     weights = [parameter for layer in encoder.layers for parameter in layer.parameters()]
     grad = torch.randn(60, 8)
     torch.testing.assert_close(*(torch.autograd.grad(y, weights, grad) for y in (out, expected)), rtol=1e-4, atol=1e-5)
+
+
+def member_views(graph, members, seed=0):
+    """Return two views per member of a graph."""
+    p = edge_probabilities(graph.pairs, graph.num_nodes, 0.3, 0.1).to(graph.device)
+    return Views(ViewSampler(p, graph.num_nodes, seed=seed, view=view) for view in range(2 * members))
+
+
+def dense_encoder(encoder, x, adjacency):
+    """Return the output of a single encoder on one view by its formula, in dense matrices."""
+
+    def activate(t, bias):
+        t = t + bias
+        return torch.where(t > 0, t, encoder.activation.weight * t)
+
+    if isinstance(encoder, ScalesEncoder):
+        blocks = []
+        for scale, weight in zip(encoder.scales, encoder.weight.split(encoder.widths, 1), strict=True):
+            if scale == PAGERANK:
+                identity = torch.eye(len(x), dtype=x.dtype)
+                operator = ALPHA * torch.linalg.inv(identity - (1 - ALPHA) * adjacency)
+            else:
+                operator = torch.linalg.matrix_power(adjacency, int(scale))
+            blocks.append(operator @ x @ weight)
+        return activate(torch.cat(blocks, 1), encoder.bias)
+    for layer in encoder.layers:
+        own = 0 if layer.root is None else x @ layer.root
+        x = activate(adjacency @ x @ layer.weight + own, layer.bias)
+    return x
+
+
+@pytest.mark.parametrize("sparse_features", [True, False])
+@pytest.mark.parametrize("hidden", [16, 64])  # 64: the first layer multiplies dense features by Â first
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_equal_their_formulas(small_graph, name, hidden, sparse_features, monkeypatch):
+    monkeypatch.setattr(encoders, "PRODUCTS", 40)
+    graph = Graph.from_data(check(small_graph))
+    dense = graph.x.to_dense()
+    x = SparseMatrix.from_torch(dense.to_sparse()) if sparse_features else dense
+    encoder = build_encoder(name, 40, hidden, 10)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    ours = encoder(x, graph.adjacency)
+    expected = dense_encoder(encoder.double(), dense.double(), graph.adjacency.to_dense().double())
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sparse_features", [True, False])
+@pytest.mark.parametrize("p_mask", [(0.0, 0.0), (0.3, 0.5)])
+@pytest.mark.parametrize("hidden", [16, 64])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_one_pass_over_views_equals_one_pass_per_view_for_all_encoders(
+    small_graph, name, hidden, p_mask, sparse_features
+):
+    graph = Graph.from_data(check(small_graph))
+    x = graph.x.to_dense()
+    x = SparseMatrix.from_torch(x.to_sparse()) if sparse_features else x
+    views = member_views(graph, 1)
+    masks = feature_masks(40, p_mask, seed=0, epoch=3, device="cpu")
+    encoder = build_encoder(name, 40, hidden, 10)
+    together = encoder(x, views.adjacency(3), masks)
+    single = [
+        encoder(x, sampler.adjacency(3), None if masks is None else masks[view : view + 1])
+        for view, sampler in enumerate(views)
+    ]
+    torch.testing.assert_close(together, torch.cat(single))
+    grad = torch.randn_like(together)
+    gradients = [torch.autograd.grad(z, encoder.parameters(), grad) for z in (together, torch.cat(single))]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def member(encoder, name, hidden, number):
+    """Return one member of an encoder as an encoder of its own."""
+    single = build_encoder(name, 40, hidden, 10)
+    state = encoder.state_dict()
+    single.load_state_dict({key: value[number].view_as(single.state_dict()[key]) for key, value in state.items()})
+    return single
+
+
+@pytest.mark.parametrize("sparse_features", [True, False])
+@pytest.mark.parametrize("p_mask", [(0.0, 0.0), (0.3, 0.5)])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_members_together_equal_each_member_alone(small_graph, name, p_mask, sparse_features, device, use_triton):
+    compare_members(small_graph, name, p_mask, sparse_features, device, use_triton, triton=device != "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["residual", "scales"])
+def test_members_together_equal_each_member_alone_by_kernels(small_graph, name, device, use_triton):
+    pytest.importorskip("triton")
+    tiny = Data(x=small_graph.x.to_dense()[:7], edge_index=random_edges(7, 0.5, seed=0), num_nodes=7)
+    compare_members(tiny, name, (0.3, 0.5), True, device, use_triton, triton=True)
+
+
+def compare_members(data, name, p_mask, sparse_features, device, use_triton, *, triton):
+    """Compare outputs and gradients of three members in one pass with those of each member alone."""
+    n, members, hidden = data.num_nodes, 3, 16
+    graph = Graph.from_data(check(data, quiet=True), device)
+    x = graph.x.to_dense()
+    x = SparseMatrix.from_torch(x.to_sparse()) if sparse_features else x
+    use_triton(triton)
+    torch.manual_seed(0)
+    encoder = build_encoder(name, 40, hidden, 10, members=members).to(device)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    singles = [member(encoder, name, hidden, k).to(device) for k in range(members)]
+    views = member_views(graph, members)
+    masks = feature_masks(40, p_mask * members, seed=0, epoch=3, device=device)
+    together = encoder(x, views.adjacency(3), masks)
+    grad = torch.randn_like(together)
+    gradients = dict(zip(encoder.state_dict(), torch.autograd.grad(together, encoder.parameters(), grad), strict=True))
+    for k, single in enumerate(singles):
+        rows = slice(2 * k * n, 2 * (k + 1) * n)
+        adjacency = StackedMatrix([sampler.adjacency(3) for sampler in views.samplers[2 * k : 2 * k + 2]])
+        alone = single(x, adjacency, None if masks is None else masks[2 * k : 2 * k + 2])
+        torch.testing.assert_close(together[rows], alone, rtol=1e-4, atol=1e-5)
+        for (key, value), expected in zip(
+            gradients.items(), torch.autograd.grad(alone, single.parameters(), grad[rows]), strict=True
+        ):
+            torch.testing.assert_close(value[k].view_as(expected), expected, rtol=1e-3, atol=1e-4, msg=key)
+        # One adjacency matrix for all members, as in the embedding.
+        plain = encoder(x, graph.adjacency)[k * n : (k + 1) * n]
+        torch.testing.assert_close(plain, single(x, graph.adjacency), rtol=1e-4, atol=1e-5)
+
+
+def test_each_member_has_its_own_initial_weights():
+    encoder = build_encoder("residual", 5, 4, 3, members=2)
+    assert [tuple(p.shape) for p in encoder.layers[0].parameters()] == [(2, 5, 4), (2, 5, 4), (2, 4)]
+    assert not torch.equal(*encoder.layers[0].weight)
+    assert encoder.activation.weight.tolist() == [0.25, 0.25]
+
+
+def test_scales_share_the_width():
+    assert ScalesEncoder(5, 10).widths == [3, 3, 2, 2]
+    assert build_encoder("pagerank", 5, 4, 10).scales == (PAGERANK,)
+
+
+def test_an_unknown_encoder_is_an_error():
+    with pytest.raises(InputError, match=r"encoder='gat': choose one of gcn, residual, pagerank, scales"):
+        build_encoder("gat", 5, 4, 3)

@@ -13,7 +13,9 @@ from tests.paper.conftest import cell, result
 def test_small_measurement_has_all_rows_and_files(request_of, tmp_path):
     request = request_of(methods=("gcn", "grace", "gca*", "epagcl"))
     made = ARTEFACT.make(request, "epagcl paper accuracy")
-    assert [c["row"] for c in made["cells"]] == ["raw features", "untrained encoder", "GCN", "GRACE", "GCA*", "EPAGCL"]
+    assert [c["row"] for c in made["cells"]] == [
+        *("raw features", "untrained encoder", "propagated", "GCN", "GRACE", "GCA*", "EPAGCL")
+    ]
     expected = epagcl.linear_evaluation(epagcl.load("demo").x, epagcl.load("demo").y, runs=2)
     assert made["cells"][0]["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected.runs, abs=1e-6)
     files = {path.name for path in ARTEFACT.write(made, tmp_path / "out")}
@@ -34,7 +36,7 @@ def test_stored_runs_make_a_table_without_training(request_of, monkeypatch):
     ARTEFACT.make(request_of(runs=1), "c")
     monkeypatch.setattr("epagcl.study.comparison.score_seeds", lambda *_: pytest.fail("trained"))
     made = ARTEFACT.make(request_of(runs=2, train=False), "c")
-    assert [c["seeds"] for c in made["cells"]] == [[0], [0], [0]]
+    assert [c["seeds"] for c in made["cells"]] == [[0]] * 4
 
 
 def invented():
@@ -85,6 +87,18 @@ def test_reading():
     assert "MVGRL on Cora (1 of 2 runs), WikiCS (data are absent here)" in missing
     # No cell is scored by the paper's protocol.
     assert all("paper's protocol" not in paragraph for paragraph in (rank, settings, weak, missing))
+
+
+def test_reading_compares_with_propagated_features_where_they_were_measured():
+    made = invented()
+    assert not [part for part in ARTEFACT.reading(made) if "propagated" in part]
+    assert "propagated" not in [row[0] for row in ARTEFACT.tables(made)[0].rows]
+    made["cells"].append(cell("propagated", "Cora", [85, 85]))
+    (sentence,) = [part for part in ARTEFACT.reading(made) if "propagated" in part]
+    assert sentence.startswith("**Trained methods with a mean below that of propagated features**, in points: ")
+    assert "MVGRL on Cora (-2.0)" in sentence
+    titles = [row[0] for row in ARTEFACT.tables(made)[0].rows]
+    assert titles.index("untrained encoder") + 1 == titles.index("propagated")
 
 
 def test_distance_to_the_paper_is_by_its_protocol():

@@ -4,7 +4,6 @@ from epagcl.paper import reported
 from epagcl.paper.cell_scores import (
     accuracies,
     graphs_of,
-    mean_ranks,
     measured_graphs,
     reported_gaps,
     reported_scores,
@@ -14,6 +13,7 @@ from epagcl.paper.cell_scores import (
     titles_of,
     usual_runs,
 )
+from epagcl.study.ranking import mean_ranks
 from tests.paper.conftest import cell, result
 
 
@@ -63,11 +63,6 @@ def test_gaps_are_means_over_graphs():
     gaps = reported_gaps(result(cells), "strict")
     assert gaps == pytest.approx({"EPAGCL": ((85 - 86.07) + (72 - 71.94)) / 2})
     assert reported_gaps(result(cells), "paper") == {}
-
-
-def test_ranks_are_means_over_graphs_and_ties_share_a_rank():
-    graphs = {"a": {"x": 3.0, "y": 2.0, "z": 1.0}, "b": {"x": 1.0, "y": 1.0, "w": 9.0}}
-    assert mean_ranks(graphs, ["x", "y", "z"]) == {"x": (1 + 1.5) / 2, "y": (2 + 1.5) / 2, "z": 3.0}
 
 
 def test_ranks_of_the_paper_are_reproduced():

@@ -123,7 +123,7 @@ def test_names_are_joined_as_in_a_sentence():
 
 
 def test_default_graphs_are_the_named_ones():
-    assert len(ARTEFACT.datasets) == 15
+    assert len(ARTEFACT.datasets) == 17
     assert set(reported()["epr"]) <= set(ARTEFACT.datasets)
     assert "demo" not in ARTEFACT.datasets
 

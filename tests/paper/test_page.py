@@ -87,6 +87,7 @@ def test_page_of_few_results_names_the_missing_ones(tmp_path, results):
 def test_statements_of_the_documentation_hold(results):
     """docs/paper.md and README make these statements without numbers."""
     from epagcl.paper import ablation, add_vs_drop, cell_scores, leakage
+    from epagcl.study.ranking import mean_ranks
 
     for graph in ("Cora", "CiteSeer"):
         new_pairs, pool = (add_vs_drop.gaps(results["add-vs-drop"], "strict", graph, kind) for kind in ("add", "pool"))
@@ -106,7 +107,7 @@ def test_statements_of_the_documentation_hold(results):
     others = ("raw features", "untrained encoder", "GCN", "GAT")
     titles = [title for title in cell_scores.titles_of(results["accuracy"]) if title not in others]
     graphs = ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Coauthor-Physics")
-    ranks = cell_scores.mean_ranks({g: cell_scores.scores(results["accuracy"], "strict", g) for g in graphs}, titles)
+    ranks = mean_ranks({g: cell_scores.scores(results["accuracy"], "strict", g) for g in graphs}, titles)
     assert sorted(ranks, key=ranks.get).index("EPAGCL") >= len(ranks) - 3
     assert "significantly better in 0" in find_artefact("significance").reading(results["significance"])[0]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from epagcl import EPAGCL, SupervisedGCN
+from epagcl import EPAGCL, Propagated, SupervisedGCN
 from epagcl.core.errors import InputError
 from epagcl.data import block_model
-from epagcl.evaluation.health import nearest
+from epagcl.core.neighbours import nearest
 from epagcl.report.content import CONTENT_FILE, _duration, _scores, read_content, report, run_content
 from epagcl.report.nodes import map_content, node_table
 from epagcl.runs.evaluation import Plan, evaluate
@@ -98,6 +98,18 @@ def test_without_labels_and_without_training(data):
         "degree",
         "cluster",
     ]
+
+
+def test_a_method_without_training_says_so(data):
+    model = Propagated(dim=8, device="cpu").fit(data)
+    z = model.embed(data)
+    content = run_content("x", data, model, z, trained_metrics(data, model, "x"), node_table(data, z), kind="none")
+    facts = dict(content["facts"])
+    assert facts["Trained"] == "not at all, as the method has no training; computed on cpu"
+    assert "Final loss" not in facts
+    assert [setting["name"] for setting in content["settings"]] == ["dim", "alpha", "feature_scaling", "seed", "device"]
+    assert content["history"] == {}
+    assert not [finding for finding in content["health"] if "learning rate" in finding["words"]]
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,11 @@ class TestSections:
         cards = page.locator("#health .card").all_inner_texts()
         assert cards[1].split("\n") == ["Loss", "rose", "✕ poor", "", "Lower the learning rate."]
 
+    def test_a_method_without_training_is_not_asked_whether_training_worked(self, open_page):
+        settings = [{"name": "alpha", "value": "0.15", "meaning": "", "changed": False}]
+        page = open_page(payload(run_payload(method="propagated", settings=settings)))
+        assert page.locator("#health h2").inner_text() == "Is the embedding sound?"
+
     def test_changed_settings_come_first(self, page):
         rows = page.locator("#settings tbody tr").all_text_contents()
         assert rows == ["p_drop0.4changedprobability to drop", "epochs3passes over the graph"]

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from epagcl import EPAGCL, SupervisedGCN, linear_evaluation
+from epagcl import EPAGCL, MVGRL, Propagated, SupervisedGCN, linear_evaluation
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, geom_splits, random_split
 from epagcl.data.splits import published_splits
-from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of, unfit_labels
+from epagcl.runs.evaluation import REFERENCES, Plan, evaluate, merge, references, split_of, unfit_labels
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 
@@ -44,11 +44,13 @@ def test_the_public_protocol_uses_the_published_splits(published):
 
 
 @pytest.mark.slow
-def test_references_are_raw_features_and_the_untrained_encoder(data):
+def test_references_are_raw_untrained_and_propagated_features(data):
     method = EPAGCL(epochs=3, seed=2, **SMALL)
     scores = references(data, method, Plan(runs=1))
     untrained = EPAGCL(epochs=0, seed=2, **SMALL).fit_embed(data)
-    for name, z in (("raw features", data.x), ("untrained encoder", untrained)):
+    propagated = Propagated(device="cpu").fit_embed(data)
+    assert list(scores) == list(REFERENCES) == ["raw features", "untrained encoder", "propagated"]
+    for name, z in zip(REFERENCES, (data.x, untrained, propagated), strict=True):
         assert scores[name] == evaluate(z, data, Plan(runs=1), seed=2, device="cpu", companions=False)
 
 
@@ -58,6 +60,14 @@ def test_the_reference_encoder_of_a_supervised_method_is_that_of_epagcl(data):
     untrained = EPAGCL(epochs=0, seed=1, device="cpu").fit_embed(data)
     expected = evaluate(untrained, data, Plan(runs=1), seed=1, device="cpu", companions=False, splits=split)
     assert scores["untrained encoder"] == expected
+
+
+def test_the_untrained_encoder_is_the_methods_own_and_a_method_without_training_has_none(data):
+    scores = references(data, MVGRL(dim=8, seed=1, device="cpu"), Plan(runs=1))
+    untrained = MVGRL(dim=8, epochs=0, seed=1, device="cpu").fit_embed(data)
+    expected = evaluate(untrained, data, Plan(runs=1), seed=1, device="cpu", companions=False)
+    assert scores["untrained encoder"] == expected
+    assert list(references(data, Propagated(dim=8, device="cpu"), Plan(runs=1))) == ["raw features"]
 
 
 def test_the_split_of_a_seed(data, published):

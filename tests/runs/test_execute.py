@@ -42,7 +42,7 @@ def test_a_run_writes_its_folder(tmp_path, data):
     assert config["evaluation"] == {"protocol": "strict", "runs": 5, "references": True}
     assert np.load(folder / "embeddings.npy").shape == (300, 16)
     assert len(metrics["evaluation"]["accuracy"]["runs"]) == 5
-    assert list(metrics["references"]) == ["raw features", "untrained encoder"]
+    assert list(metrics["references"]) == ["raw features", "untrained encoder", "propagated"]
     assert metrics["evaluation"]["accuracy"]["mean"] > metrics["references"]["raw features"]["accuracy"]["mean"] - 0.3
     for key in ("date", "hardware", "versions"):
         assert metrics[key]
@@ -100,7 +100,7 @@ def test_seeds_are_scored_on_their_own_splits(tmp_path, data):
     single = [json.loads((tmp_path / f"seed-{s}" / "metrics.json").read_text()) for s in (4, 5)]
     assert metrics["evaluation"]["accuracy"]["runs"] == [m["evaluation"]["accuracy"]["mean"] for m in single]
     assert metrics["training"]["final_loss"] == [m["training"]["final_loss"] for m in single]
-    assert set(metrics["references"]) == {"raw features", "untrained encoder"}
+    assert set(metrics["references"]) == {"raw features", "untrained encoder", "propagated"}
     assert json.loads((tmp_path / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
 
 

@@ -16,9 +16,11 @@ from tests.study.conftest import SMALL, compare, row
 
 def test_rows_are_the_references_and_all_methods_in_the_order_of_the_paper():
     titles = [r.title for r in rows()]
-    assert titles[:2] == ["raw features", "untrained encoder"]
+    assert titles[:3] == ["raw features", "untrained encoder", "propagated"]
+    assert [r.title for r in rows() if r.reference] == titles[:3]
+    assert titles.count("propagated") == 1
     expected = "GCN GAT DGI GMI MVGRL GRACE GCA* GCA BGRL GREET CCA-SSG EPAGCL* EPAGCL"
-    assert titles[2:15] == expected.split(" ")
+    assert titles[3:16] == expected.split(" ")
     assert {name.removesuffix("*") for name in ORDER} <= set(epagcl.methods())
     assert rows(["gca*"])[-1] == Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0})
     assert rows(["gca*"])[-1].key == "gca-star"
@@ -26,6 +28,28 @@ def test_rows_are_the_references_and_all_methods_in_the_order_of_the_paper():
         rows(["dgi*"])
     with pytest.raises(InputError, match="no method 'gcl'"):
         rows(["gcl"])
+
+
+def test_rows_with_the_own_untrained_encoder_of_each_method():
+    chosen = rows(["gcn", "mvgrl", "gca*", "gca", "propagated"], untrained=True)
+    titles = ["raw features", "untrained MVGRL", "untrained GCA", "propagated", "GCN", "MVGRL", "GCA*", "GCA"]
+    assert [r.title for r in chosen] == titles
+    assert chosen[1] == Row("untrained MVGRL", "mvgrl", {"epochs": 0}, reference=True)
+    assert chosen[1].key == "untrained-mvgrl"
+    ((model,), _) = chosen[1].models("cora", 1, {"epochs": 9, "dim": 32})
+    assert (model.name, model.epochs, model.dim) == ("mvgrl", 0, 32)
+
+
+def test_the_reference_keeps_its_teleport_probability_unless_it_is_asked_for():
+    for wanted, alpha in (("mvgrl", 0.15), ("propagated", 0.4)):
+        (found,) = [r for r in rows([wanted]) if r.method == "propagated"]
+        ((model,), _) = found.models(None, 1, {"alpha": 0.4, "dim": 32, "epochs": 9})
+        assert (model.alpha, model.dim, found.reference) == (alpha, 32, wanted != "propagated")
+
+
+def test_the_untrained_encoder_of_epagcl_has_the_same_stored_runs_under_both_titles(data):
+    shared = cells(data, "g", [rows(["epagcl"])[1], rows(["epagcl"], untrained=True)[1]], seeds=1, settings=SMALL)
+    assert shared[0].key(0) == shared[1].key(0)
 
 
 def test_starred_rows_have_no_feature_masks(tmp_path, data):

@@ -71,6 +71,69 @@ def test_0_epochs_give_an_empty_history(small_graph):
     assert model.history_ == []
 
 
+class Calibrated(EPAGCL):
+    """Counts its calibrations in a buffer of the network, and notes the epoch of each."""
+
+    def build(self, num_features):
+        self.calls = []
+        network = super().build(num_features)
+        network.register_buffer("calibrations", torch.zeros(()))
+        return network
+
+    def calibrate(self, network, graph):
+        assert not torch.is_grad_enabled()
+        assert not network.training
+        assert graph.num_nodes == 60
+        network.calibrations += 1
+        self.calls.append("calibrate")
+
+    def represent(self, network, graph):
+        self.calls.append("represent")
+        return super().represent(network, graph)
+
+
+@pytest.mark.slow
+def test_calibration_precedes_each_measurement_and_look(small_graph):
+    model = Calibrated(epochs=60, **SMALL)
+    model.fit(small_graph, look=(20, lambda epoch, z: model.calls.append(epoch)))
+    look, measurement = ["calibrate", "represent"], ["calibrate", *["represent"] * 3]
+    # Looks after epochs 20, 40 and 60, measurements after 25, 50 and 60.
+    assert model.calls == [*look, 20, *measurement, *look, 40, *measurement, *look, 60, *measurement]
+    assert model.network_.calibrations == 6
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 7])
+def test_calibration_ends_the_training(small_graph, epochs):
+    model = Calibrated(epochs=epochs, **SMALL).fit(small_graph)
+    assert model.calls == ["calibrate", *["represent"] * 3 * (epochs > 0)]
+    assert model.network_.calibrations == 1
+    assert not model.network_.training
+
+
+def test_calibration_follows_the_restored_weights(easy_graph):
+    class Last(DGI):
+        def calibrate(self, network, graph):
+            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
+
+    model = Last(**STOPS).fit(easy_graph)
+    assert len(model.history_) < STOPS["epochs"]
+    assert all(torch.equal(value, model.weights[key]) for key, value in model.network_.state_dict().items())
+
+
+@pytest.mark.slow
+def test_calibration_changes_no_weight_and_is_kept_by_a_checkpoint(tmp_path, small_graph, monkeypatch):
+    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
+    whole = Calibrated(epochs=30, **SMALL).fit(small_graph)
+    plain = EPAGCL(epochs=30, **SMALL).fit(small_graph)
+    assert all(torch.equal(p, q) for p, q in zip(whole.network_.parameters(), plain.network_.parameters(), strict=True))
+    with pytest.raises(Stop):
+        Calibrated(epochs=30, **SMALL).fit(small_graph, checkpoint=tmp_path / "c", callback=stop_at(27))
+    resumed = Calibrated(epochs=30, **SMALL).fit(small_graph, checkpoint=tmp_path / "c", resume=True)
+    assert same_weights(resumed, whole)
+    done = Calibrated(epochs=30, **SMALL).fit(small_graph, checkpoint=tmp_path / "c", resume=True)
+    assert same_weights(done, whole)
+
+
 def test_memory_of_training_is_linear(monkeypatch):
     """No tensor of a training step has the size of all pairs of nodes."""
     n = 3000

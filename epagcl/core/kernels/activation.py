@@ -13,7 +13,9 @@ from epagcl.core.kernels.launch import block_size, on_device_of_arguments
 
 @triton.jit
 def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Compute y = max(t, 0) + slope·min(t, 0) with t = x + bias."""
+    """Compute y = max(t, 0) + slope·min(t, 0) with t = x + bias, for the ``rows`` rows of one member."""
+    member = tl.program_id(2).to(tl.int64)
+    x, y, bias, slope = x + member * rows * width, y + member * rows * width, bias + member * width, slope + member
     r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = (r < rows)[:, None] & (c < width)[None, :]
@@ -26,7 +28,10 @@ def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: 
 def _activate_back_kernel(
     x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Compute dx, and this program's partial sums of the gradients of bias and slope."""
+    """Compute dx, and this program's partial sums of the gradients of bias and slope, for the rows of one member."""
+    member = tl.program_id(2).to(tl.int64)
+    x, grad, dx = x + member * rows * width, grad + member * rows * width, dx + member * rows * width
+    bias, slope = bias + member * width, slope + member
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     b = tl.load(bias + c, mask=c < width, other=0.0)[None, :]
     a = tl.load(slope)
@@ -42,7 +47,7 @@ def _activate_back_kernel(
         tl.store(dx + at, d, mask=inside)
         to_bias += tl.sum(d, 0)
         to_slope += tl.sum(tl.where(t > 0, 0.0, t * g), 0)
-    out = tl.program_id(0).to(tl.int64) * width + c
+    out = (member * tl.num_programs(0) + tl.program_id(0)) * width + c
     tl.store(dbias + out, to_bias, mask=c < width)
     tl.store(dslope + out, to_slope, mask=c < width)
 
@@ -51,7 +56,8 @@ def _activate_back_kernel(
 def bias_prelu(x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU(x + bias) with one slope for all columns.
 
-    Forward and backward each take one pass over x. Plain PyTorch takes three passes forward and four backward.
+    With K slopes and a bias ``[K, d]``, x has K blocks of rows, each with its own slope and bias. Forward and
+    backward each take one pass over x. Plain PyTorch takes three passes forward and four backward.
     """
     return _BiasPReLU.apply(x, bias, slope)
 
@@ -61,10 +67,11 @@ class _BiasPReLU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
-        block = block_size(x.shape[1])
-        rows = 2048 // block
-        grid = triton.cdiv(x.shape[0], rows), triton.cdiv(x.shape[1], block)
-        _activate_kernel[grid](x, bias, slope, y, *x.shape, ROWS=rows, BLOCK=block)
+        block, members = block_size(x.shape[1]), slope.numel()
+        rows, width = x.shape[0] // members, x.shape[1]
+        step = 2048 // block
+        grid = triton.cdiv(rows, step), triton.cdiv(width, block), members
+        _activate_kernel[grid](x, bias, slope, y, rows, width, ROWS=step, BLOCK=block)
         ctx.save_for_backward(x, bias, slope)
         return y
 
@@ -73,13 +80,14 @@ class _BiasPReLU(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, bias, slope = ctx.saved_tensors
         grad, dx = grad.contiguous(), torch.empty_like(x)
-        block = block_size(x.shape[1])
-        rows = 2048 // block
+        block, members = block_size(x.shape[1]), slope.numel()
+        rows, width = x.shape[0] // members, x.shape[1]
+        step = 2048 // block
         repeat = 4 if x.shape[0] < 65_536 else 32  # more programs for small graphs, fewer partial sums for large ones
-        blocks = triton.cdiv(x.shape[0], rows * repeat)
-        dbias, dslope = x.new_empty(2, blocks, x.shape[1])
-        grid = blocks, triton.cdiv(x.shape[1], block)
+        blocks = triton.cdiv(rows, step * repeat)
+        dbias, dslope = x.new_empty(2, members, blocks, width)
+        grid = blocks, triton.cdiv(width, block), members
         _activate_back_kernel[grid](
-            x, bias, slope, grad, dx, dbias, dslope, *x.shape, REPEAT=repeat, ROWS=rows, BLOCK=block
+            x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT=repeat, ROWS=step, BLOCK=block
         )
-        return dx, dbias.sum(0), dslope.sum().view_as(slope)
+        return dx, dbias.sum(1).view_as(bias), dslope.sum((1, 2)).view_as(slope)

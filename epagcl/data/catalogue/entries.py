@@ -25,6 +25,8 @@ class Entry:
         binarise: replace counts by x > 0.
         row_normalise: divide each row of x by its sum.
         edges_known: whether loading the graph checks the number of edges.
+        download_features: number of feature columns of the download if it has other features than the file; None: the
+            same.
         alias: a short name, in lower case.
 
     Examples:
@@ -44,6 +46,7 @@ class Entry:
     binarise: bool = False
     row_normalise: bool = False
     edges_known: bool = True
+    download_features: int | None = None
     alias: str | None = None
 
 
@@ -104,6 +107,10 @@ _ENTRIES = (
         "Squirrel", 5201, 198353, 2089, 5, *pyg_source("WikipediaNetwork", "squirrel", split="geom"), row_normalise=True
     ),
     Entry("Actor", 7600, 26659, 932, 5, *pyg_source("Actor", split="geom"), row_normalise=True),
+    # The attributed social network, with counts as features; not GraphSAINT's graph of images.
+    Entry("Flickr", 7575, 239738, 12047, 9, *pyg_source("AttributedGraphDataset", "flickr")),
+    # The page-page network. Its features are binary; PyG has a reduction of them to 128 columns.
+    Entry("Facebook", 22470, 170823, 4714, 4, *pyg_source("FacebookPagePage"), download_features=128),
     Entry("demo", 2700, 5016, 1400, 7, "generated", None, fetch_demo, None),
 )
 

@@ -1,14 +1,15 @@
 """Loading of named graphs.
 
 A named graph is read from ``<root>/<Name>.npz`` if that file exists (:mod:`epagcl.data.io.npz`), else from PyTorch
-Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same ``Data``.
+Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same ``Data``, except that
+the download of Facebook has other features.
 """
 
 import contextlib
 import io
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -57,9 +58,19 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
         >>> data.num_nodes, data.num_edges
         (2700, 10032)
     """
-    entry = find(name)
     root = data_root(root)
+    published = find(name)
+    entry = _as_available(published, root)
     file = root / f"{entry.name}.npz"
+    if features and entry.features != published.features:
+        log.warning(
+            "%s: the download (%s) has %d features, a reduction of the original %s; results differ from those of %s",
+            entry.name,
+            entry.home,
+            entry.features,
+            f"{published.features:,}",
+            file.name,
+        )
     if file.exists():
         source, raw = str(file), read_npz(file)
     else:
@@ -72,7 +83,8 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
         )
     masks = [f"{'geom_' * (entry.split == 'geom')}{part}_mask" for part in PARTS] if entry.split else []
     x = _prepare(raw.x, entry) if features else None
-    data = Data(x=x, edge_index=raw.edge_index, y=raw.y, num_nodes=raw.num_nodes, name=entry.name)
+    y = None if raw.y is None else raw.y - raw.y.min().clamp(min=0)  # some files number their classes from 1
+    data = Data(x=x, edge_index=raw.edge_index, y=y, num_nodes=raw.num_nodes, name=entry.name)
     data = check(data.update({key: raw[key] for key in masks if key in raw}), source, quiet=True, features=features)
     verify(entry, data, source)
     return data
@@ -91,7 +103,7 @@ def datasets(root: Path | str | None = None) -> list[Listing]:
     root = data_root(root)
     return [
         Listing(entry.name, entry.nodes, entry.edges, entry.features, entry.classes, _source(entry, root))
-        for entry in CATALOGUE.values()
+        for entry in (_as_available(entry, root) for entry in CATALOGUE.values())
     ]
 
 
@@ -125,6 +137,13 @@ def verify(entry: Entry, data: Data, source: str) -> None:
                 f"{source}: {size:,} {field}, expected {getattr(entry, field):,}; this is not the published "
                 f"{entry.name}; rename or remove it"
             )
+
+
+def _as_available(entry: Entry, root: Path) -> Entry:
+    """Return an entry with the number of features that :func:`load` finds: those of the file, or of the download."""
+    if entry.download_features is None or (root / f"{entry.name}.npz").exists():
+        return entry
+    return replace(entry, features=entry.download_features)
 
 
 def _prepare(x: Tensor, entry: Entry) -> Tensor:

@@ -1,7 +1,8 @@
 """InfoNCE over all pairs of nodes.
 
 ``loss`` has the public functions. Each implementation has one file: ``dense`` (the formula, memory O(N²)), ``tiled``
-(plain PyTorch, memory O(N·d)) and ``triton_loss`` (fused ``triton_kernels``, whose tile sizes ``tiles`` chooses).
+(plain PyTorch, memory O(N·d)), ``tiled_bf16`` (the same on CPUs with bf16 instructions) and ``triton_loss`` (fused
+``triton_kernels``, whose tile sizes ``tiles`` chooses).
 """
 
 from epagcl.losses.infonce.loss import (

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import has_triton
+from epagcl.core.hardware import has_bf16, has_triton
 from epagcl.core.permute import permute_rows
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.tiled import tiled_loss
+from epagcl.losses.infonce.tiled_bf16 import MIN_ROWS, tiled_bf16_loss
 
 # At a lower temperature, exp(s/τ) and its sums over 10⁶ rows overflow float32. Since |s| ≤ 1, no shift by the maximum
 # is needed at this temperature or above.
@@ -44,7 +45,7 @@ def _triton(x: Tensor, temperature: float, groups: int, precision: str) -> Tenso
 
 
 def _tiled(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
-    return tiled_loss(x, temperature, groups)
+    return (tiled_bf16_loss if precision == "bf16" else tiled_loss)(x, temperature, groups)
 
 
 def _dense(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor:
@@ -54,7 +55,7 @@ def _dense(x: Tensor, temperature: float, groups: int, precision: str) -> Tensor
 #: The implementations by name.
 IMPLEMENTATIONS = {
     "triton": Implementation(_triton, PRECISIONS),
-    "tiled": Implementation(_tiled, ("fp32",)),
+    "tiled": Implementation(_tiled, ("fp32", "bf16")),
     "dense": Implementation(_dense, ("fp32",)),
 }
 
@@ -80,7 +81,8 @@ def info_nce(
             ``"dense"`` (memory O(N²), for comparison) or ``"auto"`` (triton if available, else tiled).
         precision: the precision of the operands of the products. ``"fp32"`` is exact (float64 for float64 input).
             Triton also supports ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest) and ``"bf16"``.
-            ``"auto"`` is fp16 with triton, else fp32. Sums are always float32.
+            Tiled supports ``"bf16"`` on CPUs with bf16 instructions, and computes in fp32 elsewhere. ``"auto"`` is
+            fp16 with triton, bf16 on such CPUs, else fp32. Sums are always float32.
 
     Returns:
         The loss, a scalar, differentiable once in ``z1`` and ``z2``.
@@ -96,12 +98,15 @@ def info_nce(
     return info_nce_stacked(torch.cat([z1, z2]), temperature, impl=impl, precision=precision)
 
 
-def info_nce_stacked(z: Tensor, temperature: float, *, impl: str = "auto", precision: str = "fp32") -> Tensor:
+def info_nce_stacked(
+    z: Tensor, temperature: float, *, members: int = 1, impl: str = "auto", precision: str = "fp32"
+) -> Tensor:
     """Return :func:`info_nce` of the stacked projections ``z = [z1; z2]``.
 
     Args:
-        z: the projections of both views, ``[2N, d]``.
+        z: the projections of both views, ``[2N, d]``; of K members below each other, ``[K·2N, d]``.
         temperature: τ, at least 0.03.
+        members: K, the number of models. The result is the mean of their losses.
         impl: as in :func:`info_nce`.
         precision: as in :func:`info_nce`.
 
@@ -110,22 +115,30 @@ def info_nce_stacked(z: Tensor, temperature: float, *, impl: str = "auto", preci
         >>> info_nce_stacked(torch.cat([z, z]), temperature=0.5)
         tensor(0.2395)
     """
-    _check_arguments(z, temperature)
-    return _loss(z, temperature, 1, impl, precision)
+    _check_arguments(z, temperature, members)
+    return _loss(z, temperature, members, impl, precision)
 
 
 def info_nce_batched(
-    z: Tensor, temperature: float, batch_size: int, order: Tensor, *, impl: str = "auto", precision: str = "fp32"
+    z: Tensor,
+    temperature: float,
+    batch_size: int,
+    order: Tensor,
+    *,
+    members: int = 1,
+    impl: str = "auto",
+    precision: str = "fp32",
 ) -> Tensor:
     """Return :func:`info_nce` with negatives inside batches only, in time O(N·B·d).
 
     This is a different objective: for random projections its value is about log 2B instead of log 2N.
 
     Args:
-        z: the projections of both views, ``[2N, d]``.
+        z: the projections of both views, ``[2N, d]``; of K members below each other, ``[K·2N, d]``.
         temperature: τ, at least 0.03.
         batch_size: B, the number of nodes in a batch. The last batch has the remaining nodes.
-        order: a permutation of the N nodes, which is cut into batches from its start.
+        order: a permutation of the N nodes, which is cut into batches from its start, the same for all members.
+        members: K, the number of models. The result is the mean of their losses.
         impl: as in :func:`info_nce`. All batches of one size are computed in one call.
         precision: as in :func:`info_nce`.
 
@@ -134,20 +147,21 @@ def info_nce_batched(
         >>> info_nce_batched(torch.cat([z, z]), temperature=0.5, batch_size=2, order=torch.tensor([3, 1, 0, 2]))
         tensor(0.2395)
     """
-    _check_arguments(z, temperature)
+    _check_arguments(z, temperature, members)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
     n = order.numel()
-    if 2 * n != z.shape[0]:
+    if 2 * n * members != z.shape[0]:
         raise InputError(f"order has {n} nodes for {z.shape[0]} rows of z; give a permutation of the nodes")
     full = n // batch_size * batch_size
     cut = ((order[:full], batch_size), (order[full:], n - full))
     batches = [nodes.view(-1, 1, size) for nodes, size in cut if nodes.numel()]
+    first_rows = 2 * n * torch.arange(members, device=order.device).view(-1, 1, 1, 1)  # the first row of each member
     # In each batch, the rows of the first view come before the rows of the second.
-    rows = [torch.cat([nodes, nodes + n], dim=1).flatten() for nodes in batches]
+    rows = [(first_rows + torch.cat([nodes, nodes + n], dim=1)).flatten() for nodes in batches]
     parts = permute_rows(z, torch.cat(rows)).split([part.numel() for part in rows])
     losses = [
-        part.shape[0] / (2 * n) * _loss(part, temperature, nodes.shape[0], impl, precision)
+        part.shape[0] / z.shape[0] * _loss(part, temperature, members * nodes.shape[0], impl, precision)
         for part, nodes in zip(parts, batches, strict=True)
     ]
     return sum(losses[1:], start=losses[0])
@@ -171,17 +185,19 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
     if impl == "auto":
         fits = z.dtype != torch.float64 and z.shape[1] <= MAX_TRITON_WIDTH
         impl = "triton" if fits and has_triton(z.device) else "tiled"
-        if impl == "tiled" and precision in PRECISIONS:
+        if precision in PRECISIONS and precision not in IMPLEMENTATIONS[impl].precisions:
             precision = "fp32"  # at least the requested precision
     if impl not in IMPLEMENTATIONS:
         raise InputError(f"impl={impl!r}: choose one of auto, {', '.join(IMPLEMENTATIONS)}")
     function, precisions = IMPLEMENTATIONS[impl]
     if precision == "auto":
-        precision = "fp16" if "fp16" in precisions else "fp32"
+        precision = next(name for name in ("fp16", "bf16", "fp32") if name in precisions)
     if precision not in precisions:
         raise InputError(f"precision={precision!r}: {impl} supports {', '.join(precisions)}, or auto")
     if impl == "triton":
         _check_triton(z)
+    if impl == "tiled" and (not has_bf16(z.device) or z.dtype == torch.float64 or z.shape[0] // groups < MIN_ROWS):
+        precision = "fp32"
     # In half precision e^{1/τ} and the sums would overflow.
     return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
 
@@ -198,8 +214,9 @@ def _check_triton(z: Tensor) -> None:
         raise InputError(f"impl='triton' does not support {unsupported}; use impl='auto' or 'tiled'")
 
 
-def _check_arguments(z: Tensor, temperature: float) -> None:
-    """Raise unless ``z`` is ``[2N, d]`` with N ≥ 1, and the temperature is in range."""
-    if z.dim() != 2 or z.shape[0] == 0 or z.shape[0] % 2:
-        raise InputError(f"z has the shape {tuple(z.shape)}; it must be [2N, d] with N ≥ 1")
+def _check_arguments(z: Tensor, temperature: float, members: int) -> None:
+    """Raise unless ``z`` is ``[members·2N, d]`` with N ≥ 1, and the temperature is in range."""
+    if z.dim() != 2 or z.shape[0] == 0 or z.shape[0] % (2 * members):
+        rows = "2N" if members == 1 else f"{members}·2N"
+        raise InputError(f"z has the shape {tuple(z.shape)}; it must be [{rows}, d] with N ≥ 1")
     check_temperature(temperature)

@@ -215,6 +215,8 @@ class Search:
     def _models(self, settings: dict[str, Any]) -> list[Method]:
         """Return a model for each seed; ``settings`` take precedence over the start's."""
         settings = {**self.first.get_params(), **settings}
+        if not type(self.first).trained:
+            settings.pop("epochs", None)  # trials record 0 epochs
         return [
             type(self.first)(**{**settings, "seed": self.first.seed + k}) for k in range(len(self.criterion.splits))
         ]

@@ -33,6 +33,7 @@ ONE_METHOD = {
     "gmi": {"alpha": "0:1", "beta": "0:1", "gamma": "0:1"},
     "greet": {"alpha": "0.1:0.9", "k": "0,10,20,30", "gate_lr": "1e-4:1e-2:log"},
     "mvgrl": {"alpha": "0.05:0.5"},
+    "propagated": {"alpha": "0.03:0.5:log"},
 }
 PROBABILITY = "0:0.8"  # range of every setting p_... of a user's own method
 

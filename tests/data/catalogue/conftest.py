@@ -22,6 +22,8 @@ def small(monkeypatch):
             "features": data.x.shape[1],
             "classes": 3,
         }
+        if entry.download_features is not None:
+            size["download_features"] = size["features"]
         monkeypatch.setitem(CATALOGUE, entry.name.lower(), replace(entry, **size))
 
     return small

@@ -168,6 +168,29 @@ def write_ogb(root: Path) -> Data:
     return data
 
 
+def write_attributed(root: Path) -> Data:
+    """Write the format of PANE: CSR attributes, which PyG leaves sparse above 10,000 columns, and classes from 1."""
+    data = raw_graph(15, (1.0, 2.0, 40.0))
+    data.x = torch.nn.functional.pad(data.x, (0, 10_000))
+    folder = root / "pyg/AttributedGraphDataset/flickr/raw"
+    folder.mkdir(parents=True)
+    scipy.sparse.save_npz(folder / "attrs.npz", scipy.sparse.csr_matrix(data.x.numpy()))
+    (folder / "edgelist.txt").write_text("".join(f"{i} {j}\n" for i, j in data.edge_index.t().tolist()))
+    (folder / "labels.txt").write_text("".join(f"{i} {label + 1}\n" for i, label in enumerate(data.y.tolist())))
+    return data
+
+
+def write_facebook(root: Path) -> Data:
+    """Write one .npz file: dense features, both directions of the edges and one self-loop, classes."""
+    data = raw_graph(15)
+    data.x = torch.linspace(-1, 1, 15 * 4).reshape(15, 4)
+    folder = root / "pyg/FacebookPagePage/raw"
+    folder.mkdir(parents=True)
+    edges = torch.cat([data.edge_index, data.edge_index.flip(0), torch.tensor([[4], [4]])], dim=1).t()
+    np.savez(folder / "facebook.npz", features=data.x.numpy(), edges=edges.numpy(), target=data.y.numpy())
+    return data
+
+
 SOURCES = {
     "Cora": write_planetoid,
     "Amazon-Photo": write_amazon,
@@ -176,6 +199,8 @@ SOURCES = {
     "Texas": write_webkb,
     "Chameleon": write_wikipedia,
     "Actor": write_actor,
+    "Flickr": write_attributed,
+    "Facebook": write_facebook,
     "ogbn-arxiv": write_ogb,
 }
 

@@ -19,6 +19,7 @@ from tests.data.catalogue.raw_files import (
     assert_same,
     raw_graph,
     with_masks,
+    write_facebook,
     write_ogb,
     write_planetoid,
     write_webkb,
@@ -127,6 +128,30 @@ def test_edges_of_wikics_are_not_compared_with_the_paper(tmp_path, small, monkey
     assert load("WikiCS", tmp_path).edge_index.shape == (2, 36)
 
 
+def test_classes_of_a_file_are_numbered_from_0(tmp_path, small):
+    raw = raw_graph(15)
+    small("Flickr", raw)
+    write_npz(raw.clone().update({"y": raw.y + 1}), tmp_path / "Flickr.npz")
+    assert load("Flickr", tmp_path).y.tolist() == raw.y.tolist()
+
+
+def test_the_features_of_facebook_depend_on_its_source(tmp_path, small, caplog):
+    raw = write_facebook(tmp_path)
+    small("Facebook", raw)
+    entry = replace(find("Facebook"), features=12, download_features=4)
+    CATALOGUE["facebook"] = entry  # the fixture restores it
+    assert listed(tmp_path)["Facebook"].features == 4
+    assert load("facebook", tmp_path).x.shape == (15, 4)
+    words = "Facebook: the download (PyG FacebookPagePage) has 4 features, a reduction of the original 12; "
+    assert caplog.messages == [words + "results differ from those of Facebook.npz"]
+    caplog.clear()
+    load("facebook", tmp_path, features=False)
+    write_npz(raw_graph(15), tmp_path / "Facebook.npz")
+    assert listed(tmp_path)["Facebook"].features == 12
+    assert load("facebook", tmp_path).x.shape == (15, 12)
+    assert caplog.messages == []
+
+
 def test_the_demo_is_generated(tmp_path, monkeypatch, small):
     raw = raw_graph(15)
     small("demo", raw)
@@ -190,10 +215,10 @@ def test_real_graph(name):
         assert data.x.layout == (torch.strided if name.startswith("Amazon") else torch.sparse_csr)
         sums = data.x.to_dense().sum(1) if data.x.layout == torch.strided else data.x @ torch.ones(entry.features)
         empty = sums == 0
-        assert int(empty.sum()) == {"CiteSeer": 15, "Chameleon": 233, "Squirrel": 165}.get(name, 0)
+        assert int(empty.sum()) == {"CiteSeer": 15, "Chameleon": 233, "Squirrel": 165, "Flickr": 11}.get(name, 0)
         if entry.row_normalise:
             torch.testing.assert_close(sums[~empty], torch.ones(int((~empty).sum())))
-        elif name != "PubMed":  # TF-IDF
+        elif name not in ("PubMed", "Flickr"):  # TF-IDF, counts
             assert set(data.x.to_dense().unique().tolist()) == {0, 1}
     sizes = {
         "Cora": [140, 500, 1000],

@@ -55,6 +55,14 @@ def test_tiled_follows_the_golden_losses_of_demo(losses_of):
     assert losses_of("tiled", epagcl.load("demo"), epochs=50) == pytest.approx(golden, rel=0, abs=TILED)
 
 
+@pytest.mark.slow
+def test_bf16_follows_the_golden_losses_of_demo(losses_of, use_bf16):
+    losses = losses_of("tiled", epagcl.load("demo"), epochs=50, precision="bf16")
+    golden = json.loads(GOLDEN.read_text())
+    assert losses != pytest.approx(golden, rel=0, abs=TILED)  # it did compute in bf16
+    assert losses == pytest.approx(golden, rel=0, abs=BF16)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="trains on a GPU")
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", FP32), ("tf32", FP16), ("fp16", FP16), ("bf16", BF16)])
 def test_triton_follows_the_golden_losses_of_demo(losses_of, untimed_tiles, precision, tolerance):
@@ -79,5 +87,5 @@ def test_kernels_train_like_plain_torch(losses_of, use_triton, untimed_tiles, de
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("epagcl.methods.contrast.info_nce_stacked", partial(info_nce_stacked, impl="dense"))
-        model = EPAGCL(device="cpu", epochs=50, **SETTINGS).fit(epagcl.load("demo"))
+        model = EPAGCL(device="cpu", precision="fp32", epochs=50, **SETTINGS).fit(epagcl.load("demo"))
     GOLDEN.write_text(json.dumps([row["loss"] for row in model.history_]) + "\n")

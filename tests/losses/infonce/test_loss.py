@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epagcl.core.errors import InputError
+from epagcl.core.hardware import force_bf16
 from epagcl.losses.infonce import loss as loss_module
 from epagcl.losses.infonce.loss import Implementation, info_nce, info_nce_batched, info_nce_stacked
 from tests.losses.infonce.examples import pair
@@ -177,10 +178,31 @@ def test_auto_on_a_cpu_is_tiled(calls):
 
 
 @pytest.mark.parametrize(
+    ("precision", "dtype", "rows", "expected"),
+    [
+        ("auto", torch.float32, 128, "bf16"),
+        ("bf16", torch.float32, 128, "bf16"),
+        ("bf16", torch.float16, 128, "bf16"),
+        ("bf16", torch.float64, 128, "fp32"),
+        ("bf16", torch.float32, 126, "fp32"),  # too few rows
+        ("fp16", torch.float32, 128, "fp32"),  # at least the requested precision
+        ("tf32", torch.float32, 128, "fp32"),
+        ("fp32", torch.float32, 128, "fp32"),
+    ],
+)
+def test_bf16_is_used_on_cpus_that_have_it(calls, precision, dtype, rows, expected):
+    z = torch.ones(rows // 2, 4, dtype=dtype)
+    for on in (True, False):
+        with force_bf16(on):
+            info_nce(z, z, precision=precision)
+    assert calls == [("tiled", expected), ("tiled", "fp32")]
+
+
+@pytest.mark.parametrize(
     ("impl", "precision", "message"),
     [
         ("triton", "fp8", "precision='fp8': triton supports fp32, tf32, fp16, bf16, or auto"),
-        ("tiled", "fp16", "precision='fp16': tiled supports fp32, or auto"),
+        ("tiled", "fp16", "precision='fp16': tiled supports fp32, bf16, or auto"),
         ("dense", "tf32", "precision='tf32': dense supports fp32, or auto"),
         ("auto", "fp8", "precision='fp8'"),
     ],

@@ -27,6 +27,17 @@ def test_test_labels_do_not_change_the_search_and_training_labels_do(graph, smal
 
 
 @pytest.mark.slow
+def test_a_method_without_training_is_searched(graph, tmp_path):
+    result = epagcl.tune(graph, "propagated", trials=3, seeds=2, dim=8, device="cpu", folder=tmp_path / "study")
+    assert list(result.trials[0]["settings"]) == ["alpha"]
+    assert result.trials[0]["settings"]["alpha"] == pytest.approx(0.15, rel=0.1)  # the start
+    assert "epochs" not in result.best
+    assert result.scores["tuned"]["settings"] == {"name": "propagated", **result.best}
+    assert result.estimator().fit_embed(graph).shape == (600, 8)
+    assert "epochs" not in (tmp_path / "study" / "best.toml").read_text()
+
+
+@pytest.mark.slow
 def test_the_best_trial_is_reproduced_exactly(graph, small):
     result = epagcl.tune(graph, trials=3, seeds=2, space=SPACE, **small)
     complete = [row for row in result.trials if row["state"] == "complete"]

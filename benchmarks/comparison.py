@@ -1,0 +1,178 @@
+"""The comparison of all methods on all graphs in README and docs, generated from ``results/comparison.json``.
+
+``epagcl compare ... --save results/comparison.json`` writes that file. Without it, the blocks are empty.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from epagcl.cli.rendering import groups_note, overall_table, short_names
+from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted
+from epagcl.paper.cell_scores import SUPERVISED
+from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
+from epagcl.study.diagram import save_diagram
+from epagcl.study.ranking import Ranking
+from epagcl.study.summary import Comparison, accuracies, ranking_of, read_comparison
+
+#: The blocks of README and docs that this module fills.
+BLOCKS = ("comparison", "ranking", "by-method", "by-graph")
+FIGURE = "comparison.svg"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row over all graphs: on how many it is the best, and how far it is behind the best of the others.
+
+    Attributes:
+        title: of the row.
+        best_on: number of graphs on which no row is better.
+        behind: points behind the best other row on the graph where it is furthest behind; negative: always ahead.
+        graph: that graph.
+        seconds: median over graphs of the mean training time of a model; None for rows without training.
+    """
+
+    title: str
+    best_on: int
+    behind: float
+    graph: str
+    seconds: float | None
+
+
+def blocks(path: Path) -> dict[str, str]:
+    """Return the text of each block: ``comparison`` in README, the others in docs.
+
+    Args:
+        path: the file of the comparison. If it does not exist, all blocks are empty.
+    """
+    if not path.exists():
+        return dict.fromkeys(BLOCKS, "")
+    comparison = read_comparison(path)
+    ranking = _ranking(comparison)
+    image = f"![Mean ranks of all methods over {len(ranking.graphs)} graphs]({{}}/{FIGURE})\n"
+    groups, table = wrap(groups_note(ranking)) + "\n", _main_table(comparison, ranking)
+    return {
+        "comparison": "\n".join([table, image.format("docs/figures"), groups]),
+        "ranking": "\n".join([wrap(reading(comparison)) + "\n", image.format("figures"), groups]),
+        "by-method": by_method(comparison),
+        "by-graph": table,
+    }
+
+
+def draw(path: Path, folder: Path) -> None:
+    """Draw the critical-difference diagram into a folder, if there is a comparison."""
+    if path.exists():
+        save_diagram(_ranking(read_comparison(path)), folder / FIGURE)
+
+
+def standings(comparison: Comparison) -> list[Standing]:
+    """Return the standing of each ranked row, the best mean rank first."""
+    scores = accuracies(comparison["results"], comparison["protocol"])
+    ranking = _ranking(comparison)
+    seconds = _seconds(comparison)
+    result = []
+    for title in ranking.mean_ranks:
+        gaps = {
+            graph: max(row[graph] for other, row in scores.items() if other != title and graph in row) - score
+            for graph, score in scores[title].items()
+        }
+        furthest = max(gaps, key=gaps.__getitem__)
+        best_on = sum(gap <= 0 for gap in gaps.values())
+        result.append(Standing(title, best_on, gaps[furthest], furthest, seconds.get(title)))
+    return result
+
+
+def by_method(comparison: Comparison) -> str:
+    """Return a table of the ranked rows: mean, rank, graphs won, largest deficit, and training time."""
+    ranking, rows = _ranking(comparison), standings(comparison)
+    titles = [row.title for row in rows]
+    means, ranks = [ranking.means[title] for title in titles], list(ranking.mean_ranks.values())
+    behind = [row.behind for row in rows]
+    graphs = dict(zip(ranking.graphs, short_names(ranking.graphs), strict=True))
+    columns = [
+        marked(means, [f"{mean:.1f}" for mean in means]),
+        marked(ranks, [f"{rank:.1f}" for rank in ranks], smallest=True),
+        [str(row.best_on) for row in rows],
+        marked(behind, [f"{row.behind:.1f} ({graphs[row.graph]})".replace("-", "−") for row in rows], smallest=True),
+        ["–" if row.seconds is None else _time(row.seconds) for row in rows],
+    ]
+    heads = ["method", "mean", "rank", "best on", "furthest behind", "training"]
+    note = (
+        f"Mean accuracy and mean rank over {counted(len(ranking.graphs), 'graph')}; the number of graphs on which no "
+        "row is better; the points behind the best other row on the graph where a row is furthest behind (negative: "
+        f"ahead on every graph); the median over graphs of the seconds to train one model."
+    )
+    title = f"All methods, protocol {comparison['protocol']}"
+    return markdown(Table("", title, heads, [list(row) for row in zip(titles, *columns, strict=True)], note))
+
+
+def reading(comparison: Comparison) -> str:
+    """Return the result in words: the best row, the rows that differ significantly from it, and where it is behind."""
+    ranking = _ranking(comparison)
+    first, *others = standings(comparison)
+    worse = [pair.worse for pair in ranking.pairs if pair.better == first.title and pair.corrected < ranking.alpha]
+    if len(worse) == len(others):
+        differ = "The difference to every other row is significant"
+    elif worse:
+        differ = f"The difference is significant to {', '.join(worse)}, and to no other row"
+    else:
+        differ = "The difference to no other row is significant"
+    graphs = len(ranking.graphs)
+    where = f"It is at most {first.behind:.1f} points behind the best other row (on {first.graph})"
+    if first.behind <= 0:
+        where = "No row is ahead of it on any graph"
+    return escape_stars(
+        f"Over {counted(graphs, 'graph')}, {first.title} has the best mean rank, "
+        f"{ranking.mean_ranks[first.title]:.1f} of {len(ranking.mean_ranks)} rows, with a mean accuracy of "
+        f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {where}. {differ} (Wilcoxon's "
+        f"signed-rank test with Holm's correction, {ranking.alpha:g}). {others[0].title} follows with a mean rank of "
+        f"{ranking.mean_ranks[others[0].title]:.1f} and a mean accuracy of {ranking.means[others[0].title]:.1f}%."
+    )
+
+
+def _main_table(comparison: Comparison, ranking: Ranking) -> str:
+    table = overall_table(comparison["results"], ranking, comparison["protocol"])
+    supervised = [str(row[0]) for row in table.rows if row[0] in SUPERVISED]
+    labels = f" {' and '.join(supervised)} are trained with labels." if supervised else ""
+    note = f"{table.note.rpartition(' Measured on ')[0]}{labels} {_origin(comparison)}"
+    return markdown(Table(table.slug, table.title, table.columns, table.rows, note))
+
+
+def _origin(comparison: Comparison) -> str:
+    """Return the settings, hardware, dates, commits and command behind the results."""
+    cells = [cell for row in comparison["results"].values() for cell in row]
+    hardware, dates, commits = (
+        sorted({value for cell in cells for value in cell[key]}) for key in ("hardware", "dates", "commits")
+    )
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return (
+        "A method uses its recipe for a graph if there is one, otherwise its defaults. Measured on "
+        f"{' and '.join(hardware)}, {when}, {_plural('commit', commits)}. Command: `{comparison['command']}`."
+    )
+
+
+def _plural(noun: str, commits: Sequence[str]) -> str:
+    return f"{noun}{'s' * (len(commits) > 1)} {' and '.join(commit[:7] for commit in commits)}"
+
+
+def _seconds(comparison: Comparison) -> dict[str, float]:
+    times: dict[str, list[float]] = {}
+    for cells in comparison["results"].values():
+        for cell in cells:
+            if cell["training"] is not None and any(cell["training"]["epochs"]):
+                seconds = cell["training"]["seconds"]
+                times.setdefault(cell["row"], []).append(sum(seconds) / len(seconds))
+    return {title: median(values) for title, values in times.items()}
+
+
+def _ranking(comparison: Comparison) -> Ranking:
+    ranking = ranking_of(comparison["results"], comparison["protocol"])
+    if ranking is None:
+        raise InputError("results/comparison.json: nothing is ranked; compare at least two graphs")
+    return ranking
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"

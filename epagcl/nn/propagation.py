@@ -1,0 +1,77 @@
+"""Principal components of diffused features, without weights to train."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from epagcl.core.pca import CHUNK, Operator, double, principal_components
+from epagcl.core.sparse import SparseMatrix
+from epagcl.data.graph import Graph
+from epagcl.diffusion import Diffusion
+
+
+class PropagatedPCA(nn.Module):
+    r"""Principal components of :math:`S \hat{X}`, with :math:`\hat{X}` the feature rows at unit length.
+
+    S is a symmetric diffusion of the graph. Neither S nor :math:`S \hat{X}` is formed, and X is not copied: memory is
+    O(N·dim + F·dim). :meth:`fit` computes the components of one graph; :meth:`forward` returns the scores of the nodes
+    of any graph with the same feature columns. Scores keep their scale: the first columns vary most.
+
+    Args:
+        num_features: F.
+        dim: number of components.
+        diffuse: returns the diffusion of a graph, such as :func:`epagcl.diffusion.ppr`.
+
+    Attributes:
+        components: the directions ``[F, dim]``.
+        mean: the mean row times the directions ``[dim]``.
+
+    Examples:
+        >>> from epagcl.diffusion import power
+        >>> graph = Graph(x=torch.tensor([[3.0, 0.0], [0.0, 2.0]]), pairs=torch.empty(2, 0).long(), num_nodes=2)
+        >>> propagated = PropagatedPCA(num_features=2, dim=1, diffuse=lambda graph: power(graph, 0))
+        >>> propagated.fit(graph)
+        >>> propagated(graph)  # half the distance between the unit rows (1, 0) and (0, 1)
+        tensor([[ 0.7071],
+                [-0.7071]])
+    """
+
+    components: Tensor
+    mean: Tensor
+
+    def __init__(self, num_features: int, dim: int, diffuse: Callable[[Graph], Diffusion]):
+        super().__init__()
+        self.diffuse = diffuse
+        self.register_buffer("components", torch.zeros(num_features, dim))
+        self.register_buffer("mean", torch.zeros(dim))
+
+    @torch.no_grad()
+    def fit(self, graph: Graph) -> None:
+        """Compute the components of a graph."""
+        x, scale, diffuse = graph.x, _inverse_norms(graph.x), self.diffuse(graph)
+        operator = Operator(
+            shape=(graph.num_nodes, graph.num_features),
+            multiply=lambda v: diffuse((x @ v).mul_(scale)),
+            multiply_transposed=lambda v: x.T @ (diffuse(v) * scale),
+            device=graph.device,
+        )
+        mean, directions = principal_components(operator, self.mean.shape[0])
+        self.components.copy_(directions)
+        self.mean.copy_(mean @ directions)
+
+    def forward(self, graph: Graph) -> Tensor:
+        """Return the scores ``[N, dim]`` of the nodes of a graph."""
+        projected = graph.x @ self.components
+        return self.diffuse(graph)(projected * _inverse_norms(graph.x)) - self.mean
+
+
+def _inverse_norms(x: Tensor | SparseMatrix) -> Tensor:
+    """Return 1/‖x_i‖ of each row as a column ``[N, 1]``, and 0 for a row of zeros. Sums are in float64."""
+    if isinstance(x, SparseMatrix):
+        rowptr = x.rowptr.cpu() if x.device.type == "mps" else x.rowptr
+        norm = torch.segment_reduce(double(x.value).square(), "sum", offsets=rowptr).sqrt()
+    else:
+        norm = torch.cat([torch.linalg.vector_norm(double(part), dim=1) for part in x.split(CHUNK)])
+    inverse = torch.where(norm > torch.finfo(torch.float32).tiny, 1 / norm, 0.0)
+    return inverse[:, None].to(x.device, torch.float32)

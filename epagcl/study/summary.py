@@ -1,0 +1,127 @@
+"""The results of a comparison over several graphs: scores by row and graph, their ranking, and the file of both."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from epagcl.core.errors import InputError
+from epagcl.core.files import write_json
+from epagcl.report.metrics import Provenance
+from epagcl.runs.record import provenance
+from epagcl.study.comparison import CellResult
+from epagcl.study.ranking import Ranking, rank
+
+#: The results of each graph, in the order of the rows.
+Results = Mapping[str, Sequence[CellResult]]
+
+
+class Comparison(Provenance):
+    """The content of the file that ``epagcl compare --save`` writes.
+
+    ``date``, ``hardware``, ``versions`` and ``commit`` are those of the command that wrote the file. Each result has
+    the hardware, dates and commits of its own runs. ``protocol`` is the one that rows are ranked by. ``ranking`` is a
+    :class:`~epagcl.study.ranking.Ranking` as plain values, or None if there is none.
+    """
+
+    command: str
+    seeds: int
+    protocols: list[str]
+    protocol: str
+    results: dict[str, list[CellResult]]
+    ranking: dict[str, Any] | None
+
+
+def ranking_protocol(protocols: Sequence[str]) -> str:
+    """Return the protocol that rows are ranked by: strict if there, else the first.
+
+    Examples:
+        >>> ranking_protocol(["paper", "strict"]), ranking_protocol(["public", "paper"])
+        ('strict', 'public')
+    """
+    return "strict" if "strict" in protocols else protocols[0]
+
+
+def accuracies(results: Results, protocol: str) -> dict[str, dict[str, float]]:
+    """Return the mean test accuracy of each row on each graph, in percent. Cells without results are left out.
+
+    Examples:
+        >>> accuracies({"Cora": []}, "strict")
+        {}
+    """
+    scores: dict[str, dict[str, float]] = {}
+    for graph, cells in results.items():
+        for cell in cells:
+            if protocol in cell["protocols"]:
+                scores.setdefault(cell["row"], {})[graph] = 100 * cell["protocols"][protocol]["accuracy"]["mean"]
+    return scores
+
+
+def ranking_of(results: Results, protocol: str) -> Ranking | None:
+    """Rank the rows by mean test accuracy; None unless two rows have results on the same two or more graphs.
+
+    Examples:
+        >>> ranking_of({"Cora": []}, "strict") is None
+        True
+    """
+    return rank(accuracies(results, protocol))
+
+
+def summarise(results: Results, *, command: str, seeds: int, protocols: Sequence[str]) -> Comparison:
+    """Return the results with their ranking and provenance.
+
+    Args:
+        results: the results of each graph.
+        command: the command that computed them.
+        seeds: number of seeds that were asked for.
+        protocols: the protocols that were asked for.
+
+    Examples:
+        >>> comparison = summarise({"Cora": []}, command="epagcl compare cora", seeds=5, protocols=["strict"])
+        >>> comparison["protocol"], comparison["ranking"]
+        ('strict', None)
+    """
+    protocol = ranking_protocol(protocols)
+    ranking = ranking_of(results, protocol)
+    return {
+        **provenance(),
+        "command": command,
+        "seeds": seeds,
+        "protocols": list(protocols),
+        "protocol": protocol,
+        "results": {graph: list(cells) for graph, cells in results.items()},
+        "ranking": None if ranking is None else asdict(ranking),
+    }
+
+
+def write_comparison(comparison: Comparison, path: str | Path) -> None:
+    """Write a comparison as JSON. Folders are created.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> comparison = summarise({"Cora": []}, command="epagcl compare cora", seeds=5, protocols=["strict"])
+        >>> with TemporaryDirectory() as folder:
+        ...     write_comparison(comparison, f"{folder}/comparison.json")
+        ...     read_comparison(f"{folder}/comparison.json") == comparison
+        True
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(comparison, path)
+
+
+def read_comparison(path: str | Path) -> Comparison:
+    """Read a comparison that :func:`write_comparison` wrote.
+
+    Examples:
+        >>> read_comparison("pyproject.toml")
+        Traceback (most recent call last):
+        epagcl.core.errors.InputError: pyproject.toml: not a comparison; write one with `epagcl compare --save`
+    """
+    try:
+        content: Comparison = json.loads(Path(path).read_text(encoding="utf-8"))
+        content["results"], content["protocol"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{path}: not a comparison; write one with `epagcl compare --save`") from None
+    return content

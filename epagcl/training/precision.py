@@ -1,0 +1,122 @@
+"""The precision of the network's dense products in training: TF32 on a GPU, bf16 on a CPU with bf16 instructions."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.overrides import TorchFunctionMode
+
+from epagcl.core.hardware import has_bf16, has_triton
+
+MIN_WIDTH = 32  # narrower matrices gain nothing
+
+
+@contextmanager
+def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
+    """Run the network's dense products in the precision that the setting ``precision`` stands for on this device.
+
+    On a GPU with Triton this is TF32, which has the mantissa of fp16. On a CPU with bf16 instructions, operands are
+    bf16 if ``precision`` is bf16 or auto. Elsewhere, and if ``precision`` is fp32, products run in float32. Sparse
+    products always do.
+    """
+    if device.type == "cuda":
+        with _cuda_precision("highest" if precision == "fp32" or not has_triton(device) else "high"):
+            yield
+    elif precision in ("bf16", "auto") and has_bf16(device):
+        with Bf16Products():
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def _cuda_precision(name: str) -> Iterator[None]:
+    """Set PyTorch's precision of float32 products, and restore the user's setting at the end."""
+    matmul = torch.backends.cuda.matmul
+    newer = getattr(matmul, "fp32_precision", None)  # torch 2.9 has a second way to set it
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the user has set it the newer way
+        before = None
+    torch.set_float32_matmul_precision(name)
+    try:
+        yield
+    finally:
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
+        if newer is not None:
+            matmul.fp32_precision = newer
+
+
+class Bf16Products(TorchFunctionMode):
+    """Compute dense products of float32 matrices with bf16 operands, forward and backward, within this context.
+
+    PyTorch's own setting, ``torch.set_float32_matmul_precision("medium")``, changes nothing on CPUs that have
+    AVX512-BF16 but not AMX. ``torch.autocast`` would also change the types of the activations, and there are no sparse
+    products in bf16. Here every tensor that a layer sees stays float32.
+
+    Only products that autograd records are replaced. Losses with their own backward pass choose their own precision,
+    since they would round similarities before an exponential, and products without gradient stay exact.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Replace the products that are wide enough; call all other functions as they are."""
+        if func in _REPLACED and not kwargs and torch.is_grad_enabled():
+            result = _REPLACED[func](*args)
+            if result is not None:
+                return result
+        return func(*args, **(kwargs or {}))
+
+
+def _matmul(a: Any, b: Any) -> Tensor | None:
+    """Return a b, or None if bf16 does not apply."""
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):  # Tensor @ SparseMatrix, for example
+        return None
+    if a.dim() not in (2, 3) or a.shape[:-2] != b.shape[:-2] or b.dim() != a.dim():
+        return None
+    if not all(t.dtype == torch.float32 and t.layout == torch.strided and t.device.type == "cpu" for t in (a, b)):
+        return None
+    return _Product.apply(a, b) if min(*a.shape[-2:], *b.shape[-2:]) >= MIN_WIDTH else None
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    product = _matmul(x, weight.mT) if weight.dim() == 2 else None
+    return product if product is None or bias is None else product + bias
+
+
+def _add_product(summand: Tensor, a: Tensor, b: Tensor) -> Tensor | None:
+    product = _matmul(a, b)
+    return None if product is None else summand + product
+
+
+_REPLACED: dict[Callable[..., Any], Callable[..., Tensor | None]] = {
+    **dict.fromkeys((torch.matmul, torch.mm, torch.bmm, Tensor.matmul, Tensor.mm, Tensor.bmm), _matmul),
+    Tensor.__matmul__: _matmul,
+    F.linear: _linear,
+    torch.addmm: _add_product,
+    torch.baddbmm: _add_product,
+}
+
+
+class _Product(torch.autograd.Function):
+    """a b with bf16 operands and float32 sums. The result, and each gradient, is rounded to bf16 once."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        a, b = a.bfloat16(), b.bfloat16()
+        ctx.save_for_backward(a, b)
+        return (a @ b).float()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        grad = grad.bfloat16()
+        needs_a, needs_b = ctx.needs_input_grad
+        return (grad @ b.mT).float() if needs_a else None, (a.mT @ grad).float() if needs_b else None

@@ -1,0 +1,42 @@
+"""Candidates for adding: absent pairs of nodes with similar representations."""
+
+import torch
+from torch import Tensor
+
+from epagcl.core.neighbours import nearest
+from epagcl.core.randomness import Stream, uniform64
+
+MAX_AMONG = 65_536  # on larger graphs, neighbours are searched among this many random nodes
+
+
+def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
+    """Return the absent pairs of nodes of which one is among the k nearest neighbours of the other, by cosine.
+
+    The time is O(N² d), and O(65,536·N·d) on graphs with more nodes than that.
+
+    Args:
+        z: representations ``[N, d]``, such as the principal components of Â²X.
+        pairs: the edges, ``[2, E]`` with i < j.
+        k: number of neighbours.
+
+    Returns:
+        The pairs, ``[2, C]`` with i < j, sorted.
+
+    Examples:
+        >>> z = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> neighbour_candidates(z, torch.tensor([[0], [1]]), k=1)
+        tensor([[2],
+                [3]])
+    """
+    n = z.shape[0]
+    if n < 2:
+        return pairs[:, :0]
+    every = torch.arange(n, device=z.device)
+    among = None
+    if n > MAX_AMONG:
+        among = uniform64(every, 0, Stream.CANDIDATES, 2).argsort()[:MAX_AMONG].sort().values
+    neighbours = nearest(z, k, among=among)[0]
+    i, j = every[:, None].expand_as(neighbours).flatten(), neighbours.flatten()
+    key = torch.unique((torch.minimum(i, j) * n + torch.maximum(i, j))[i != j])
+    key = key[~torch.isin(key, pairs[0] * n + pairs[1])]
+    return torch.stack([key // n, key % n])

@@ -1,0 +1,151 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, uniform
+from epagcl.data import load
+from epagcl.epr import structure
+from epagcl.epr.structure import structure_score
+
+
+def random_graph(num_nodes, num_edges, seed=0):
+    return torch.randint(num_nodes, (2, num_edges), generator=torch.Generator().manual_seed(seed))
+
+
+def gaussian(num_nodes, dim, seed=0):
+    return torch.randn(num_nodes, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def cliques(count, size):
+    clique = torch.combinations(torch.arange(size)).T
+    return torch.cat([clique + k * size for k in range(count)], dim=1)
+
+
+def blocks(num_nodes, classes, seed=0):
+    """Return a block model: three of four edges stay within a class."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(classes, (num_nodes,), generator=generator)
+    source, target = torch.randint(num_nodes, (2, 60 * num_nodes), generator=generator)
+    same = y[source] == y[target]
+    keep = torch.rand(len(same), generator=generator) < torch.where(same, 0.5, 0.5 / 3 / (classes - 1))
+    return torch.stack([source, target])[:, keep], y
+
+
+def brute_force(edge_index, num_nodes, features):
+    """Return the score by loops over nodes, neighbours and walks."""
+    neighbours = [set() for _ in range(num_nodes)]
+    for i, j in edge_index.T.tolist():
+        if i != j:
+            neighbours[i].add(j)
+            neighbours[j].add(i)
+    x = features.double()
+    scores = []
+    for halving in range(min(max(structure.MAX_NODES // num_nodes, 1), structure.MAX_HALVINGS)):
+        half = uniform(torch.arange(num_nodes), 0, Stream.STRUCTURE, 0, halving) < 0.5
+        for a in (half, ~half):
+            u, v = [], []
+            for i in range(num_nodes):
+                near = [x[j] for j in neighbours[i] if a[j]]
+                far = [
+                    (x[k], 1 / len(neighbours[j])) for j in neighbours[i] for k in neighbours[j] if k != i and not a[k]
+                ]
+                if near and far:
+                    u.append(sum(near) / len(near))
+                    v.append(sum(row * weight for row, weight in far) / sum(weight for _, weight in far))
+            if len(u) < 2:
+                continue
+            u, v = (F.normalize(torch.stack(part) - torch.stack(part).mean(0)) for part in (u, v))
+            cosine = u @ v.T
+            gaps = [float(cosine[i, i] - cosine[i, j]) for i in range(len(u)) for j in range(len(u)) if i != j]
+            scores.append(sum(0.5 if abs(gap) < 1e-6 else gap > 0 for gap in gaps) / len(gaps))
+    return sum(scores) / len(scores)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_score_equals_brute_force(seed):
+    edges, features = random_graph(40, 70, seed), gaussian(40, 5, seed)
+    assert structure_score(edges, 40, features) == pytest.approx(brute_force(edges, 40, features), abs=5e-4)
+
+
+def test_score_of_cliques_with_their_own_features():
+    # Of two nodes, one half are in the same clique, where all means are equal: a tie. The others compare as 1.
+    features = torch.tensor([[1.0]] * 64 + [[-1.0]] * 64)
+    assert structure_score(cliques(2, 64), 128, features) == pytest.approx(0.75, abs=0.01)
+    many = structure_score(cliques(32, 8), 256, torch.eye(32).repeat_interleave(8, dim=0))
+    assert many == pytest.approx(1 - 7 / 255 / 2, abs=0.005)
+
+
+@pytest.mark.slow
+def test_score_of_independent_features_is_one_half():
+    for edges, num_nodes in ((random_graph(3000, 9000), 3000), (cliques(300, 10), 3000)):
+        scores = [structure_score(edges, num_nodes, gaussian(num_nodes, 32, seed)) for seed in range(3)]
+        assert sum(scores) / 3 == pytest.approx(0.5, abs=0.02)
+
+
+def test_triangles_alone_do_not_raise_the_score():
+    # Nodes in one clique share all 2-hop neighbours. Only disjoint halves keep independent features at 0.5.
+    node = torch.arange(1200)
+    ring = torch.cat([torch.stack([node, (node + step) % 1200]) for step in (1, 2, 3)], dim=1)
+    assert structure_score(ring, 1200, gaussian(1200, 16)) == pytest.approx(0.5, abs=0.03)
+
+
+def test_score_of_block_models_is_high():
+    edges, y = blocks(1000, 10)
+    features = F.one_hot(y, 10).float() + gaussian(1000, 10) / 2
+    assert structure_score(edges, 1000, features) > 0.85
+
+
+def test_neighbours_that_differ_from_2_hop_neighbours_have_a_low_score():
+    # Every edge joins the two classes, so that the 2-hop neighbours of a node are unlike its neighbours.
+    edges = random_graph(500, 2000)
+    edges = edges + torch.tensor([[0], [500]])
+    features = torch.where(torch.arange(1000) < 500, 1.0, -1.0)[:, None] + gaussian(1000, 4) / 4
+    assert structure_score(edges, 1000, features) < 0.3
+
+
+def test_score_does_not_depend_on_the_form_of_the_edges_or_shifts_of_features():
+    edges, features = random_graph(200, 500), gaussian(200, 8)
+    score = structure_score(edges, 200, features)
+    loops = torch.arange(200).expand(2, -1)
+    assert structure_score(torch.cat([edges.flip(0), edges, loops], dim=1), 200, features) == score
+    assert structure_score(edges, 200, features.double()) == score
+    assert structure_score(edges, 200, 2 * features + 0.5) == pytest.approx(score, abs=1e-3)
+
+
+def test_nothing_to_compare_gives_one_half():
+    none = torch.empty(2, 0, dtype=torch.long)
+    assert structure_score(none, 4, torch.eye(4)) == 0.5
+    assert structure_score(none, 0, torch.empty(0, 3)) == 0.5
+    assert structure_score(torch.tensor([[0], [1]]), 3, torch.eye(3)) == 0.5  # no walk of two steps ends elsewhere
+    assert structure_score(random_graph(50, 200), 50, torch.ones(50, 2)) == 0.5  # equal features: all ties
+
+
+def test_large_graphs_are_sampled(monkeypatch):
+    edges, y = blocks(600, 6)
+    features = F.one_hot(y, 6).float() + gaussian(600, 6) / 2
+    full = structure_score(edges, 600, features)
+    monkeypatch.setattr(structure, "MAX_NODES", 200)
+    assert structure_score(edges, 600, features) == pytest.approx(full, abs=0.05)
+
+
+def test_wrong_shapes_are_errors():
+    with pytest.raises(InputError, match=r"features= has shape \(3, 2\); pass one row per node, \[4, d\]"):
+        structure_score(torch.tensor([[0], [1]]), 4, torch.ones(3, 2))
+    with pytest.raises(InputError, match="nodes go from 0 to 3"):
+        structure_score(torch.tensor([[0], [4]]), 4, torch.ones(4, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "low", "high"), [("Cora", 0.88, 0.95), ("Actor", 0.45, 0.55)])
+def test_scores_of_real_graphs(name, low, high):
+    root = os.environ.get("EPAGCL_DATA")
+    if not root or not (Path(root) / f"{name}.npz").exists():
+        pytest.skip(f"{name}.npz is not in EPAGCL_DATA")
+    data = load(name)
+    x = F.normalize(data.x.to_dense() if data.x.layout != torch.strided else data.x)
+    u, s, _ = torch.svd_lowrank(x - x.mean(0), q=64, niter=2)
+    assert low < structure_score(data.edge_index, data.num_nodes, u * s) < high

@@ -1,0 +1,48 @@
+import json
+
+import pytest
+
+from epagcl.core.errors import InputError
+from epagcl.study.summary import accuracies, ranking_of, read_comparison, summarise, write_comparison
+from tests.study.invented import invented
+
+
+@pytest.fixture
+def results():
+    """Three rows on two graphs; one row lacks a graph."""
+    return invented(
+        {"raw features": {"A": [60, 62], "B": [50]}, "EPAGCL": {"A": [80, 82], "B": [45]}, "DGI": {"A": [70]}}
+    )
+
+
+def test_accuracies_are_means_in_percent(results):
+    scores = accuracies(results, "strict")
+    assert scores["raw features"] == pytest.approx({"A": 61, "B": 50})
+    assert scores["DGI"] == pytest.approx({"A": 70})
+    assert accuracies(results, "public") == {}
+
+
+def test_rows_with_all_graphs_are_ranked(results):
+    ranking = ranking_of(results, "strict")
+    assert ranking.mean_ranks == {"raw features": 1.5, "EPAGCL": 1.5}
+    assert ranking.means["EPAGCL"] == pytest.approx(63)
+    assert ranking.unranked == ("DGI",)
+    assert ranking_of(results, "public") is None
+
+
+def test_the_file_has_results_ranking_and_provenance(results, tmp_path):
+    comparison = summarise(results, command="epagcl compare a b", seeds=2, protocols=["paper", "strict"])
+    write_comparison(comparison, tmp_path / "new" / "comparison.json")
+    content = read_comparison(tmp_path / "new" / "comparison.json")
+    assert content["results"] == results
+    assert content["ranking"]["mean_ranks"] == {"raw features": 1.5, "EPAGCL": 1.5}
+    assert (content["command"], content["seeds"], content["protocol"]) == ("epagcl compare a b", 2, "strict")
+    assert {"date", "hardware", "versions", "commit"} <= set(content)
+    assert content == json.loads(json.dumps(comparison))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_another_file_is_refused(tmp_path, text):
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(InputError, match=r"c.json: not a comparison; write one with `epagcl compare --save`"):
+        read_comparison(tmp_path / "c.json")

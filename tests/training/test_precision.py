@@ -1,0 +1,175 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from epagcl import EPAGCL
+from epagcl.core.hardware import force_bf16
+from epagcl.core.sparse import SparseMatrix
+from epagcl.training.precision import MIN_WIDTH, Bf16Products, matmul_precision
+from tests.training.common import Stop, same_weights, stop_at
+
+CPU = torch.device("cpu")
+WIDE = {"hidden": 64, "dim": 32, "projection": 32, "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("fp32", "highest"), ("tf32", "high"), ("fp16", "high"), ("auto", "high")]
+)
+def test_matmul_precision_follows_the_setting_and_is_restored(monkeypatch, precision, expected):
+    before = torch.get_float32_matmul_precision()
+    for triton in (True, False, True):
+        monkeypatch.setattr("epagcl.training.precision.has_triton", lambda _, triton=triton: triton)
+        with matmul_precision(precision, torch.device("cuda")):
+            assert torch.get_float32_matmul_precision() == (expected if triton else "highest")
+        assert torch.get_float32_matmul_precision() == before
+
+
+def test_matmul_precision_restores_the_newer_setting_of_torch(monkeypatch):
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        return  # torch before 2.9 has one way to say it
+    monkeypatch.setattr("epagcl.training.precision.has_triton", lambda _: True)
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = "tf32"
+        for _ in range(3):
+            with matmul_precision("fp32", torch.device("cuda")):
+                assert matmul.fp32_precision == "ieee"
+            assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before
+
+
+def matrices(*shapes, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+def rounded(t):
+    return t.detach().bfloat16().double()
+
+
+PRODUCTS = {
+    "operator": (lambda a, b: a @ b, [(40, 64), (64, 48)]),
+    "mm": (torch.mm, [(40, 64), (64, 48)]),
+    "method": (Tensor.mm, [(40, 64), (64, 48)]),
+    "bmm": (torch.bmm, [(3, 40, 64), (3, 64, 48)]),
+    "linear": (F.linear, [(40, 64), (48, 64)]),
+    "linear with bias": (F.linear, [(40, 64), (48, 64), (48,)]),
+    "addmm": (torch.addmm, [(48,), (40, 64), (64, 48)]),
+    "baddbmm": (torch.baddbmm, [(3, 1, 48), (3, 40, 64), (3, 64, 48)]),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_round_operands_results_and_gradients_once(name):
+    function, shapes = PRODUCTS[name]
+    arguments = matrices(*shapes)
+    with Bf16Products():
+        result = function(*arguments)
+        g = torch.ones_like(result)
+        gradients = torch.autograd.grad(result, arguments, g)
+    summand = {"linear with bias": 2, "addmm": 0, "baddbmm": 0}.get(name)  # not rounded
+    exact_arguments = [
+        (t.detach().double() if i == summand else rounded(t)).requires_grad_() for i, t in enumerate(arguments)
+    ]
+    exact = function(*exact_arguments)
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result.double(), exact, rtol=2**-7, atol=2**-7)
+    assert not torch.equal(result, function(*arguments))
+    for ours, expected in zip(gradients, torch.autograd.grad(exact, exact_arguments, g.double()), strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours.double(), expected, rtol=2**-7, atol=2**-7)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype"),
+    [
+        ([(40, 64), (64, 48)], torch.float64),
+        ([(40, MIN_WIDTH - 1), (MIN_WIDTH - 1, 48)], torch.float32),
+        ([(40, 64), (64,)], torch.float32),
+        ([(2, 40, 64), (64, 48)], torch.float32),
+    ],
+)
+def test_other_products_stay_exact(shapes, dtype):
+    a, b = matrices(*shapes, dtype=dtype)
+    with Bf16Products():
+        product = a @ b
+    assert torch.equal(product, a @ b)
+
+
+def test_products_without_gradient_and_sparse_products_stay_exact():
+    a, b = matrices((64, 64), (64, 48))
+    sparse = SparseMatrix.from_torch(a.detach().to_sparse())
+    expected = sparse @ b, a @ b
+    with Bf16Products():
+        assert torch.equal(sparse @ b, expected[0])
+        with torch.no_grad():
+            assert torch.equal(a @ b, expected[1])
+    assert torch.equal(a @ b, expected[1])  # after the context as before
+
+
+def test_an_error_ends_the_context():
+    a, b = matrices((64, 64), (64, 48))
+
+    def fail():
+        with force_bf16(True), matmul_precision("bf16", CPU):
+            raise RuntimeError
+
+    expected = a @ b
+    with pytest.raises(RuntimeError):
+        fail()
+    assert torch.equal(a @ b, expected)
+
+
+@pytest.mark.parametrize(
+    ("precision", "instructions", "exact"),
+    [("fp32", True, True), ("tf32", True, True), ("fp16", True, True), ("bf16", True, False), ("auto", True, False),
+     ("bf16", False, True), ("auto", False, True)],
+)  # fmt: skip
+def test_a_cpu_uses_bf16_if_it_has_it_and_the_setting_allows_it(precision, instructions, exact):
+    a, b = matrices((64, 64), (64, 48))
+    with force_bf16(instructions), matmul_precision(precision, CPU):
+        product = a @ b
+    assert torch.equal(product, a @ b) == exact
+
+
+def test_training_in_bf16_is_reproducible_and_close_to_float32(small_graph, use_bf16):
+    first, again = (EPAGCL(epochs=6, precision="bf16", **WIDE).fit(small_graph) for _ in range(2))
+    auto, exact = (EPAGCL(epochs=6, precision=name, **WIDE).fit(small_graph) for name in ("auto", "fp32"))
+    assert same_weights(first, again)
+    assert same_weights(first, auto)
+    assert not same_weights(first, exact)
+    assert [r["loss"] for r in first.history_] == pytest.approx([r["loss"] for r in exact.history_], abs=0.01)
+
+
+def test_training_in_bf16_resumes_with_the_same_bits(small_graph, tmp_path, use_bf16):
+    settings = {**WIDE, "epochs": 8, "precision": "bf16"}
+    whole = EPAGCL(**settings).fit(small_graph)
+    with pytest.raises(Stop):
+        EPAGCL(**settings).fit(small_graph, checkpoint=tmp_path / "c.pt", callback=stop_at(5))
+    resumed = EPAGCL(**settings).fit(small_graph, checkpoint=tmp_path / "c.pt", resume=True)
+    assert same_weights(resumed, whole)
+    assert [row["loss"] for row in resumed.history_] == [row["loss"] for row in whole.history_]
+
+
+def test_embedding_stays_float32(small_graph, use_bf16):
+    model = EPAGCL(epochs=2, precision="bf16", **WIDE).fit(small_graph)
+    z = model.embed(small_graph)
+    with force_bf16(False):
+        assert torch.equal(model.embed(small_graph), z)
+
+
+def test_preparation_stays_float32(small_graph, use_bf16):
+    products = []
+
+    class Prepares(EPAGCL):
+        def prepare(self, graph):
+            a, b = matrices((64, 64), (64, 48))
+            products.append((a @ b, a, b))
+            return super().prepare(graph)
+
+    Prepares(epochs=1, precision="bf16", **WIDE).fit(small_graph)
+    ((product, a, b),) = products
+    assert torch.equal(product, a @ b)
