@@ -8,18 +8,22 @@ python -m benchmarks methods     measure time and memory of one epoch of every m
 python -m benchmarks health      compare label-free measures with accuracies
 python -m benchmarks precision   compare accuracies after training in float32 and in bf16 on a CPU
 python -m benchmarks propagated  measure the time of the method without training on a GPU or a CPU
+python -m benchmarks plus        train variants of EPAGCL+ and compare their validation accuracies
+python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch with each encoder, on a GPU or a CPU
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 import torch
 
-from benchmarks import tables
+from benchmarks import plus, plus_time, tables
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.files import write_json
+from epagcl.core.hardware import resolve_device
 
 
 def main() -> None:
@@ -43,8 +47,13 @@ def main() -> None:
     propagated_parser = commands.add_parser("propagated", help="measure the time of the method without training")
     propagated_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
     propagated_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    time_parser = commands.add_parser("plus-time", help="measure the time of EPAGCL+, and of an epoch by encoder")
+    time_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
+    time_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    _add_plus(commands.add_parser("plus", help="train variants of EPAGCL+ and compare their validation accuracies"))
     commands.add_parser("readme", help="insert the tables into README.md and docs")
-    for command in (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser):
+    writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
+    for command in writers:
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -52,6 +61,19 @@ def main() -> None:
         run(arguments)
     except (InputError, MissingExtra) as error:
         sys.exit(f"benchmarks: {error}")
+
+
+def _add_plus(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``plus``."""
+    parser.add_argument("--graphs", nargs="+", metavar="NAME", help="by default all 15 graphs that need no download")
+    parser.add_argument("--variants", nargs="+", metavar="NAME", choices=plus.VARIANTS, help="by default all variants")
+    parser.add_argument("--seeds", type=int, default=1, help="number of training seeds")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no training after this time")
+    parser.add_argument("--out", type=Path, default=Path("runs", "epagcl-plus"), help="folder of one file per graph")
+    parser.add_argument(
+        "--merge", type=Path, metavar="FOLDER", help="merge the files of a folder into results/evidence"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -77,6 +99,19 @@ def run(arguments: argparse.Namespace) -> None:
 
         result = propagated(arguments.largest, arguments.device)
         _write(result, arguments.out / "benchmarks" / "propagated.json")
+    elif arguments.command == "plus" and arguments.merge is not None:
+        result = plus.merge(arguments.merge)
+        _write(result, tables.PLUS)
+        print(*(plus.table(result, dim) for dim in plus.DIMS), sep="\n")
+    elif arguments.command == "plus":
+        options = (arguments.graphs, arguments.variants, arguments.seeds, arguments.device, arguments.seconds)
+        plus.plus(arguments.out, *options)
+    elif arguments.command == "plus-time":
+        file = arguments.out / "benchmarks" / "plus.json"
+        devices = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        devices[resolve_device(arguments.device).type] = plus_time.plus_time(arguments.largest, arguments.device)
+        _write(devices, file)
+        print(plus_time.tables(devices))
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

@@ -71,11 +71,11 @@ def timed(data: Data, name: str, device: str = "auto", repeats: int = REPEATS) -
     if place.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     model = Propagated(device=device)
-    fit, processor = _median_seconds(lambda: model.fit(data), place, repeats)
+    fit, processor = median_seconds(lambda: model.fit(data), place, repeats)
     graph = Graph.from_data(check(data, quiet=True, labels=False), place)
     network = model.fitted_network
-    components, _ = _median_seconds(lambda: model.calibrate(network, graph), place, repeats)
-    embed, _ = _median_seconds(lambda: model.represent(network, graph), place, repeats)
+    components, _ = median_seconds(lambda: model.calibrate(network, graph), place, repeats)
+    embed, _ = median_seconds(lambda: model.represent(network, graph), place, repeats)
     z = model.represent(network, graph).detach()
     row = {
         "graph": name,
@@ -93,7 +93,7 @@ def timed(data: Data, name: str, device: str = "auto", repeats: int = REPEATS) -
     return row | {"accuracy": linear_evaluation(z, data.y, "strict", runs=10).mean}
 
 
-def _median_seconds(step: Callable[[], object], place: torch.device, repeats: int) -> tuple[float, float]:
+def median_seconds(step: Callable[[], object], place: torch.device, repeats: int) -> tuple[float, float]:
     """Return the median wall-clock and processor time of a step, after a first run that compiles kernels."""
     step()
     wall, processor = [], []

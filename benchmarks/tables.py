@@ -2,10 +2,12 @@
 
 import json
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from benchmarks import comparison
+from benchmarks import comparison, plus, plus_time
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -17,6 +19,8 @@ from epagcl.study.design import Row
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 COMPARISON = RESULTS / "comparison.json"
+PLUS = RESULTS / "evidence" / "epagcl-plus.json"
+PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report", "which-method")))
 
 
@@ -41,6 +45,8 @@ def with_tables(text: str) -> str:
         "precision": precision_table(gpu),
         "cpu": cpu_table(cpu),
         "health": health_table(_result("benchmarks/health.json")),
+        "epagcl-plus": _if_measured(PLUS, plus.table),
+        "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
         **comparison.blocks(COMPARISON),
     }
     for name, table in tables.items():
@@ -88,7 +94,7 @@ def evidence_table() -> str:
     """Return the results of other choices, ``results/evidence/<row>--<graph>--<choice>.json``, beside the recipe's."""
     ours = {(Row(cell["row"]).key, name.lower()): cell for name, cells in _comparison().items() for cell in cells}
     lines = ["| row | graph | choice | strict | with the recipe |", "|---|---|---|---|---|"]
-    for path in sorted((RESULTS / "evidence").glob("*.json")):
+    for path in sorted((RESULTS / "evidence").glob("*--*--*.json")):
         row, graph, choice = path.stem.split("--")
         other, cell = json.loads(path.read_text(encoding="utf-8")), ours[row, graph]
         cells = [percent(result["protocols"]["strict"]["accuracy"]) for result in (other, cell)]
@@ -233,6 +239,11 @@ def cpu_table(result: dict) -> str:
 
 def _result(name: str) -> dict:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def _if_measured(path: Path, table: Callable[[Any], str]) -> str:
+    """Return the table of a file, or nothing if the file does not exist."""
+    return table(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else ""
 
 
 def _commits(commits: list[str]) -> str:

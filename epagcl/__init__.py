@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.cca_ssg import CCASSG as CCASSG
     from epagcl.methods.dgi import DGI as DGI
     from epagcl.methods.epagcl import EPAGCL as EPAGCL
+    from epagcl.methods.epagcl_plus import EPAGCLPlus as EPAGCLPlus
     from epagcl.methods.gat import SupervisedGAT as SupervisedGAT
     from epagcl.methods.gca import GCA as GCA
     from epagcl.methods.gcn import SupervisedGCN as SupervisedGCN

@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
     features.to_csv(folder / "features.csv", index=False)
 
     data = epagcl.read_graph(edges=folder / "edges.csv", features=folder / "features.csv")
-    model = epagcl.EPAGCL(epochs=50, dim=32, seed=0).fit(data)
+    model = epagcl.EPAGCLPlus(epochs=50, dim=32, seed=0).fit(data)
     z = model.embed(data)
     print(f"{z.shape[0]} nodes, {z.shape[1]} dimensions")
     for finding in model.health(data):  # did training work? no labels needed

@@ -5,8 +5,9 @@ import torch
 
 from epagcl import diffusion
 from epagcl.core.errors import InputError
+from epagcl.core.sparse import StackedMatrix
 from epagcl.data.graph import Graph
-from epagcl.diffusion import heat, power, ppr
+from epagcl.diffusion import heat, neighbours, power, ppr, truncated_ppr
 from tests.conftest import random_edges
 
 
@@ -44,6 +45,12 @@ def dense_power(graph, k):
     return torch.linalg.matrix_power(scale[:, None] * a * scale, k)
 
 
+def dense_neighbours(graph, k):
+    a = adjacency_of(graph)
+    scale = a.sum(1).clamp(min=1).rsqrt()
+    return torch.linalg.matrix_power(scale[:, None] * a * scale, k)
+
+
 KINDS = [
     (ppr, dense_ppr, 0.2),
     (ppr, dense_ppr, 0.05),
@@ -54,9 +61,10 @@ KINDS = [
 
 
 POWERS = [(power, dense_power, k) for k in range(4)]
+NEIGHBOURS = [(neighbours, dense_neighbours, k) for k in range(4)]
 
 
-@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS + POWERS)
+@pytest.mark.parametrize(("ours", "dense", "setting"), KINDS + POWERS + NEIGHBOURS)
 @pytest.mark.parametrize("seed", range(4))
 def test_diffusion_and_its_gradient_equal_the_dense_matrix(ours, dense, setting, seed):
     graph = random_graph(seed)
@@ -160,6 +168,66 @@ def test_powers_compose_and_the_power_0_is_the_identity():
     assert torch.equal(power(graph, 1)(power(graph, 2)(y)), power(graph, 3)(y))
 
 
-def test_a_negative_power_raises():
+@pytest.mark.parametrize("kind", [power, neighbours])
+def test_a_negative_power_raises(kind):
     with pytest.raises(InputError, match="k=-1: must be at least 0"):
-        power(random_graph(0), -1)
+        kind(random_graph(0), -1)
+
+
+def test_isolated_nodes_receive_nothing_from_neighbours():
+    graph = graph_of(torch.tensor([[0, 1], [1, 2]]), 5)
+    y = torch.randn(5, 3)
+    assert (neighbours(graph, 1)(y)[3:] == 0).all()
+    # Node 1 is the only neighbour of nodes 0 and 2, and has degree 2.
+    torch.testing.assert_close(neighbours(graph, 1)(y)[0], y[1] / 2**0.5)
+    torch.testing.assert_close(neighbours(graph, 2)(y)[0], (y[0] + y[2]) / 2)
+
+
+def views_of(n=14):
+    """Return Â of three graphs on the same nodes."""
+    return StackedMatrix([random_graph(seed, n).adjacency for seed in range(3)])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.15, 0.5])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_truncated_pagerank_converges_to_the_dense_matrix_with_its_gradient(alpha, blocks):
+    graph = random_graph(1)
+    y = torch.randn(14 * blocks, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    s = torch.block_diag(*[dense_ppr(graph, alpha)] * blocks)
+    z = truncated_ppr(graph.adjacency, y, alpha, products=60)
+    torch.testing.assert_close(z.double(), s @ y.double(), rtol=0, atol=1e-4)
+    grad = torch.randn(14 * blocks, 5, generator=torch.Generator().manual_seed(1))
+    (gradient,) = torch.autograd.grad(z, y, grad)
+    torch.testing.assert_close(gradient.double(), s @ grad.double(), rtol=0, atol=1e-4)
+
+
+def test_truncated_pagerank_of_several_views_is_that_of_each_view():
+    adjacency = views_of()
+    y = torch.randn(42, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    parts = [truncated_ppr(a, rows, 0.15, 6) for a, rows in zip(adjacency.parts, y.split(14), strict=True)]
+    outputs = truncated_ppr(adjacency, y, 0.15, 6), torch.cat(parts)
+    torch.testing.assert_close(*outputs)
+    grad = torch.randn(42, 5, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(*(torch.autograd.grad(z, y, grad) for z in outputs))
+
+
+@pytest.mark.parametrize("products", [0, 1, 3, 6, 12])
+def test_the_error_of_truncated_pagerank_falls_with_the_rate_of_chebyshev(products):
+    graph, alpha = random_graph(1, n=30), 0.15
+    rho = 1 - alpha
+    rate = rho / (1 + math.sqrt(1 - rho**2))
+    truncated = truncated_ppr(graph.adjacency, torch.eye(30), alpha, products).double()
+    assert torch.linalg.matrix_norm(truncated - dense_ppr(graph, alpha), 2) < 2 * rate**products + 1e-5
+
+
+def test_truncated_pagerank_with_the_products_of_ppr_is_ppr():
+    graph, y = random_graph(2), torch.randn(14, 3)
+    rate = 0.8 / (1 + math.sqrt(1 - 0.8**2))
+    products = math.ceil(math.log(1e-3 / 2) / math.log(rate))
+    assert torch.equal(truncated_ppr(graph.adjacency, y, 0.2, products), ppr(graph, 0.2, 1e-3)(y))
+
+
+@pytest.mark.parametrize("alpha", [0, 1])
+def test_truncated_pagerank_raises_unless_alpha_is_between_0_and_1(alpha):
+    with pytest.raises(InputError, match=f"alpha={alpha}: must lie between 0 and 1"):
+        truncated_ppr(random_graph(0).adjacency, torch.ones(14, 1), alpha, 6)

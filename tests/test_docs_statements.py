@@ -112,3 +112,22 @@ def test_statements_of_the_methods_page_match_the_results():
         assert gains[ablation.OURS].gain >= 0.95  # the direction of Eq. 7 over that of the text
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
         assert leakage.by_rule(row)["validation"]["mean"] > leakage.by_rule(row)["paper"]["mean"]
+
+
+def test_the_mixture_of_epagcl_plus_is_described_as_it_is_computed():
+    from fractions import Fraction
+
+    from epagcl.methods import epagcl_plus as plus
+    from epagcl.views.candidates import MAX_AMONG
+
+    text = text_of(DOCS / "methods.md")
+    advantage = f"1 − ramp(advantage, {plus.NO_ADVANTAGE}, {plus.ADVANTAGE})"
+    most_similar = Fraction(plus.MOST_SIMILAR).limit_denominator(100)
+    for statement in (
+        f"| reliable | max(ramp(agreement, {plus.UNRELIABLE}, {plus.RELIABLE}), {advantage}) |",
+        f"| different | 1 − ramp(similarity, 0, {most_similar}) |",
+        f"| each trained model | N / (N + {plus.FEW_NODES}) |",
+        f"reduced to its first {plus.COMPONENTS} principal components: personalised PageRank S X̂ with α = {plus.ALPHA}",
+        f"with more than {MAX_AMONG:,} nodes",
+    ):
+        assert statement in text, statement

@@ -53,7 +53,7 @@ def methods() -> str:
 
     shared = {field.name: field.default for field in dataclasses.fields(Method)}
     parts = []
-    for name in sorted(names(), key=lambda name: (method(name).supervised, name != "epagcl", name)):
+    for name in sorted(names(), key=lambda name: (method(name).supervised, not name.startswith("epagcl"), name)):
         cls = method(name)
         if not cls.__module__.startswith("epagcl."):
             continue  # not a method of the package

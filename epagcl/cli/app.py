@@ -26,7 +26,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="epagcl",
-    help="Node embeddings without labels, by graph contrastive learning with EPAGCL and other methods.",
+    help="Node embeddings without labels, by graph contrastive learning with EPAGCL+ and other methods.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -15,7 +15,6 @@ from epagcl.cli.options import (
     Graph,
     LoadedGraph,
     Map,
-    MethodName,
     Nodes,
     Quiet,
     Root,
@@ -23,6 +22,7 @@ from epagcl.cli.options import (
     graph_of,
     interruptible,
     make_method,
+    method_of,
     options_of,
     settings_of,
 )
@@ -50,7 +50,9 @@ def embed(
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,
     data: Root = None,
-    method: MethodName = "epagcl",
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="The method; see `epagcl methods`. Default: epagcl+.")
+    ] = None,
     config: Config = None,
     map_: Map = "auto",
     columns: Columns = None,
@@ -63,6 +65,7 @@ def embed(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
+        method = method_of(method, config)
         _check_options(context, method, out, map_)
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")

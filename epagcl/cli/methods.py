@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epagcl.cli.options import AsJson, flag_of
+from epagcl.cli.options import DEFAULT_METHOD, AsJson, flag_of
 from epagcl.cli.rendering import show, table
 
 if TYPE_CHECKING:
@@ -18,11 +18,15 @@ def methods(
 ) -> None:
     """List the methods, or the settings of one.
 
-    Example: epagcl methods epagcl
+    Example: epagcl methods epagcl+
     """
     from epagcl.methods import method, names
 
-    entries = _describe_methods([method(key) for key in names()]) if name is None else _describe_settings(method(name))
+    if name is None:
+        default_first = sorted(names(), key=lambda key: key != DEFAULT_METHOD)
+        entries = _describe_methods([method(key) for key in default_first])
+    else:
+        entries = _describe_settings(method(name))
     if as_json:
         print(json.dumps(entries, indent=2))
         return
@@ -31,7 +35,8 @@ def methods(
     )
     for entry in entries:
         if name is None:
-            listing.add_row(*entry.values())
+            mark = " (default)" if entry["name"] == DEFAULT_METHOD else ""
+            listing.add_row(entry["name"] + mark, entry["summary"], entry["needs"], entry["paper"])
         else:
             listing.add_row(flag_of(entry["setting"]), str(entry["default"]), entry["meaning"])
     show(listing)

@@ -29,13 +29,25 @@ Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, if th
 Root = Annotated[
     Path | None, typer.Option("--data", help="Folder of named graphs. Default: EPAGCL_DATA, or the cache.")
 ]
-MethodName = Annotated[str, typer.Option("--method", "-m", help="The method; see `epagcl methods`.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        help="The method; see `epagcl methods`. Default: epagcl+ for your own graph and demo; epagcl, with its recipe, "
+        "for other named graphs.",
+    ),
+]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
 Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
+#: The default method. It has one setting for all graphs.
+DEFAULT_METHOD = "epagcl+"
+#: The default method of named graphs other than the demo: the paper's, with the recipe of the graph.
+NAMED_GRAPH_METHOD = "epagcl"
 #: Options that earlier versions had under another name.
 RENAMED_FLAGS = {"--scale-features": "--feature-scaling"}
 #: Arguments that errors of the library may name, and their options.
@@ -133,7 +145,7 @@ def graph_of(name: str | None, root: Path | None, *, need_features: bool = True,
         data = read_files(None, tables, need_features, argument="--{}")
         source = {key: str(path) for key, path in tables.items()}
         return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
-    if Path(name).suffix in (".npz", ".pt") or Path(name).is_file():
+    if _is_file(name):
         data = read_files(name, tables, need_features, argument="--{}")
         return LoadedGraph(Path(name).stem, data, {"file": name})
     if tables:
@@ -142,12 +154,43 @@ def graph_of(name: str | None, root: Path | None, *, need_features: bool = True,
     return LoadedGraph(data.name, data, {})
 
 
+def _is_file(graph: str) -> bool:
+    """Return whether a graph on the command line is a file; otherwise it is the name of a graph."""
+    return Path(graph).suffix in (".npz", ".pt") or Path(graph).is_file()
+
+
+def method_of(method: str | None, config: Path | None, graph: str | None = None) -> str:
+    """Return the method of a command: the given one, else that of the configuration file, else the default.
+
+    Args:
+        method: value of ``--method``.
+        config: value of ``--config``.
+        graph: a graph on the command line whose recipe is the default if it is a named graph.
+    """
+    if method is not None:
+        return method
+    if config is not None and "name" in (table := _method_table(config)):
+        return str(table["name"])
+    named = graph is not None and not _is_file(graph) and graph.lower() != "demo"
+    return NAMED_GRAPH_METHOD if named else DEFAULT_METHOD
+
+
+def _method_table(config: Path) -> dict[str, Any]:
+    """Return the [method] table of a configuration file."""
+    from epagcl.core.config import read_config
+
+    table = read_config(config).get("method")
+    if not isinstance(table, dict):
+        raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
+    return table
+
+
 def settings_of(context: typer.Context, graph: str | None, method: str, config: Path | None) -> dict[str, Any]:
     """Return the settings of a method. Raise if one is unknown or wrong.
 
     The recipe of the named ``graph`` has the lowest precedence, then the configuration file, then the command line.
     """
-    from epagcl.core.config import current_settings, read_config
+    from epagcl.core.config import current_settings
     from epagcl.methods import method as method_class
     from epagcl.methods.recipes import recipe
 
@@ -155,9 +198,7 @@ def settings_of(context: typer.Context, graph: str | None, method: str, config: 
     settings = recipe(graph, cls.name) if graph is not None else {}
     source = settings.pop("source", None)
     if config is not None:
-        table = read_config(config).get("method")
-        if not isinstance(table, dict):
-            raise InputError(f"{config}: no [method] table; give one with settings, such as a run's config.toml")
+        table = _method_table(config)
         if table.get("name", cls.name) != cls.name:
             raise InputError(f"{config}: is for {table['name']}; give --method {table['name']}")
         settings |= current_settings(table)

@@ -85,6 +85,8 @@ def show_metrics(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str)
 
 def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", title: str) -> "list[str | Table]":
     """Return the table of scores and a line on how they were measured."""
+    from epagcl.report.metrics import untrained_note
+
     scores_table = table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
     for name, row in {**references, title: scores}.items():
         nearest = mean_and_std(100 * row["knn_accuracy"]["mean"], digits=2) if "knn_accuracy" in row else ""
@@ -93,7 +95,9 @@ def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", t
         scores_table.add_row(name, percent(row["accuracy"], digits=2), macro_f1, nearest, nmi)
     runs = counted(len(scores["accuracy"]["runs"]), "run")
     seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
-    return [scores_table, f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"]
+    note = untrained_note(title, references)
+    how = f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"
+    return [scores_table, *([note] if note else []), how]
 
 
 def show_embedding(result: EmbeddingResult, *, trained: bool = True) -> None:

@@ -25,6 +25,7 @@ from epagcl.cli.options import (
     graph_of,
     interruptible,
     make_method,
+    method_of,
     options_of,
     resume_line,
     settings_of,
@@ -50,7 +51,7 @@ def train(
     labels: Labels = None,
     nodes: Nodes = None,
     data: Root = None,
-    method: MethodName = "epagcl",
+    method: MethodName = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/<graph>-<method>.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in that folder.")] = False,
@@ -75,6 +76,7 @@ def train(
         from epagcl.runs.folder import claim
 
         _check_options(protocol, seeds, runs, map_, logger)
+        method = method_of(method, config, graph)
         options_of(context, method)  # raises on a mistyped option, before a download
     with busy(console, "reading the graph"):
         loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)

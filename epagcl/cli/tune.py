@@ -22,6 +22,7 @@ from epagcl.cli.options import (
     WithLists,
     graph_of,
     interruptible,
+    method_of,
     options_of,
     resume_line,
     settings_of,
@@ -58,7 +59,7 @@ def tune(
     labels: Labels = None,
     nodes: Nodes = None,
     data: Root = None,
-    method: MethodName = "epagcl",
+    method: MethodName = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(help="Number of trials.")] = 30,
     minutes: Annotated[float | None, typer.Option(help="Time limit: start no trial after this many minutes.")] = None,
@@ -89,6 +90,7 @@ def tune(
     with busy(console, "starting"):
         from epagcl.study.tuning.study import tune as search
 
+    method = method_of(method, config, graph)
     fixed = options_of(context, method)
     with busy(console, "reading the graph"):
         loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)

@@ -14,12 +14,14 @@ The following modules carry EPR over to any propagation operator and to graphs w
 - :mod:`epagcl.epr.operators` computes the EPR of an operator such as PageRank, or of a layer.
 - :mod:`epagcl.epr.estimate` estimates it from the features.
 - :mod:`epagcl.epr.structure` measures how much the edges say about the features.
+- :mod:`epagcl.epr.own_features` compares what a node's own features and its neighbours say about it.
 """
 
 from epagcl.epr.alpha import alpha_add, alpha_drop
 from epagcl.epr.change import Theorem33, epr_change, epr_change_predicted, theorem_3_3_conditions
 from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
 from epagcl.epr.operators import chance_epr, layer_operator, operator_epr
+from epagcl.epr.own_features import own_advantage
 from epagcl.epr.rate import Rates, check_edge_index, error_passing_rate
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement, structure_score
 from epagcl.epr.summary import EdgeChange, EPRSummary, epr_summary
@@ -44,6 +46,7 @@ __all__ = [
     "layer_operator",
     "neighbourhood_agreement",
     "operator_epr",
+    "own_advantage",
     "propagation_gain",
     "shared_signal",
     "structure_score",

@@ -57,8 +57,7 @@ def shared_signal(x: Tensor | SparseMatrix) -> SharedSignal | None:
     num_nodes, num_features = x.shape
     if num_features < 2 or num_nodes < 2:
         return None
-    first = permutation(num_features, 0, Stream.STRUCTURE, 2, device=x.device) < num_features // 2
-    left, right = (_half(x, columns.float()[:, None]) for columns in (first, ~first))
+    left, right = column_halves(x)
     factors = [_cholesky(scores) for scores in (left, right)]
     if factors[0] is None or factors[1] is None:
         return None
@@ -73,6 +72,25 @@ def shared_signal(x: Tensor | SparseMatrix) -> SharedSignal | None:
         for factor, basis in ((factors[0], u), (factors[1], v.T))
     ]
     return SharedSignal(left @ directions[0], right @ directions[1], correlation[:k].to(left))
+
+
+def column_halves(x: Tensor | SparseMatrix) -> tuple[Tensor, Tensor]:
+    """Split the feature columns into two random halves; return the principal components of the unit rows of each.
+
+    Args:
+        x: node features ``[N, F]`` with F ≥ 2, dense or sparse. They are not copied.
+
+    Returns:
+        Two tensors with at most 64 columns each.
+
+    Examples:
+        >>> left, right = column_halves(torch.eye(4).repeat(1, 2))
+        >>> left.shape, right.shape
+        (torch.Size([4, 4]), torch.Size([4, 4]))
+    """
+    first = permutation(x.shape[1], 0, Stream.STRUCTURE, 2, device=x.device) < x.shape[1] // 2
+    left, right = (_half(x, columns.float()[:, None]) for columns in (first, ~first))
+    return left, right
 
 
 def estimated_epr(operator: Operator, signal: SharedSignal) -> float:

@@ -101,17 +101,38 @@ def neighbourhood_agreement(edge_index: Tensor, num_nodes: int, features: Tensor
         0.77
     """
     pairs = _check_features(edge_index, num_nodes, features)
-    if pairs.numel() == 0:
-        return 0.5
-    x = features.float()
-    degree = torch.bincount(pairs.flatten(), minlength=num_nodes).float()
-    walk = _Walk.of(pairs, num_nodes)
-    row, col = torch.cat([pairs, pairs.flip(0)], dim=1)
-    matrix = SparseMatrix.from_coo(row, col, (degree[row] * degree[col]).rsqrt(), (num_nodes, num_nodes))
-    u = multiply(matrix, x)
-    v = multiply(matrix, u) - walk.back[:, None] * x
-    nodes = _sampled((degree > 0).nonzero().flatten(), num_nodes)
+    u, v = neighbour_sums(pairs, num_nodes, features)
+    connected = torch.bincount(pairs.flatten(), minlength=num_nodes).nonzero().flatten()
+    nodes = sampled_nodes(connected, num_nodes)
     return _auc_of(u[nodes], v[nodes]) if nodes.numel() > 1 else 0.5
+
+
+def neighbour_sums(edge_index: Tensor, num_nodes: int, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of features over the neighbours and over the 2-hop neighbours of each node, without itself.
+
+    Messages have the weights 1/√(d_j d_k) of a GCN without self-loops. Walks of two steps that return to their start
+    are left out.
+
+    Args:
+        edge_index: edges in one or both directions, ``[2, E]``. Self-loops and duplicates are ignored.
+        num_nodes: number of nodes N.
+        features: dense features ``[N, d]``.
+
+    Examples:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1], [1, 2]])
+        >>> one, two = neighbour_sums(path, 3, torch.tensor([[1.0], [2.0], [4.0]]))
+        >>> [round(value, 4) + 0.0 for value in two.flatten().tolist()]  # the ends of the path
+        [2.0, 0.0, 0.5]
+    """
+    pairs = _check_features(edge_index, num_nodes, features)
+    x = features.float()
+    row, col = torch.cat([pairs, pairs.flip(0)], dim=1)
+    degree = torch.bincount(row, minlength=num_nodes).float()
+    matrix = SparseMatrix.from_coo(row, col, (degree[row] * degree[col]).rsqrt(), (num_nodes, num_nodes))
+    back = sum_per_node(pairs, (1 / (degree[pairs[0]] * degree[pairs[1]])).float(), num_nodes)
+    one = multiply(matrix, x)
+    return one, multiply(matrix, one) - back[:, None] * x
 
 
 def edge_similarity(edge_index: Tensor, num_nodes: int, features: Tensor) -> float:
@@ -163,10 +184,16 @@ def _check_features(edge_index: Tensor, num_nodes: int, features: Tensor) -> Ten
     return undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes).to(features.device)
 
 
-def _sampled(nodes: Tensor, num_nodes: int) -> Tensor:
-    """Return at most :data:`MAX_NODES` of some nodes, the same on every device."""
+def sampled_nodes(nodes: Tensor, num_nodes: int, most: int | None = None) -> Tensor:
+    """Return at most ``most`` (by default :data:`MAX_NODES`) of some nodes in random order, the same on every device.
+
+    Examples:
+        >>> import torch
+        >>> len(sampled_nodes(torch.arange(10), 10, most=3))
+        3
+    """
     order = permutation(num_nodes, 0, Stream.STRUCTURE, 1, device=nodes.device)
-    return nodes[order[nodes].argsort()[:MAX_NODES]]
+    return nodes[order[nodes].argsort()[: MAX_NODES if most is None else most]]
 
 
 def _auc(u: Tensor, v: Tensor) -> float | None:
@@ -174,7 +201,7 @@ def _auc(u: Tensor, v: Tensor) -> float | None:
     valid = ((u[:, -1] > _NO_WEIGHT) & (v[:, -1] > _NO_WEIGHT)).nonzero().flatten()
     if valid.numel() < 2:
         return None
-    nodes = _sampled(valid, u.shape[0])
+    nodes = sampled_nodes(valid, u.shape[0])
     return _auc_of(*(part[nodes, :-1] / part[nodes, -1:] for part in (u, v)))
 
 

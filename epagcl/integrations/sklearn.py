@@ -48,10 +48,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         >>> from sklearn.linear_model import LogisticRegression
         >>> from sklearn.model_selection import cross_val_score
         >>> from sklearn.pipeline import make_pipeline
-        >>> from epagcl import EPAGCL
+        >>> from epagcl import EPAGCLPlus
         >>> from epagcl.data import block_model
         >>> data = block_model(60, num_classes=3, num_features=40, topic_words=10, seed=3)
-        >>> embedder = NodeEmbedder(EPAGCL(epochs=2, hidden=8, dim=4, projection=4, device="cpu"), data)
+        >>> embedder = NodeEmbedder(EPAGCLPlus(epochs=2, hidden=8, dim=4, projection=4, device="cpu"), data)
         >>> embedder.fit_transform([0, 7]).shape
         (2, 4)
         >>> pipe = make_pipeline(embedder, LogisticRegression())
@@ -73,7 +73,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         if not isinstance(self.method, Method):
             raise InputError(
-                f"method: a {type(self.method).__name__} is not a method; give one such as epagcl.EPAGCL()"
+                f"method: a {type(self.method).__name__} is not a method; give one such as epagcl.EPAGCLPlus()"
             )
         if self.method.supervised:
             raise InputError(

@@ -11,6 +11,7 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, build_layer, check_layers
 from epagcl.nn.layers import Adjacency, GCNLayer, PReLU
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views, drop_views
@@ -19,9 +20,9 @@ from epagcl.views.sampling import Views, drop_views
 class Layer(nn.Module):
     """PReLU(norm(ÂXW + b)) with its own slope. The activation also adds the shift of the norm."""
 
-    def __init__(self, in_features: int, out_features: int, norm: str, standardise: bool):
+    def __init__(self, encoder: str, in_features: int, out_features: int, norm: str, standardise: bool):
         super().__init__()
-        self.gcn = GCNLayer(in_features, out_features)
+        self.gcn = build_layer(encoder, in_features, out_features)
         self.norm, self.standardise = norm, standardise
         self.scale, self.shift = nn.Parameter(torch.ones(out_features)), nn.Parameter(torch.zeros(out_features))
         self.activation = PReLU()
@@ -33,11 +34,15 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None) -> Tensor:
         """Return the output of V views, ``[V·N, out_features]``; ``mask`` ``[V, F]`` hides input columns."""
-        weight: Tensor = self.gcn.weight
-        if self.standardise:  # for each output unit
-            weight = (weight - weight.mean(0)) * (weight.var(0, correction=0) + 1e-5).rsqrt()
-        x = self.gcn.product(x, adjacency, mask, weight) + self.gcn.bias
-        return self.activation(self._normalise(x, adjacency.shape[0]), self.shift)
+        product = self._standardised(x, adjacency) if self.standardise else self.gcn.product(x, adjacency, mask)
+        return self.activation(self._normalise(product + self.gcn.bias, adjacency.shape[0]), self.shift)
+
+    def _standardised(self, x: Tensor | SparseMatrix, adjacency: Adjacency) -> Tensor:
+        """Return the product with weights of mean 0 and variance 1 for each output unit, W and R together."""
+        assert isinstance(self.gcn, GCNLayer)  # an encoder over several scales has no second layer
+        weights = torch.cat(self.gcn.weights)
+        weights = (weights - weights.mean(0)) * (weights.var(0, correction=0) + 1e-5).rsqrt()
+        return self.gcn.product(x, adjacency, None, *weights.chunk(len(self.gcn.weights)))
 
     def _normalise(self, x: Tensor, num_nodes: int) -> Tensor:
         if self.norm == "layer":
@@ -54,10 +59,10 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Layers of the given widths. With layer norm, the weights of all layers but the first are standardised."""
 
-    def __init__(self, widths: Sequence[int], norm: str):
+    def __init__(self, encoder: str, widths: Sequence[int], norm: str):
         super().__init__()
         self.layers = nn.ModuleList(
-            Layer(a, b, norm, standardise=norm == "layer" and number > 0)
+            Layer(encoder, a, b, norm, standardise=norm == "layer" and number > 0)
             for number, (a, b) in enumerate(pairwise(widths))
         )
 
@@ -73,9 +78,9 @@ class Encoder(nn.Module):
 class Network(nn.Module):
     """The trained online encoder and predictor, and the target encoder, which follows the online encoder."""
 
-    def __init__(self, widths: Sequence[int], norm: str, predictor: int):
+    def __init__(self, encoder: str, widths: Sequence[int], norm: str, predictor: int):
         super().__init__()
-        self.encoder, self.target = Encoder(widths, norm), Encoder(widths, norm)
+        self.encoder, self.target = Encoder(encoder, widths, norm), Encoder(encoder, widths, norm)
         dim = widths[-1]
         self.predictor = nn.Sequential(nn.Linear(dim, predictor), nn.PReLU(), nn.Linear(predictor, dim))
         self.target.requires_grad_(False)
@@ -98,6 +103,9 @@ class BGRL(Method):
     T epochs and then falls to 0 by a cosine. From `"Large-Scale Representation Learning on Graphs via Bootstrapping"
     <https://arxiv.org/abs/2102.06514>`_.
 
+    With the residual encoder and layer norm, the weights W and R of an output unit are standardised together, as the
+    weights of one layer over [ÂH | H].
+
     As in the authors' code, the target starts from its own random weights, batch-norm statistics are not averaged, and
     both networks normalise by batch statistics during training. Unlike in that code, both directions of an edge are
     dropped together.
@@ -119,7 +127,8 @@ class BGRL(Method):
     p_drop_2: float = setting(0.3, "probability that the second view drops an edge")
     p_mask_1: float = setting(0.2, "probability that the first view hides a feature column")
     p_mask_2: float = setting(0.1, "probability that the second view hides a feature column")
-    layers: int = setting(2, "GCN layers")
+    encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
+    layers: int = setting(2, "layers of the GCN")
     hidden: int = setting(512, "width of all layers but the last")
     dim: int = setting(256, "width of the embedding")
     predictor: int = setting(512, "hidden width of the predictor")
@@ -134,10 +143,12 @@ class BGRL(Method):
         super().validate()
         self.check_probabilities("p_drop_1", "p_drop_2", "p_mask_1", "p_mask_2", "momentum")
         self.check_at_least(1, "layers", "hidden", "dim", "predictor")
+        check_layers(self.encoder, self.layers)
 
     def build(self, num_features: int) -> Network:
-        """Return two GCNs F → hidden → ... → dim and a predictor dim → predictor → dim."""
-        return Network([num_features] + [self.hidden] * (self.layers - 1) + [self.dim], self.norm, self.predictor)
+        """Return two encoders F → hidden → ... → dim and a predictor dim → predictor → dim."""
+        widths = [num_features] + [self.hidden] * (self.layers - 1) + [self.dim]
+        return Network(self.encoder, widths, self.norm, self.predictor)
 
     def prepare(self, graph: Graph) -> Views:
         """Return two views that drop every pair with the same probability."""

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from epagcl.data.graph import Graph
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
-from epagcl.nn.encoders import GCN
+from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, GCN, SCALES, ScalesLayer, check_layers
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views, drop_views
 
@@ -14,9 +14,9 @@ from epagcl.views.sampling import Views, drop_views
 class Network(nn.Module):
     """The encoder, without a projection head."""
 
-    def __init__(self, widths: list[int]):
+    def __init__(self, encoder: GCN | ScalesLayer):
         super().__init__()
-        self.encoder = GCN(widths, "relu", last=False)
+        self.encoder = encoder
 
 
 def decorrelation_loss(z1: Tensor, z2: Tensor, decorrelation: float) -> Tensor:
@@ -37,8 +37,8 @@ class CCASSG(Method):
 
     where C_ab are the correlations between columns of the two views. The first term is taken from the authors' code. It
     equals the paper's ‖Z₁ − Z₂‖² up to a constant and a factor. Both views drop edges and hide feature columns at the
-    same rates. ReLU follows every layer but the last. From `"From Canonical Correlation Analysis to Self-supervised
-    Graph Neural Networks" <https://arxiv.org/abs/2106.12484>`_.
+    same rates. ReLU follows every layer but the last, so that an encoder with one layer is linear. From `"From
+    Canonical Correlation Analysis to Self-supervised Graph Neural Networks" <https://arxiv.org/abs/2106.12484>`_.
 
     Examples:
         >>> import epagcl
@@ -55,7 +55,8 @@ class CCASSG(Method):
     p_drop: float = setting(0.4, "probability that a view drops an edge")
     p_mask: float = setting(0.1, "probability that a view hides a feature column")
     decorrelation: float = setting(1e-3, "λ, weight of the correlations relative to the agreement")
-    layers: int = setting(2, "GCN layers")
+    encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
+    layers: int = setting(2, "layers of the GCN")
     dim: int = setting(512, "width of every layer and of the embedding")
     epochs: int = setting(50, "training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
@@ -66,10 +67,14 @@ class CCASSG(Method):
         self.check_probabilities("p_drop", "p_mask")
         self.check_at_least(0, "decorrelation")
         self.check_at_least(1, "layers", "dim")
+        check_layers(self.encoder, self.layers)
 
     def build(self, num_features: int) -> Network:
-        """Return a GCN F → dim → ... → dim."""
-        return Network([num_features] + [self.dim] * self.layers)
+        """Return an encoder F → dim → ... → dim."""
+        if self.encoder in SCALES:
+            return Network(ScalesLayer(num_features, self.dim, SCALES[self.encoder]))
+        widths = [num_features] + [self.dim] * self.layers
+        return Network(GCN(widths, "relu", last=False, root=self.encoder == "residual"))
 
     def prepare(self, graph: Graph) -> Views:
         """Return two views that drop every pair with the same probability."""

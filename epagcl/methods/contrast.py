@@ -10,7 +10,7 @@ from epagcl.data.graph import Graph
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
-from epagcl.nn.encoders import ENCODERS, GCN, ScalesEncoder, build_encoder
+from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, GCN, ScalesEncoder, build_encoder
 from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.layers import SLOPES
 from epagcl.views.masks import feature_masks
@@ -53,11 +53,7 @@ class Contrast(Method):
     p_mask_2: float = setting(0.1, "probability that the second view hides a feature column (p_f2)")
     temperature: float = setting(0.3, "temperature τ of the loss, at least 0.03")
     batch_size: int = setting(0, "negatives only within random batches of this many nodes; 0: all nodes")
-    encoder: str = setting(
-        "gcn",
-        "gcn; residual: with root weights; pagerank: one layer over PageRank; scales: X, ÂX, Â²X and PageRank together",
-        ENCODERS,
-    )
+    encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
     hidden: int = setting(512, "width of the first of two layers")
     dim: int = setting(256, "width of the embedding")
     projection: int = setting(256, "hidden width of the projection head")

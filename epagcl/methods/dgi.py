@@ -1,7 +1,5 @@
 """DGI: nodes contrasted with a summary of the graph; negatives come from shuffled features."""
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
@@ -11,16 +9,15 @@ from epagcl.data.graph import Graph
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
-from epagcl.nn.encoders import GCN
-from epagcl.nn.layers import GCNLayer
+from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, build_encoder
 
 
 class Network(nn.Module):
-    """A GCN with one layer, and the discriminator."""
+    """An encoder with one layer, and the discriminator."""
 
-    def __init__(self, num_features: int, dim: int):
+    def __init__(self, encoder: str, num_features: int, dim: int):
         super().__init__()
-        self.encoder = GCN([num_features, dim])
+        self.encoder = build_encoder(encoder, num_features, None, dim)
         self.discriminator = Bilinear(dim, dim)
 
 
@@ -32,7 +29,8 @@ class DGI(Method):
         \mathcal{L} = \frac{1}{2N} \sum_i \log(1 + e^{-D(h_i, s)}) + \log(1 + e^{D(\tilde{h}_i, s)}), \quad
         D(h, s) = h^\top W s + b, \quad s = \sigma\left(\frac{1}{N}\sum_i h_i\right)
 
-    H = PReLU(ÂXW₁ + b₁). H̃ is computed in the same way with the rows of X permuted. Each epoch has a new permutation.
+    H = PReLU(ÂXW₁ + b₁), or PReLU(ÂXW₁ + XR + b₁) with the residual encoder. H̃ is computed in the same way with the
+    rows of X permuted. Each epoch has a new permutation.
     Training stops early on its loss, and the weights with the lowest loss are used. From `"Deep Graph Infomax"
     <https://arxiv.org/abs/1809.10341>`_, as in the authors' code; PyG's version adds the two means and has no b.
 
@@ -48,6 +46,7 @@ class DGI(Method):
     paper = "Veličković et al., Deep Graph Infomax, ICLR 2019"
     cost_note = "time E d, memory N d"
 
+    encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
     dim: int = setting(512, "width of the embedding")
     epochs: int = setting(10_000, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
@@ -59,15 +58,14 @@ class DGI(Method):
         self.check_at_least(1, "dim")
 
     def build(self, num_features: int) -> Network:
-        """Return a GCN F → dim and the discriminator."""
-        return Network(num_features, self.dim)
+        """Return the encoder F → dim and the discriminator."""
+        return Network(self.encoder, num_features, self.dim)
 
     def loss(self, network: Network, graph: Graph, prepared: None, epoch: int | Tensor) -> Tensor:
         """Return the loss from one product XW: permuting the rows of X permutes the rows of XW, Â P (XW)."""
-        layer = cast("GCNLayer", network.encoder.layers[0])
         order = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
-        h = graph.x @ layer.weight
-        h = graph.adjacency @ torch.cat([h, permute_rows(h, order)])
-        h, corrupted = network.encoder.activation(h, layer.bias).chunk(2)
+        projected = network.encoder.project(graph.x)
+        projected = torch.cat([projected, permute_rows(projected, order)])
+        h, corrupted = network.encoder.propagate(projected, graph.adjacency).chunk(2)
         s = summary(h)
         return summary_loss(network.discriminator(h, s), network.discriminator(corrupted, s))

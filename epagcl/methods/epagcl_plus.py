@@ -11,6 +11,7 @@ from epagcl.core.pca import Operator, principal_components
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
 from epagcl.diffusion import neighbours, power, ppr
+from epagcl.epr.own_features import own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import FEATURE_SCALINGS, Method
@@ -25,12 +26,11 @@ from epagcl.views.sampling import Views, ViewSampler
 
 ALPHA, TOLERANCE = 0.15, 1e-3  # PageRank of the propagated features
 COMPONENTS = 256  # principal components of each propagated block
-SCALES_MASK = 0.6  # probability that a view of the scales encoder hides a feature column
 # The mixture of the blocks, see `block_weights`.
-RELIABLE, UNRELIABLE = 0.9, 0.8  # neighbourhood agreement from which propagated features count fully, and not at all
-FEW_NODES = 500  # up to this many nodes that decides; with this many, the trained blocks have half their weight
-MANY_NODES = 2000  # from this many nodes on, propagated features always count fully
-SIMILARITY_SCALE = 3.0  # the neighbours-only blocks count fully at edge similarity 0, and not at all at 1/3
+RELIABLE, UNRELIABLE = 0.9, 0.8  # neighbourhood agreement from which neighbourhoods are trusted, and not at all
+ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage of own features from which they replace propagated ones, and not at all
+FEW_NODES = 500  # with this many nodes, the trained blocks have half their weight
+MOST_SIMILAR = 1 / 3  # edge similarity at which the neighbours-only blocks do not count; at 0 they count fully
 
 
 class Branch(nn.Module):
@@ -105,9 +105,9 @@ class BlockWeights(NamedTuple):
 def block_weights(graph: Graph, own: Tensor) -> BlockWeights:
     """Choose the mixture of a graph from its edges and features, without labels.
 
-    - On small graphs whose neighbourhoods are unreliable (:func:`~epagcl.epr.structure.neighbourhood_agreement`), a
-      node's own features take the place of propagated ones. On large graphs, principal components average the noise of
-      single neighbourhoods out.
+    - A node's own features take the place of propagated ones if they say more about it than its neighbours do
+      (:func:`~epagcl.epr.own_features.own_advantage`), unless neighbourhoods are reliable descriptions themselves
+      (:func:`~epagcl.epr.structure.neighbourhood_agreement`).
     - Blocks of neighbours without the node itself count more, the less neighbours resemble each other
       (:func:`~epagcl.epr.structure.edge_similarity`): there they differ from the other blocks.
     - Trained models have less weight on graphs with few nodes, on which they overfit.
@@ -125,12 +125,17 @@ def block_weights(graph: Graph, own: Tensor) -> BlockWeights:
     """
     agreement = neighbourhood_agreement(graph.pairs, graph.num_nodes, own)
     similarity = edge_similarity(graph.pairs, graph.num_nodes, own)
-    agree = (agreement - UNRELIABLE) / (RELIABLE - UNRELIABLE)
-    large = (graph.num_nodes - FEW_NODES) / (MANY_NODES - FEW_NODES)
-    reliable = min(max(agree, large, 0.0), 1.0)
-    different = min(max(1 - SIMILARITY_SCALE * similarity, 0.0), 1.0)
+    advantage = own_advantage(graph.pairs, graph.num_nodes, graph.x)
+    trusted = _ramp(agreement, UNRELIABLE, RELIABLE)
+    reliable = max(trusted, 1 - _ramp(advantage, NO_ADVANTAGE, ADVANTAGE))
+    different = 1 - _ramp(similarity, 0.0, MOST_SIMILAR)
     trained = graph.num_nodes / (graph.num_nodes + FEW_NODES)
     return BlockWeights(trained, propagated=reliable, neighbours=reliable * different, own=1 - reliable)
+
+
+def _ramp(value: float, low: float, high: float) -> float:
+    """Return 0 below ``low``, 1 above ``high``, and linear values in between."""
+    return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
 class Prepared(NamedTuple):
@@ -169,7 +174,7 @@ class EPAGCLPlus(Method):
 
     name = "epagcl+"
     title = "EPAGCL+"
-    paper = "This package: EPAGCL's views and loss, with root weights, several scales and propagated features"
+    paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
     cost_note = "time N B d with batch_size B, and N² d once; memory N d"
 
     dim: int = setting(256, "numbers per node in the embedding")
@@ -180,11 +185,12 @@ class EPAGCLPlus(Method):
     k: int = setting(10, "nearest neighbours of each node that are candidates for adding")
     p_mask_1: float = setting(0.3, "probability that the first view of a residual model hides a feature column (p_f1)")
     p_mask_2: float = setting(0.4, "probability that the second view of a residual model hides a feature column (p_f2)")
+    p_mask: float = setting(0.6, "probability that a view of a scales model hides a feature column")
     temperature: float = setting(0.5, "temperature τ of the loss, at least 0.03")
     batch_size: int = setting(256, "negatives only within random batches of at most this many nodes; 0: all nodes")
     hidden: int = setting(256, "width of the scales encoder and of the first residual layer; the second has half")
     projection: int = setting(128, "hidden and output width of the projection heads")
-    epochs: int = setting(400, "training epochs; 0 leaves the encoders untrained")
+    epochs: int = setting(300, "training epochs; 0 leaves the encoders untrained")
     weight_decay: float = setting(1e-5, "weight decay of Adam")
     feature_scaling: str = setting(
         "row-norm",
@@ -195,7 +201,7 @@ class EPAGCLPlus(Method):
     def validate(self) -> None:
         """Raise unless every setting is valid."""
         super().validate()
-        self.check_probabilities("p_drop_1", "p_drop_2", "p_add", "p_mask_1", "p_mask_2")
+        self.check_probabilities("p_drop_1", "p_drop_2", "p_add", "p_mask_1", "p_mask_2", "p_mask")
         self.check_at_least(MIN_TEMPERATURE, "temperature")
         self.check_at_least(1, "dim", "members", "k", "projection")
         self.check_at_least(4, "hidden")
@@ -223,7 +229,7 @@ class EPAGCLPlus(Method):
             )
             for view in range(2 * self.members)
         ]
-        p_masks = (self.p_mask_1, self.p_mask_2) * self.members + (SCALES_MASK, SCALES_MASK) * self.members
+        p_masks = (self.p_mask_1, self.p_mask_2) * self.members + (self.p_mask, self.p_mask) * self.members
         return Prepared(Views(samplers), p_masks)
 
     def views(self, graph: Graph) -> Views:
@@ -253,6 +259,7 @@ class EPAGCLPlus(Method):
         """Compute the propagated features and the mixture once, and the principal components of all blocks."""
         if not network.weights.any():
             for block in network.propagated.values():
+                assert isinstance(block, PropagatedPCA)
                 block.fit(graph)
             weights = block_weights(graph, network.propagated["own"](graph))
             propagated = [weights.propagated] * 2 + [weights.neighbours] * 2 + [weights.own]

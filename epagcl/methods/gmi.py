@@ -15,33 +15,37 @@ from epagcl.losses.edges import edge_loss
 from epagcl.losses.summary import Bilinear
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, ScalesLayer, build_layer, check_layers
 from epagcl.nn.layers import GCNLayer, PReLU
+
+Layer = GCNLayer | ScalesLayer
 
 
 class Network(nn.Module):
-    """GCN layers, each with its own PReLU, a PReLU for the neighbour means, and two bilinear scores."""
+    """Layers, each with its own PReLU, a PReLU for the neighbour means, and two bilinear scores."""
 
-    def __init__(self, num_features: int, dim: int, layers: int):
+    def __init__(self, encoder: str, num_features: int, dim: int, layers: int):
         super().__init__()
-        self.layers = nn.ModuleList(GCNLayer(dim if number else num_features, dim) for number in range(layers))
+        widths = [num_features] + [dim] * (layers - 1)
+        self.layers = nn.ModuleList(build_layer(encoder, width, dim) for width in widths)
         self.activations = nn.ModuleList(PReLU() for _ in range(layers))
         self.mean_activation = PReLU()
         self.own = Bilinear(num_features, dim)
         self.neighbours = Bilinear(dim, dim)
 
     def encode(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
-        """Return H from P = XW₁."""
-        _, *layers = cast("Iterable[GCNLayer]", self.layers)
+        """Return H from P = XW₁, or X [W₁ | R₁] with root weights."""
+        _, *layers = cast("Iterable[Layer]", self.layers)
         activation, *activations = self.activations
-        h: Tensor = activation(adjacency @ projected, self.first.bias)
+        h: Tensor = activation(self.first.aggregate(projected, adjacency), self.first.bias)
         for layer, activation in zip(layers, activations, strict=True):
             h = activation(layer.product(h, adjacency), layer.bias)
         return h
 
     @property
-    def first(self) -> GCNLayer:
+    def first(self) -> Layer:
         """The first layer, whose weight W₁ the neighbour means share."""
-        return cast("GCNLayer", self.layers[0])
+        return cast("Layer", self.layers[0])
 
 
 @method_settings
@@ -58,8 +62,8 @@ class GMI(Method):
         T_2(i, j) = \sigma(h_j^\top \Theta_2 m_i + b_2), \quad
         M = \mathrm{PReLU}(\bar{A} X W_1)
 
-    where sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no self-loops, H is the output of a GCN with first weight
-    W₁, and n_k(i) ≠ i are random nodes, sampled for each term and epoch. L_E is
+    where sp(t) = log(1 + e^t), Ā is A with rows of sum 1 and no self-loops, H is the output of the encoder with first
+    weight W₁ (not its root weight), and n_k(i) ≠ i are random nodes, sampled for each term and epoch. L_E is
     :func:`~epagcl.losses.edges.edge_loss`. Training stops early on its loss, and the weights with the lowest loss are
     used. The embedding is H. From `"Graph Representation Learning via Graphical Mutual Information Maximization"
     <https://arxiv.org/abs/2002.01169>`_.
@@ -87,7 +91,8 @@ class GMI(Method):
     gamma: float = setting(1.0, "weight of the edges (γ)")
     negatives: int = setting(5, "number of negative nodes per node in each of the first two terms")
     edge_pairs: int = setting(0, "estimate the edge term from this many other nodes per node; 0: from all nodes")
-    layers: int = setting(2, "GCN layers: 2 as published for Cora, 1 for CiteSeer and PubMed")
+    encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
+    layers: int = setting(2, "layers of the GCN: 2 as published for Cora, 1 for CiteSeer and PubMed")
     dim: int = setting(512, "width of the embedding")
     epochs: int = setting(550, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")
@@ -98,10 +103,11 @@ class GMI(Method):
         super().validate()
         self.check_at_least(0, "alpha", "beta", "gamma", "edge_pairs")
         self.check_at_least(1, "negatives", "layers", "dim")
+        check_layers(self.encoder, self.layers)
 
     def build(self, num_features: int) -> Network:
-        """Return a GCN F → dim (→ dim) and the two bilinear scores."""
-        return Network(num_features, self.dim, self.layers)
+        """Return an encoder F → dim (→ dim) and the two bilinear scores."""
+        return Network(self.encoder, num_features, self.dim, self.layers)
 
     def prepare(self, graph: Graph) -> SparseMatrix:
         """Return Ā."""
@@ -109,10 +115,10 @@ class GMI(Method):
 
     def loss(self, network: Network, graph: Graph, prepared: SparseMatrix, epoch: int | Tensor) -> Tensor:
         """Return the sum of the three terms. Scores are products of two rows; x_jᵀΘ₁ and Θ₂m_i are computed once."""
-        weights = torch.cat([network.first.weight, network.own.weight], 1)
-        projected, own = (part.contiguous() for part in (graph.x @ weights).chunk(2, 1))
+        weights = torch.cat([*network.first.weights, network.own.weight], 1)
+        projected, own = (part.contiguous() for part in (graph.x @ weights).tensor_split([-self.dim], 1))
         h = network.encode(projected, graph.adjacency)
-        mean = prepared @ projected
+        mean = prepared @ projected[:, : self.dim]
         mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a PReLU without bias
 
         loss = self.alpha * score_loss(h, own, network.own.bias, self._others(graph, self.negatives, epoch, 0))
@@ -126,7 +132,7 @@ class GMI(Method):
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
         """Return H."""
-        return network.encode(graph.x @ network.first.weight, graph.adjacency)
+        return network.encode(network.first.project(graph.x), graph.adjacency)
 
     def _others(self, graph: Graph, count: int, epoch: int | Tensor, term: int) -> Tensor:
         return other_nodes(graph.num_nodes, count, self.seed, Stream.NEGATIVES, epoch, term, device=graph.device)

@@ -22,23 +22,25 @@ TOLERANCE = 3e-4  # of the diffusion: the error of the 20 plain iterations in DG
 class Network(nn.Module):
     """A GCN with one layer and its own weights for each view, and a shared discriminator."""
 
-    def __init__(self, num_features: int, dim: int):
+    def __init__(self, num_features: int, dim: int, root: bool):
         super().__init__()
-        self.graph_encoder = GCN([num_features, dim])
-        self.diffusion_encoder = GCN([num_features, dim])
+        self.graph_encoder = GCN([num_features, dim], root=root)
+        self.diffusion_encoder = GCN([num_features, dim], root=root)
         self.discriminator = Bilinear(dim, dim)
 
     def forward(self, graph: Graph, diffusion: Diffusion, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂).
+        """Return H₁ = PReLU(ÂXW₁ + b₁) and H₂ = PReLU(SXW₂ + b₂), with root weights also + XR₁ and + XR₂.
 
-        With ``order``, the representations of permuted features are stacked below each of them.
+        All weights share one product with X. With ``order``, the representations of permuted features are stacked
+        below each of them.
         """
         layers = [cast("GCNLayer", encoder.layers[0]) for encoder in (self.graph_encoder, self.diffusion_encoder)]
-        p1, p2 = (graph.x @ torch.cat([layer.weight for layer in layers], 1)).chunk(2, 1)
+        weights = [weight for layer in layers for weight in layer.weights]
+        p1, p2 = (graph.x @ torch.cat(weights, 1)).chunk(2, 1)
         if order is not None:
             p1, p2 = (torch.cat([p, permute_rows(p, order)]) for p in (p1, p2))
-        h1 = self.graph_encoder.activation(graph.adjacency @ p1, layers[0].bias)
-        h2 = self.diffusion_encoder.activation(diffusion(p2), layers[1].bias)
+        h1 = self.graph_encoder.activation(layers[0].aggregate(p1, graph.adjacency), layers[0].bias)
+        h2 = self.diffusion_encoder.activation(layers[1].aggregate(p2, diffusion), layers[1].bias)
         return h1, h2
 
 
@@ -54,6 +56,10 @@ class MVGRL(Method):
     loss is the loss of DGI over all 4N scores. S is personalised PageRank or the heat kernel, applied by sparse
     products and never stored. The embedding is H₁ + H₂. From `"Contrastive Multi-View Representation Learning on
     Graphs" <https://arxiv.org/abs/2006.05582>`_.
+
+    The residual encoder adds root weights to both views, H₁ = PReLU(ÂXW₁ + XR₁ + b₁) and H₂ = PReLU(SXW₂ + XR₂ + b₂).
+    The encoders over PageRank and several scales of other methods are not offered: Â and S are what distinguishes the
+    two views, and S is PageRank already.
 
     As in the authors' code for nodes, there is no projection head. Unlike in that code, each epoch uses the whole graph
     (as in DGL's port) instead of 4 blocks of 2000 consecutive nodes, S is not truncated, and both views have one
@@ -71,6 +77,7 @@ class MVGRL(Method):
     paper = "Hassani & Khasahmadi, Contrastive Multi-View Representation Learning on Graphs, ICML 2020"
     cost_note = "time K E d with K = 13 products of the diffusion, memory N d"
 
+    encoder: str = setting("gcn", "gcn; residual: with root weights in both views", ("gcn", "residual"))
     dim: int = setting(512, "width of the embedding")
     diffusion: str = setting("ppr", "personalised PageRank or heat kernel", ("ppr", "heat"))
     alpha: float = setting(0.2, "teleport probability of PageRank")
@@ -89,8 +96,8 @@ class MVGRL(Method):
             )
 
     def build(self, num_features: int) -> Network:
-        """Return two GCNs F → dim and the discriminator."""
-        return Network(num_features, self.dim)
+        """Return two encoders F → dim and the discriminator."""
+        return Network(num_features, self.dim, root=self.encoder == "residual")
 
     def prepare(self, graph: Graph) -> Diffusion:
         """Return the diffusion S as a function Y → SY."""

@@ -52,10 +52,12 @@ class GCNLayer(nn.Module):
             adjacency: Â of each of the V views, or one Â for all members.
             mask: ``[V, F]``, 0 for the features that a view hides.
         """
-        product = self.product(x, adjacency, mask)
-        if self.bias.dim() == 1:
-            return product + self.bias
-        return (product.view(self.bias.shape[0], -1, product.shape[1]) + self.bias[:, None]).flatten(0, 1)
+        return add_bias(self.product(x, adjacency, mask), self.bias)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """The weights that multiply X: (W,), or (W, R)."""
+        return (self.weight,) if self.root is None else (self.weight, self.root)
 
     def product(
         self,
@@ -63,23 +65,44 @@ class GCNLayer(nn.Module):
         adjacency: Adjacency,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        root: Tensor | None = None,
     ) -> Tensor:
-        """Return Â X W + X R without the bias, which :class:`PReLU` adds; ``weight`` replaces W if given."""
-        weight = self.weight if weight is None else weight
+        """Return Â X W + X R without the bias, which :class:`PReLU` adds; ``weight`` and ``root`` replace W and R."""
+        weight, root = self.weight if weight is None else weight, self.root if root is None else root
         num_nodes, views = adjacency.shape[0], adjacency.views
-        if isinstance(x, Tensor) and self._aggregates_first(x):
-            product = transform(adjacency @ x, per_view(weight, mask, views), num_nodes)
-            if self.root is None:
-                return product
-            own = transform(x, per_view(self.root, mask, views), num_nodes)
-        elif self.root is None:
-            return adjacency @ transform(x, per_view(weight, mask, views), num_nodes)
-        else:  # both weights share one product with X
-            both = transform(x, per_view(torch.cat([weight, self.root], -1), mask, views), num_nodes)
-            neighbours, own = both.chunk(2, 1)
-            product = adjacency @ neighbours
-        # Without masks, one block of rows X R serves all views.
-        return (product.view(-1, *own.shape) + own).flatten(0, 1)
+        if not isinstance(x, Tensor) or not self._aggregates_first(x):
+            weights = weight if root is None else torch.cat([weight, root], -1)
+            return self.aggregate(transform(x, per_view(weights, mask, views), num_nodes), adjacency)
+        product = transform(adjacency @ x, per_view(weight, mask, views), num_nodes)
+        if root is None:
+            return product
+        return _add_own(product, transform(x, per_view(root, mask, views), num_nodes))
+
+    def project(self, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
+        """Return X W, or X [W | R]: one product with X for both weights.
+
+        Permuting the rows of X permutes the rows of the result, so that a method with shuffled features multiplies by
+        X only once. Members and masked views have a block of rows each.
+
+        Args:
+            x: input features, ``[N, F]``.
+            mask: ``[V, F]``, 0 for the features that a view hides.
+        """
+        weights = self.weight if self.root is None else torch.cat(self.weights, -1)
+        return transform(x, per_view(weights, mask, 1), x.shape[0])
+
+    def aggregate(self, projected: Tensor, operator: Adjacency | Callable[[Tensor], Tensor]) -> Tensor:
+        """Return Â X W + X R from the result of :meth:`project`.
+
+        Args:
+            projected: X W or X [W | R], one or several blocks of rows.
+            operator: Â of each view, or a diffusion as a function, which takes its place.
+        """
+        multiply = operator if callable(operator) else operator.__matmul__
+        if self.root is None:
+            return multiply(projected)
+        neighbours, own = projected.chunk(2, 1)
+        return _add_own(multiply(neighbours), own)
 
     def _aggregates_first(self, x: Tensor) -> bool:
         """Return whether (ÂX)W costs less than Â(XW).
@@ -90,6 +113,25 @@ class GCNLayer(nn.Module):
         in_features, out_features = self.weight.shape[-2:]
         constant = torch.is_grad_enabled() and not x.requires_grad
         return in_features < (2 if constant else 1) * out_features
+
+
+def _add_own(product: Tensor, own: Tensor) -> Tensor:
+    """Return Â X W + X R. Without masks, one block of rows X R serves all views."""
+    if product.shape == own.shape:  # a broadcast sum would copy the gradient
+        return product + own
+    return (product.view(-1, *own.shape) + own).flatten(0, 1)
+
+
+def add_bias(product: Tensor, bias: Tensor) -> Tensor:
+    """Return the rows plus the bias; a bias ``[K, F']`` has one row for each of K blocks of rows.
+
+    Examples:
+        >>> add_bias(torch.zeros(4, 1), torch.tensor([[1.0], [2.0]])).flatten()
+        tensor([1., 1., 2., 2.])
+    """
+    if bias.dim() == 1:
+        return product + bias
+    return (product.view(bias.shape[0], -1, product.shape[1]) + bias[:, None]).flatten(0, 1)
 
 
 def glorot(in_features: int, out_features: int, members: int = 1) -> Tensor:

@@ -25,7 +25,7 @@ from epagcl.core.version import __version__
 from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
-from epagcl.report.metrics import RunMetrics
+from epagcl.report.metrics import RunMetrics, untrained_note
 from epagcl.report.nodes import MapContent, Say, map_content, silent
 from epagcl.report.structure import StructureContent, structure
 from epagcl.training.history import Row
@@ -239,8 +239,10 @@ def _scores(title: str, metrics: RunMetrics) -> dict[str, Any] | None:
     scores = metrics["evaluation"]
     runs = len(scores["accuracy"]["runs"])
     rows = {**metrics.get("references", {}), title: scores}
+    note = untrained_note(title, rows)
     return {
-        "protocol": f"{scores['protocol']} protocol, {counted(runs, 'run')}, splits {scores['split']}",
+        "protocol": f"{scores['protocol']} protocol, {counted(runs, 'run')}, splits {scores['split']}"
+        + (f". {note[0].upper()}{note[1:]}." if note else ""),
         "runs": runs,
         "rows": [
             {

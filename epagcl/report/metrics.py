@@ -1,5 +1,6 @@
 """The measurements of a run as plain values: the content of ``metrics.json``."""
 
+from collections.abc import Collection
 from typing import Any, NotRequired, TypedDict, final
 
 from epagcl.evaluation.health import FindingDict
@@ -69,3 +70,24 @@ class SeedsMetrics(_Metrics):
     seeds: list[int]
     training: dict[str, list[float | None]]
     health: NotRequired[list[FindingDict]]
+
+
+def untrained_name(title: str) -> str:
+    """Return the name of the reference that is a whole method before its training, not only its encoder."""
+    return f"untrained {title}"
+
+
+def untrained_note(title: str, references: Collection[str]) -> str | None:
+    """Return a sentence on the untrained method, if it is among the references.
+
+    Args:
+        title: title of the method.
+        references: names of the references.
+
+    Examples:
+        >>> untrained_note("EPAGCL+", ["raw features", "untrained EPAGCL+"])
+        'untrained EPAGCL+: encoders with initial weights, and everything that it computes without training'
+    """
+    if (name := untrained_name(title)) not in references:
+        return None
+    return f"{name}: encoders with initial weights, and everything that it computes without training"

@@ -80,7 +80,7 @@ def _probabilities(views: Views, graph: Graph, degree: Tensor) -> dict[str, Any]
     edges = graph.pairs.shape[1]
     drop, add = 1 - sampler.keep[:edges], sampler.keep[edges:]
     words = f"View {len(views.samplers)} drops {100 * drop.mean():.0f}% of the edges on average"
-    words += f" and adds {add.sum():.0f} of {len(add):,} candidate pairs." if len(add) else " and adds none."
+    words += f" and adds {add.sum():,.0f} of {len(add):,} candidate pairs." if len(add) else " and adds none."
     return {
         "words": words,
         "drop": _by_degree(sampler, slice(0, edges), drop, degree),

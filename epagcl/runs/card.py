@@ -12,7 +12,7 @@ from epagcl.core.formatting import counted, percent
 from epagcl.data.catalogue.entries import find
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
-from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics
+from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics, untrained_note
 from epagcl.runs.folder import GraphSource, RunConfig
 
 COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
@@ -20,6 +20,7 @@ COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
     "macro_f1": "macro-F1",
     "knn_accuracy": "nearest neighbours",
 }
+OWN = "this package: "  # how the reference of a method without a paper begins
 EXECUTION_SETTINGS = ("device", "capture")  # not properties of the model; Provenance lists the hardware
 
 
@@ -66,7 +67,14 @@ def _header(cls: type[Method], evaluated: bool) -> str:
 def _summary(cls: type[Method]) -> str:
     output = "Node embeddings, learned without labels" if cls.trained else "Node embeddings, computed without training"
     output = "Class scores of nodes, learned from labels" if cls.supervised else output
-    return f"{output}. {cls.summary()} Paper: {cls.paper}."
+    return f"{output}. {cls.summary()} {_origin(cls)}"
+
+
+def _origin(cls: type[Method]) -> str:
+    """Return the reference of a method. The method of this package has no paper of its own."""
+    if not cls.paper.startswith(OWN):
+        return f"Paper: {cls.paper}."
+    return f"It has no paper of its own; it is {cls.paper.removeprefix(OWN)}."
 
 
 def _graph(graph: GraphSummary) -> str:
@@ -109,6 +117,8 @@ def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     text += f"\n\nTest scores in percent, of {classifier}: protocol {scores['protocol']}, "
     text += f"splits {scores['split']}{seeds}, "
     text += f"mean ± standard deviation over {runs} runs." if runs > 1 else "one run."
+    if note := untrained_note(cls.title, metrics.get("references", {})):
+        text += f" {note[0].upper()}{note[1:]}."
     if "clustering" in scores:
         parts = [f"{key.upper()} {value:.3f}" for key, value in scores["clustering"].items()]
         text += f" Clusters of k-means compared with the classes: {', '.join(parts)}."

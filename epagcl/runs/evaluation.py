@@ -19,6 +19,7 @@ from epagcl.evaluation.scores import ScoresDict, spread
 from epagcl.methods.base import Method
 from epagcl.methods.epagcl import EPAGCL
 from epagcl.methods.propagated import Propagated
+from epagcl.report.metrics import untrained_name
 
 RAW, UNTRAINED, PROPAGATED = "raw features", "untrained encoder", Propagated.title
 #: The rows that every table has for comparison, in their order.
@@ -86,7 +87,9 @@ def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] |
     """Return the scores to compare an accuracy with: raw features, the untrained encoder, propagated features.
 
     The untrained encoder is the method's own. A supervised method has no encoder separate from its classifier, so the
-    encoder of EPAGCL takes its place. A method without training has no untrained encoder. Propagated features are
+    encoder of EPAGCL takes its place. A method without training has no untrained encoder. If a method adds to its
+    encoder what it computes without training (:meth:`~epagcl.methods.Method.calibrate`), as EPAGCL+ adds propagated
+    features, the untrained method has these too; its row is named after the method. Propagated features are
     :class:`~epagcl.methods.propagated.Propagated` with its default settings.
 
     Args:
@@ -115,7 +118,8 @@ def _reference_embeddings(data: Data, method: Method) -> Iterator[tuple[str, Ten
     shared: dict[str, Any] = {"seed": method.seed, "device": method.device}
     if type(method).trained:
         cls, settings = (EPAGCL, {}) if method.supervised else (type(method), method.get_params())
-        yield UNTRAINED, cls(**{**settings, **shared, "epochs": 0}).fit_embed(data)
+        name = UNTRAINED if cls.calibrate is Method.calibrate else untrained_name(cls.title)
+        yield name, cls(**{**settings, **shared, "epochs": 0}).fit_embed(data)
     if not isinstance(method, Propagated):
         yield PROPAGATED, Propagated(**shared).fit_embed(data)
 

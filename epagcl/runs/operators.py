@@ -16,7 +16,7 @@ from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr,
 from epagcl.epr.operators import Operator, chance_epr, layer_operator, operator_rates
 from epagcl.epr.structure import structure_score
 from epagcl.methods.base import Method
-from epagcl.nn.encoders import ALPHA, PAGERANK, ScalesEncoder
+from epagcl.nn.encoders import ALPHA, PAGERANK, ScalesLayer
 from epagcl.nn.propagation import PropagatedPCA
 
 #: Operators by name, from raw features to the most distant messages.
@@ -180,16 +180,18 @@ def first_layers(model: Method, data: Data) -> Iterator[tuple[str, Operator]]:
 
 def _messages(encoder: nn.Module, graph: Graph) -> list[Operator] | None:
     """Return the operators whose sum are the messages of an encoder's first layer; None for other modules."""
-    if isinstance(encoder, ScalesEncoder):
-        scales = [ppr(graph, ALPHA) if scale == PAGERANK else power(graph, int(scale)) for scale in encoder.scales]
-        return [
-            partial(_weighted, scale, (graph.x @ part).norm(dim=1, keepdim=True))
-            for weight in encoder.weight.detach().view(-1, *encoder.weight.shape[-2:])
-            for scale, part in zip(scales, weight.split(encoder.widths, dim=1), strict=True)
-        ]
     layers = getattr(encoder, "layers", None)
     layer = layers[0] if isinstance(layers, nn.ModuleList) else None
     layer = getattr(layer, "gcn", layer)  # a convolution inside a layer with a norm
+    if isinstance(encoder, ScalesLayer):
+        layer = encoder
+    if isinstance(layer, ScalesLayer):
+        scales = [ppr(graph, ALPHA) if scale == PAGERANK else power(graph, int(scale)) for scale in layer.scales]
+        return [
+            partial(_weighted, scale, (graph.x @ part).norm(dim=1, keepdim=True))
+            for weight in layer.weight.detach().view(-1, *layer.weight.shape[-2:])
+            for scale, part in zip(scales, weight.split(layer.widths, dim=1), strict=True)
+        ]
     weight, root = getattr(layer, "weight", None), getattr(layer, "root", None)
     if not isinstance(weight, Tensor) or weight.dim() < 2:
         return None

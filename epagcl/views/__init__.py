@@ -1,12 +1,14 @@
 """Views of a graph: random variants with edges dropped or added and feature columns masked.
 
 - :mod:`epagcl.views.probabilities` computes how likely each pair is to be dropped or added (Algorithm 1, Eq. 7).
+- :mod:`epagcl.views.candidates` finds pairs of similar nodes as candidates for adding.
 - :mod:`epagcl.views.sampling` draws views from such probabilities.
 - :mod:`epagcl.views.masks` draws feature masks.
 - :mod:`epagcl.views.transforms` offers both as transforms of PyTorch Geometric.
 """
 
 from epagcl.core.moved import moved_names
+from epagcl.views.candidates import neighbour_candidates
 from epagcl.views.masks import feature_mask, feature_masks
 from epagcl.views.probabilities import (
     EdgeProbabilities,
@@ -30,6 +32,7 @@ __all__ = [
     "edge_weights",
     "feature_mask",
     "feature_masks",
+    "neighbour_candidates",
     "normalise_from_max",
     "normalise_from_min",
 ]

@@ -6,8 +6,9 @@ import pytest
 
 from epagcl.data import block_model
 
-#: A map by principal components: t-SNE of the demo takes seconds.
-FAST = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu", "--map", "pca"]
+#: Small widths, and a map by principal components: t-SNE of the demo takes seconds.
+SMALL = ["--epochs", "2", "--hidden", "16", "--dim", "8", "--projection", "8", "--device", "cpu", "--map", "pca"]
+FAST = ["--method", "epagcl", *SMALL]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import epagcl
-from tests.cli.conftest import FAST
+from tests.cli.conftest import FAST, SMALL
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".tsv", ".parquet"])
@@ -117,3 +117,38 @@ def test_an_interrupted_embed_writes_nothing(run, monkeypatch, tmp_path):
     assert (code, out) == (130, "")
     assert "stopped; nothing was written" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_method_embeds_new_nodes_and_unseen_graphs(run, files):
+    code, out, err = run("embed", "--edges", "e.csv", "--features", "f.csv", "--save", "m", "--out", "z.csv", *SMALL)
+    assert code == 0, err
+    model = epagcl.load_model(files / "m", device="cpu")
+    assert isinstance(model, epagcl.EPAGCLPlus)
+    assert "120 nodes × 8 dimensions" in out
+    # The same graph without training is the same embedding.
+    same = ["--features", "f.csv", "--model", "m", "--device", "cpu", "--map", "none"]
+    assert run("embed", "--edges", "e.csv", *same, "--out", "again.csv")[0] == 0
+    assert (files / "again.csv").read_bytes() == (files / "z.csv").read_bytes()
+    # A new node that copies the edges and features of user-000 lies next to it.
+    edges, features = pd.read_csv(files / "e.csv"), pd.read_csv(files / "f.csv")
+    copied = edges[(edges == "user-000").any(axis=1)].replace("user-000", "twin")
+    pd.concat([edges, copied]).to_csv(files / "e2.csv", index=False)
+    pd.concat([features, features.iloc[[0]].assign(id="twin")]).to_csv(files / "f2.csv", index=False)
+    grown = ["--edges", "e2.csv", "--features", "f2.csv", "--model", "m", "--device", "cpu", "--map", "none"]
+    code, out, err = run("embed", *grown, "--out", "z2.csv")
+    assert code == 0, err
+    z = pd.read_csv(files / "z2.csv", index_col="id")
+    distance = ((z - z.loc["twin"]) ** 2).sum(axis=1).drop("twin")
+    assert distance.idxmin() == "user-000"
+
+
+def test_the_method_of_a_configuration_file_is_used(run, files):
+    (files / "c.toml").write_text('[method]\nname = "dgi"\ndim = 5\nepochs = 1\n')
+    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", "--device", "cpu", "--map", "none"]
+    code, out, err = run(*arguments, "--config", "c.toml")
+    assert code == 0, err
+    assert "120 nodes × 5 dimensions" in out
+    (files / "c.toml").write_text("epochs = 1\n")
+    code, _, err = run(*arguments, "--config", "c.toml")
+    assert code == 2
+    assert "c.toml: no [method] table" in err

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import epagcl
 from epagcl.data import block_model, write_npz
-from tests.cli.conftest import FAST
+from tests.cli.conftest import FAST, SMALL
 
 
 def test_a_method_without_training(run, tmp_path):
@@ -30,6 +31,84 @@ def test_a_method_without_training(run, tmp_path):
     code, _, err = run(*command, "--overwrite", "--epochs", 3)
     assert code == 2
     assert "no option --epochs" in err
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Write a graph of 80 nodes with labels."""
+    write_npz(block_model(80, num_classes=3, num_features=30, topic_words=10, seed=3), tmp_path / "tiny.npz")
+    return "tiny.npz"
+
+
+@pytest.mark.slow
+def test_the_default_method_on_a_users_graph_and_its_references(run, tiny, tmp_path):
+    code, out, err = run("train", tiny, *SMALL, "--references", "--runs", 1)
+    assert code == 0, err
+    rows = [line.split("  ")[0].strip() for line in out.splitlines() if re.search(r"\d\d\.\d\d", line)]
+    assert rows == ["raw features", "untrained EPAGCL+", "propagated", "EPAGCL+"]
+    note = "encoders with initial weights, and everything that it computes without training"
+    assert f"untrained EPAGCL+: {note}\n" in out
+    assert "run folder: runs/tiny-epagcl+" in out
+    folder = tmp_path / "runs" / "tiny-epagcl+"
+    card = (folder / "README.md").read_text()
+    assert "# EPAGCL+ on tiny" in card
+    assert "It has no paper of its own; it is EPAGCL (Xu et al., AAAI 2025)" in card
+    assert f"Untrained EPAGCL+: {note}." in card
+
+
+@pytest.mark.parametrize(
+    ("graph", "options", "name"),
+    [
+        ("demo", [], "epagcl+"),
+        ("Demo", [], "epagcl+"),
+        ("cora", [], "epagcl"),
+        ("tiny.npz", [], "epagcl+"),
+        ("tiny.npz", ["--method", "dgi"], "dgi"),
+        ("tiny.npz", ["--config", "c.toml"], "grace"),
+        ("cora", ["--config", "c.toml"], "grace"),
+        ("demo", ["--config", "unnamed.toml"], "epagcl+"),
+    ],
+)
+def test_the_default_method_depends_on_the_graph(run, tiny, tmp_path, monkeypatch, graph, options, name):
+    (tmp_path / "c.toml").write_text('[method]\nname = "grace"\nlr = 0.005\n')
+    (tmp_path / "unnamed.toml").write_text("[method]\nlr = 0.005\n")
+    monkeypatch.setattr("epagcl.data.load", lambda name, *_, **__: Data(name=name.lower()))
+    monkeypatch.setattr("epagcl.runs.evaluation.unfit_labels", lambda *_: None)
+    asked = []
+
+    def stop(folder, **_):
+        asked.append(folder.name)
+        raise epagcl.errors.InputError("enough")
+
+    monkeypatch.setattr("epagcl.runs.folder.claim", stop)
+    code, _, err = run("train", graph, *options)
+    assert (code, err) == (2, "epagcl: enough\n")
+    assert asked == [f"{graph.lower().removesuffix('.npz')}-{name}"]
+
+
+def test_a_configuration_file_for_another_method_than_the_given_one_is_refused(run, tiny, tmp_path):
+    (tmp_path / "c.toml").write_text('[method]\nname = "grace"\n')
+    code, _, err = run("train", tiny, "--method", "epagcl+", "--config", "c.toml")
+    assert (code, err) == (2, "epagcl: c.toml: is for grace; give --method grace\n")
+
+
+@pytest.mark.slow
+def test_the_default_method_resumes_to_the_same_result(run, tiny, monkeypatch, tmp_path):
+    original = epagcl.EPAGCLPlus.loss
+
+    def interrupted(self, network, graph, prepared, epoch):
+        if epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, network, graph, prepared, epoch)
+
+    arguments = ["train", tiny, *SMALL, "--epochs", "4", "--runs", "1", "--quiet"]
+    monkeypatch.setattr(epagcl.EPAGCLPlus, "loss", interrupted)
+    assert run(*arguments)[0] == 130
+    monkeypatch.setattr(epagcl.EPAGCLPlus, "loss", original)
+    assert run(*arguments, "--resume")[0] == 0
+    assert run(*arguments, "--out", "whole")[0] == 0
+    resumed, whole = (np.load(tmp_path / name / "embeddings.npy") for name in ("runs/tiny-epagcl+", "whole"))
+    assert np.array_equal(resumed, whole)
 
 
 @pytest.mark.slow
@@ -174,7 +253,7 @@ def test_a_supervised_method_needs_labels(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["bgrl", "cca-ssg", "dgi", "epagcl", "gat", "gca", "gcn", "gmi", "grace", "greet", "mvgrl"]
+    "name", ["bgrl", "cca-ssg", "dgi", "epagcl", "epagcl+", "gat", "gca", "gcn", "gmi", "grace", "greet", "mvgrl"]
 )
 def test_every_method_trains_from_the_command_line(run, tmp_path, name):
     graph = tmp_path / "g.npz"

@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from epagcl.data import write_npz
 
-FAST = ["--epochs", "2", "--hidden", "8", "--dim", "6", "--projection", "6", "--device", "cpu"]
+FAST = ["--method", "epagcl", "--epochs", "2", "--hidden", "8", "--dim", "6", "--projection", "6", "--device", "cpu"]
 SHORT = [*FAST, "--trials", "2", "--seeds", "1", "--space", "lr=1e-3:1e-1:log", "p_drop=0:0.6"]
 
 
@@ -85,7 +85,21 @@ def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
         raise study.InputError("enough")
 
     monkeypatch.setattr(study, "tune", stop)
-    run("tune", "demo", "--seed", 3, "--p-drop-1", 0.6, "--space", "default", "dim=8,16", "--trials", 7)
+    run(
+        "tune",
+        "demo",
+        "--method",
+        "epagcl",
+        "--seed",
+        3,
+        "--p-drop-1",
+        0.6,
+        "--space",
+        "default",
+        "dim=8,16",
+        "--trials",
+        7,
+    )
     assert (seen["seed"], seen["trials"], seen["space"]) == (3, 7, ["default", "dim=8,16"])
     assert seen["start"]["epochs"] == 100  # demo's recipe
     assert seen["p_drop_1"] == 0.6
@@ -131,3 +145,33 @@ def test_ctrl_c_prints_the_command_that_continues(run, mine, tmp_path, judged):
     assert tomllib.loads((tmp_path / "t" / "best.toml").read_text())["method"]["lr"] == 0.001
     assert run(*words, "--resume", "--quiet")[0] == 0
     assert len(pd.read_csv(tmp_path / "t" / "trials.csv")) == 2
+
+
+def test_the_default_method_depends_on_the_graph(run, mine, monkeypatch):
+    from epagcl.study.tuning import study
+
+    tuned = []
+
+    def stop(data, method, **options):
+        tuned.append((method, str(options["folder"])))
+        raise study.InputError("enough")
+
+    monkeypatch.setattr(study, "tune", stop)
+    run("tune", mine)
+    run("tune", "demo")
+    assert tuned == [("epagcl+", "runs/mine-epagcl+-tune"), ("epagcl+", "runs/demo-epagcl+-tune")]
+
+
+@pytest.mark.slow
+def test_tune_the_default_method_then_train_with_the_result(run, mine, tmp_path):
+    options = ["--epochs", "1", "--hidden", "8", "--dim", "6", "--projection", "6", "--device", "cpu", "--no-test"]
+    space = ["--space", "members=1,2", "k=3,5", "p_add=0:0.2", "batch_size=16,32"]
+    code, out, err = run("tune", mine, *options, *space, "--trials", "2", "--seeds", "1", "--out", "t")
+    assert (code, err) == (0, "")
+    assert "mine, EPAGCL+: 2 complete trials in" in out
+    assert "use them: epagcl train mine.npz --method epagcl+ --config t/best.toml" in out
+    code, out, _ = run("train", mine, "--config", "t/best.toml", "--runs", 1, "--map", "none", "--json")
+    assert code == 0
+    best = tomllib.loads((tmp_path / "t" / "best.toml").read_text())["method"]
+    assert json.loads(out)["method"] == best
+    assert best["name"] == "epagcl+"

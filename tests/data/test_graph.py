@@ -76,3 +76,15 @@ def test_rows_are_divided_by_their_largest_absolute_value(layout):
     out = row_normalise(x.to_sparse_csr() if layout == torch.sparse_csr else x, by="max")
     assert out.layout == layout
     assert out.to_dense().tolist() == [[0.25, -1], [0, 0], [1, 0.5]]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_csr])
+def test_rows_are_divided_by_their_length(layout):
+    x = torch.tensor([[3.0, -4.0], [0.0, 0.0], [0.0, 0.5], [1e-30, 0.0]])
+    out = row_normalise(x.to_sparse_csr() if layout == torch.sparse_csr else x, by="norm")
+    assert out.layout == layout
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out.to_dense(), torch.tensor([[0.6, -0.8], [0, 0], [0, 1], [1, 0]]))
+    random = torch.randn(20, 7, generator=torch.Generator().manual_seed(0))
+    random = random.to_sparse_csr() if layout == torch.sparse_csr else random
+    torch.testing.assert_close(row_normalise(random, by="norm").to_dense().norm(dim=1), torch.ones(20))

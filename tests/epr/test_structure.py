@@ -9,7 +9,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform
 from epagcl.data import load
 from epagcl.epr import structure
-from epagcl.epr.structure import structure_score
+from epagcl.epr.structure import edge_similarity, neighbour_sums, neighbourhood_agreement, structure_score
 
 
 def random_graph(num_nodes, num_edges, seed=0):
@@ -132,11 +132,99 @@ def test_large_graphs_are_sampled(monkeypatch):
     assert structure_score(edges, 600, features) == pytest.approx(full, abs=0.05)
 
 
-def test_wrong_shapes_are_errors():
+@pytest.mark.parametrize("measure", [structure_score, neighbourhood_agreement, edge_similarity])
+def test_wrong_shapes_are_errors(measure):
     with pytest.raises(InputError, match=r"features= has shape \(3, 2\); pass one row per node, \[4, d\]"):
-        structure_score(torch.tensor([[0], [1]]), 4, torch.ones(3, 2))
+        measure(torch.tensor([[0], [1]]), 4, torch.ones(3, 2))
     with pytest.raises(InputError, match="nodes go from 0 to 3"):
-        structure_score(torch.tensor([[0], [4]]), 4, torch.ones(4, 2))
+        measure(torch.tensor([[0], [4]]), 4, torch.ones(4, 2))
+
+
+def dense_graph(edge_index, num_nodes):
+    """Return D^-½ A D^-½ without self-loops as a dense matrix, and the degrees."""
+    a = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    a[edge_index[0], edge_index[1]] = a[edge_index[1], edge_index[0]] = 1
+    a.fill_diagonal_(0)
+    degree = a.sum(1)
+    scale = degree.clamp(min=1).rsqrt()
+    return scale[:, None] * a * scale, degree
+
+
+def agreement_by_loops(edge_index, num_nodes, features):
+    """Return the neighbourhood agreement by loops over pairs of nodes."""
+    a, degree = dense_graph(edge_index, num_nodes)
+    two = a @ a
+    two.fill_diagonal_(0)
+    connected = degree > 0
+    x = features.double()
+    u, v = (part[connected] - part[connected].mean(0) for part in (a @ x, two @ x))
+    wins = []
+    for i in range(len(u)):
+        for j in range(len(u)):
+            if i != j:
+                gap = float(F.cosine_similarity(u[i], v[i], dim=0) - F.cosine_similarity(u[i], v[j], dim=0))
+                wins.append(0.5 if abs(gap) < 1e-6 else gap > 0)
+    return sum(wins) / len(wins)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbourhood_agreement_equals_brute_force(seed):
+    edges, features = random_graph(24, 40, seed), gaussian(24, 5, seed)
+    expected = agreement_by_loops(edges, 24, features)
+    assert neighbourhood_agreement(edges, 24, features) == pytest.approx(expected, abs=4e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbour_sums_equal_dense_matrices(seed):
+    edges, features = random_graph(24, 30, seed), gaussian(24, 5, seed)
+    a, _ = dense_graph(edges, 24)
+    two = a @ a
+    two.fill_diagonal_(0)
+    for ours, expected in zip(neighbour_sums(edges, 24, features), (a, two), strict=True):
+        torch.testing.assert_close(ours.double(), expected @ features.double(), rtol=1e-4, atol=1e-6)
+
+
+def test_dense_communities_agree_even_if_features_are_independent_of_them():
+    # Propagated features tell the cliques apart, although no clique has features of its own.
+    edges, features = cliques(30, 10), gaussian(300, 16)
+    assert neighbourhood_agreement(edges, 300, features) > 0.95
+    assert structure_score(edges, 300, features) == pytest.approx(0.5, abs=0.05)
+    sparse = torch.stack([torch.arange(300), torch.arange(300).roll(7)])  # a ring: two neighbours each
+    assert neighbourhood_agreement(sparse, 300, features) < 0.7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edge_similarity_is_the_mean_cosine_of_centred_features(seed):
+    edges, features = random_graph(24, 40, seed), gaussian(24, 5, seed)
+    x = features.double() - features.double().mean(0)
+    pairs = {(min(i, j), max(i, j)) for i, j in edges.T.tolist() if i != j}
+    expected = sum(float(F.cosine_similarity(x[i], x[j], dim=0)) for i, j in pairs) / len(pairs)
+    assert edge_similarity(edges, 24, features) == pytest.approx(expected, abs=1e-5)
+
+
+def test_edge_similarity_of_equal_and_of_opposite_neighbours():
+    features = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
+    assert edge_similarity(torch.tensor([[0, 2], [1, 3]]), 4, features) == pytest.approx(1)
+    assert edge_similarity(torch.tensor([[0, 1], [2, 3]]), 4, features) == pytest.approx(-1)
+    assert edge_similarity(torch.tensor([[0, 1], [2, 3]]), 4, torch.ones(4, 2)) == 0  # all features are the mean
+
+
+def test_agreement_and_similarity_without_edges():
+    none = torch.empty(2, 0, dtype=torch.long)
+    assert neighbourhood_agreement(none, 4, torch.eye(4)) == 0.5
+    assert edge_similarity(none, 4, torch.eye(4)) == 0.0
+    loops = torch.arange(4).expand(2, -1)
+    assert neighbourhood_agreement(loops, 4, torch.eye(4)) == 0.5
+    assert edge_similarity(loops, 4, torch.eye(4)) == 0.0
+
+
+@pytest.mark.parametrize("measure", [neighbourhood_agreement, edge_similarity])
+def test_agreement_and_similarity_do_not_depend_on_the_form_of_the_edges(measure):
+    edges, features = random_graph(200, 500), gaussian(200, 8)
+    loops = torch.arange(200).expand(2, -1)
+    value = measure(edges, 200, features)
+    assert measure(torch.cat([edges.flip(0), edges, loops], dim=1), 200, features) == value
+    assert measure(edges, 200, 3 * features) == pytest.approx(value, abs=1e-3)
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ from epagcl.evaluation.health import (
     effective_rank,
     judge,
     judge_agreement,
-    nearest,
     neighbour_agreement,
     overall,
     sample,
@@ -77,20 +76,6 @@ def test_a_sample_is_always_the_same_and_sorted():
     assert len(some) == 50
     assert torch.equal(some, sample(10_000, 50))
     assert some[-1] > 9_000  # not just the first nodes
-
-
-def test_nearest_is_brute_force(monkeypatch):
-    monkeypatch.setattr(health, "ROWS", 7)
-    z = rows()
-    near, cosine = nearest(z, 5)
-    u = F.normalize(z, dim=1)
-    for node in range(40):
-        others = sorted((k for k in range(40) if k != node), key=lambda k: -float(u[node] @ u[k]))
-        assert near[node].tolist() == others[:5]
-        assert cosine[node].tolist() == pytest.approx([float(u[node] @ u[k]) for k in others[:5]], abs=1e-5)
-    few, _ = nearest(z, 5, torch.tensor([3, 17]))
-    assert torch.equal(few, near[[3, 17]])
-    assert nearest(z[:3], 10)[0].shape == (3, 2)  # at most as many neighbours as other nodes
 
 
 def test_agreement_counts_common_neighbours():

@@ -317,9 +317,8 @@ def test_mistakes(small_graph):
     assert fails(NodeEmbedder(SupervisedGCN(), small_graph)).startswith(
         "method: gcn is supervised and would see the test labels of each fold"
     )
-    assert (
-        fails(NodeEmbedder("epagcl", small_graph)) == "method: a str is not a method; give one such as epagcl.EPAGCL()"
-    )
+    hint = "method: a str is not a method; give one such as epagcl.EPAGCLPlus()"
+    assert fails(NodeEmbedder("epagcl", small_graph)) == hint
     assert fails(NodeEmbedder(good, small_graph, by="name")) == "by='name': choose one of number, id"
     assert fails(NodeEmbedder(good, "graph")).startswith("graph: str is not a torch_geometric.data.Data")
     assert fails(NodeEmbedder(good, small_graph, by="id"), ["a"]).startswith("by='id': the graph has no node_ids")

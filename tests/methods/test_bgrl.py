@@ -11,6 +11,7 @@ from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.methods.bgrl import bootstrap_loss
 from epagcl.views.masks import feature_mask
+from tests.nn.dense import dense_product
 
 BGRL = epagcl.method("bgrl")
 SMALL = {"hidden": 16, "dim": 8, "predictor": 12, "device": "cpu"}
@@ -31,10 +32,13 @@ def start(data, **settings):
 def encode(encoder, x, a, norm):
     """Return the output of one view in training mode, computed layer by layer."""
     for number, layer in enumerate(encoder.layers):
-        weight = layer.gcn.weight
         if norm == "layer" and number > 0:
+            weight = torch.cat(layer.gcn.weights)  # W and R of an output unit are standardised together
             weight = (weight - weight.mean(0)) / (weight.var(0, correction=0) + 1e-5).sqrt()
-        x = a @ x @ weight + layer.gcn.bias
+            inputs = (a @ x, x)[: len(layer.gcn.weights)]
+            x = torch.cat(inputs, 1) @ weight + layer.gcn.bias
+        else:
+            x = dense_product(layer.gcn, x, a) + layer.gcn.bias
         axis = 0 if norm == "batch" else 1
         mean, var = x.mean(axis, keepdim=True), x.var(axis, correction=0, keepdim=True)
         x = (x - mean) / (var + 1e-5).sqrt() * layer.scale + layer.shift
@@ -47,9 +51,13 @@ def cosine(q, z):
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_loss_and_gradient_equal_an_explicit_computation(small_graph, norm, layers):
-    method, graph, network, views = start(small_graph, norm=norm, layers=layers)
+@pytest.mark.parametrize(
+    ("encoder", "layers"),
+    [("gcn", 1), ("gcn", 2), ("gcn", 3), ("residual", 1), ("residual", 3), ("pagerank", 1), ("scales", 1)],
+)
+def test_loss_and_gradient_equal_an_explicit_computation(small_graph, norm, encoder, layers, monkeypatch):
+    monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
+    method, graph, network, views = start(small_graph, norm=norm, encoder=encoder, layers=layers)
     assert [layer.gcn.weight.shape[1] for layer in network.encoder.layers] == [16] * (layers - 1) + [8]
     x = small_graph.x.to_dense()
     q, z = [], []

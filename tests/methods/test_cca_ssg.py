@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.methods.cca_ssg import decorrelation_loss
 from epagcl.views.masks import feature_mask
+from tests.nn.dense import dense_product, perturbed
 
 CCASSG = epagcl.method("cca-ssg")
 SMALL = {"dim": 8, "device": "cpu"}
@@ -84,6 +87,30 @@ def test_the_loss_of_the_method_is_that_of_its_two_views(small_graph, layers):
     loss = method.loss(network, graph, views, 2)
     torch.testing.assert_close(loss, written_out(*z, 0.05), rtol=1e-4, atol=1e-4)
     assert len(network.encoder.layers) == layers
+
+
+@pytest.mark.parametrize(
+    ("encoder", "layers"), [("gcn", 2), ("residual", 1), ("residual", 3), ("pagerank", 1), ("scales", 1)]
+)
+def test_every_encoder_equals_its_dense_formula_in_float64(small_graph, encoder, layers, monkeypatch):
+    monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
+    method = CCASSG(encoder=encoder, layers=layers, p_mask=0.3, decorrelation=0.05, **SMALL)
+    graph = Graph.from_data(check(small_graph))
+    torch.manual_seed(0)
+    network, views = perturbed(method.build(40)), method.prepare(graph)
+    exact, z = copy.deepcopy(network).double(), []
+    for view, sampler in enumerate(views):
+        h = (small_graph.x.to_dense() * feature_mask(40, 0.3, seed=0, epoch=2, view=view)).double()
+        for number, layer in enumerate(getattr(exact.encoder, "layers", [exact.encoder]), 1):
+            h = dense_product(layer, h, sampler.adjacency(2).to_dense().double()) + layer.bias
+            h = h.relu() if number < layers else h
+        z.append(h)
+    loss, expected = method.loss(network, graph, views, 2), written_out(*z, 0.05)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-4, atol=1e-5)
+    # The bias of the last layer has no gradient but rounding errors: the loss does not depend on means.
+    gradients = torch.autograd.grad(loss, network.parameters())
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, exact.parameters()), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_both_views_have_the_same_rates_but_differ(small_graph):

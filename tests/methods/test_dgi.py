@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -11,6 +12,8 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.methods import dgi
+from epagcl.nn.encoders import ENCODERS
+from tests.nn.dense import dense_encoder, perturbed
 
 DGI = epagcl.method("dgi")
 SMALL = {"dim": 8, "device": "cpu"}
@@ -49,6 +52,29 @@ def test_loss_and_gradient_equal_an_explicit_computation(small_graph, sparse):
     torch.testing.assert_close(loss, expected)
     gradients = [torch.autograd.grad(value, network.parameters()) for value in (loss, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_every_encoder_equals_its_dense_formula_in_float64(small_graph, encoder, sparse, monkeypatch):
+    monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
+    method, graph = DGI(**SMALL, seed=4, encoder=encoder), Graph.from_data(check(small_graph))
+    torch.manual_seed(0)
+    network = perturbed(method.build(40))
+    x, a = small_graph.x.to_dense(), graph.adjacency.to_dense().double()
+    if sparse:
+        graph = Graph(x=SparseMatrix.from_torch(x.to_sparse()), pairs=graph.pairs, num_nodes=60)
+    exact, order = copy.deepcopy(network).double(), permutation(60, 4, Stream.NEGATIVES, 3)
+    h, corrupted = (dense_encoder(exact.encoder, rows, a) for rows in (x.double(), x.double()[order]))
+    scores = exact.discriminator.weight @ h.mean(0).sigmoid()
+    logits = torch.cat([h @ scores, corrupted @ scores]) + exact.discriminator.bias
+    expected = F.binary_cross_entropy_with_logits(logits, torch.arange(2).flip(0).repeat_interleave(60).double())
+    loss = method.loss(network, graph, None, 3)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
+    gradients = torch.autograd.grad(loss, network.parameters())
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, exact.parameters()), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(method.represent(network, graph).double(), h, rtol=1e-4, atol=1e-5)
 
 
 def test_negatives_permute_the_rows_differently_in_each_epoch(small_graph, monkeypatch):

@@ -13,6 +13,7 @@ from epagcl.data.graph import Graph
 from epagcl.losses import edges
 from epagcl.methods.gmi import GMI, neighbour_mean, score_loss
 from tests.conftest import Largest
+from tests.nn.dense import dense_product
 
 SMALL = {"dim": 16, "device": "cpu"}
 
@@ -42,7 +43,7 @@ def dense_loss(method, network, graph, epoch):
     hat = scale[:, None] * tilde * scale
     h = x
     for layer, activation in zip(network.layers, network.activations, strict=True):
-        h = prelu(hat @ h @ layer.weight + layer.bias, activation)
+        h = prelu(dense_product(layer, h, hat) + layer.bias, activation)
     m = prelu(a / a.sum(1).clamp(min=1)[:, None] @ x @ network.layers[0].weight, network.mean_activation)
     t1 = torch.sigmoid(h @ (x @ network.own.weight).T + network.own.bias)  # [i, j]
     t2 = torch.sigmoid((h @ network.neighbours.weight @ m.T).T + network.neighbours.bias)
@@ -57,11 +58,16 @@ def dense_loss(method, network, graph, epoch):
     return loss + method.gamma * n * n / (n * n - e) * cross_entropy.mean()
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    ("encoder", "layers"), [("gcn", 1), ("gcn", 2), ("residual", 1), ("residual", 2), ("pagerank", 1), ("scales", 1)]
+)
 @pytest.mark.parametrize(("num_features", "kind"), [(40, torch.Tensor), (400, SparseMatrix)])
-def test_loss_is_the_formula(layers, num_features, kind):
+def test_loss_is_the_formula(encoder, layers, num_features, kind, monkeypatch):
+    monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
     data = block_model(60, num_classes=3, num_features=num_features, topic_words=10, words_per_node=6, seed=3)
-    method, graph, mean, network = prepared(data, layers=layers, alpha=0.7, beta=0.9, gamma=1.3, negatives=3)
+    method, graph, mean, network = prepared(
+        data, encoder=encoder, layers=layers, alpha=0.7, beta=0.9, gamma=1.3, negatives=3
+    )
     assert isinstance(graph.x, kind)
     with torch.no_grad():  # make scores and slopes differ
         network.own.weight.mul_(30)

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -10,6 +11,7 @@ from epagcl.core.randomness import Stream, permutation
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
+from tests.nn.dense import dense_encoder
 
 MVGRL = epagcl.method("mvgrl")
 SMALL = {"dim": 8, "device": "cpu"}
@@ -72,6 +74,28 @@ def test_loss_and_gradient_equal_an_explicit_computation(small_graph, kind, spar
     torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
     gradients = [torch.autograd.grad(value, network.parameters()) for value in (loss, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["ppr", "heat"])
+@pytest.mark.parametrize("encoder", ["gcn", "residual"])
+def test_every_encoder_equals_its_dense_formula_in_float64(small_graph, encoder, kind):
+    method, graph, network = start(small_graph, encoder=encoder, diffusion=kind, seed=4)
+    exact, x = copy.deepcopy(network).double(), small_graph.x.to_dense().double()
+    encoders = exact.graph_encoder, exact.diffusion_encoder
+    matrices = graph.adjacency.to_dense().double(), dense_diffusion(graph, kind).double()
+    order = permutation(60, 4, Stream.NEGATIVES, 3)
+    (h1, h2), (c1, c2) = (
+        [dense_encoder(e, rows, m) for e, m in zip(encoders, matrices, strict=True)] for rows in (x, x[order])
+    )
+    s1, s2 = (exact.discriminator.weight @ h.mean(0).sigmoid() for h in (h1, h2))
+    logits = torch.cat([h1 @ s2, h2 @ s1, c1 @ s2, c2 @ s1]) + exact.discriminator.bias
+    expected = F.binary_cross_entropy_with_logits(logits, torch.arange(2).flip(0).repeat_interleave(120).double())
+    loss = method.loss(network, graph, method.prepare(graph), 3)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-4, atol=1e-5)
+    gradients = torch.autograd.grad(loss, network.parameters())
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, exact.parameters()), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(method.represent(network, graph).double(), h1 + h2, rtol=1e-4, atol=1e-4)
 
 
 def test_swapping_views_and_encoders_keeps_the_loss(small_graph):

@@ -7,12 +7,23 @@ from epagcl.core.sparse import SparseMatrix, StackedMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.nn import encoders
-from epagcl.nn.encoders import ALPHA, ENCODERS, GCN, PAGERANK, ScalesEncoder, build_encoder
+from epagcl.nn.encoders import (
+    ENCODERS,
+    GCN,
+    PAGERANK,
+    SCALES,
+    ScalesEncoder,
+    ScalesLayer,
+    build_encoder,
+    build_layer,
+    check_layers,
+)
 from epagcl.views.masks import feature_masks
 from epagcl.views.probabilities import edge_probabilities
 from epagcl.views.sampling import Views, ViewSampler
 from tests.conftest import random_edges
 from tests.nn.conftest import ACTIVATIONS
+from tests.nn.dense import dense_encoder, dense_product, perturbed
 
 
 def test_mask_on_weights_is_mask_on_features(small_graph):
@@ -98,41 +109,15 @@ def member_views(graph, members, seed=0):
     return Views(ViewSampler(p, graph.num_nodes, seed=seed, view=view) for view in range(2 * members))
 
 
-def dense_encoder(encoder, x, adjacency):
-    """Return the output of a single encoder on one view by its formula, in dense matrices."""
-
-    def activate(t, bias):
-        t = t + bias
-        return torch.where(t > 0, t, encoder.activation.weight * t)
-
-    if isinstance(encoder, ScalesEncoder):
-        blocks = []
-        for scale, weight in zip(encoder.scales, encoder.weight.split(encoder.widths, 1), strict=True):
-            if scale == PAGERANK:
-                identity = torch.eye(len(x), dtype=x.dtype)
-                operator = ALPHA * torch.linalg.inv(identity - (1 - ALPHA) * adjacency)
-            else:
-                operator = torch.linalg.matrix_power(adjacency, int(scale))
-            blocks.append(operator @ x @ weight)
-        return activate(torch.cat(blocks, 1), encoder.bias)
-    for layer in encoder.layers:
-        own = 0 if layer.root is None else x @ layer.root
-        x = activate(adjacency @ x @ layer.weight + own, layer.bias)
-    return x
-
-
 @pytest.mark.parametrize("sparse_features", [True, False])
-@pytest.mark.parametrize("hidden", [16, 64])  # 64: the first layer multiplies dense features by Â first
+@pytest.mark.parametrize("hidden", [None, 16, 64])  # 64: the first layer multiplies dense features by Â first
 @pytest.mark.parametrize("name", ENCODERS)
 def test_encoders_equal_their_formulas(small_graph, name, hidden, sparse_features, monkeypatch):
     monkeypatch.setattr(encoders, "PRODUCTS", 40)
     graph = Graph.from_data(check(small_graph))
     dense = graph.x.to_dense()
     x = SparseMatrix.from_torch(dense.to_sparse()) if sparse_features else dense
-    encoder = build_encoder(name, 40, hidden, 10)
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
+    encoder = perturbed(build_encoder(name, 40, hidden, 10))
     ours = encoder(x, graph.adjacency)
     expected = dense_encoder(encoder.double(), dense.double(), graph.adjacency.to_dense().double())
     torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-5)
@@ -174,7 +159,7 @@ def member(encoder, name, hidden, number):
 @pytest.mark.parametrize("p_mask", [(0.0, 0.0), (0.3, 0.5)])
 @pytest.mark.parametrize("name", ENCODERS)
 def test_members_together_equal_each_member_alone(small_graph, name, p_mask, sparse_features, device, use_triton):
-    compare_members(small_graph, name, p_mask, sparse_features, device, use_triton, triton=device != "cpu")
+    compare_members(small_graph, name, p_mask, sparse_features, device, use_triton, triton=device.type != "cpu")
 
 
 @pytest.mark.slow
@@ -232,3 +217,73 @@ def test_scales_share_the_width():
 def test_an_unknown_encoder_is_an_error():
     with pytest.raises(InputError, match=r"encoder='gat': choose one of gcn, residual, pagerank, scales"):
         build_encoder("gat", 5, 4, 3)
+    with pytest.raises(InputError, match=r"encoder='gat': choose one of gcn, residual, pagerank, scales"):
+        build_layer("gat", 5, 4)
+
+
+def test_without_a_hidden_width_there_is_one_layer():
+    assert [tuple(p.shape) for p in build_encoder("gcn", 5, None, 3).parameters()] == [(5, 3), (3,), (1,)]
+    assert [tuple(p.shape) for p in build_encoder("residual", 5, None, 3).parameters()] == [(5, 3), (5, 3), (3,), (1,)]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_only_encoders_of_several_scales_have_one_layer(name):
+    check_layers(name, 1)
+    if name not in SCALES:
+        check_layers(name, 3)
+        return
+    with pytest.raises(InputError, match=f"encoder='{name}', layers=3: this encoder has one layer; set layers=1"):
+        check_layers(name, 3)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_layer_by_name_is_the_first_layer_of_the_encoder_without_activation(small_graph, name, monkeypatch):
+    monkeypatch.setattr(encoders, "PRODUCTS", 40)
+    graph = Graph.from_data(check(small_graph))
+    layer = perturbed(build_layer(name, 40, 10))
+    assert isinstance(layer, ScalesLayer) == (name in SCALES)
+    product, out = layer.product(graph.x, graph.adjacency), layer(graph.x, graph.adjacency)
+    torch.testing.assert_close(product + layer.bias, out)
+    expected = dense_product(layer.double(), graph.x.to_dense().double(), graph.adjacency.to_dense().double())
+    torch.testing.assert_close(product.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sparse_features", [True, False])
+@pytest.mark.parametrize("p_mask", [(0.0, 0.0), (0.3, 0.5)])
+@pytest.mark.parametrize("hidden", [None, 16, 64])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_projecting_and_propagating_is_the_forward_pass(small_graph, name, hidden, p_mask, sparse_features):
+    graph = Graph.from_data(check(small_graph))
+    x = graph.x.to_dense()
+    x = SparseMatrix.from_torch(x.to_sparse()) if sparse_features else x
+    adjacency = member_views(graph, 1).adjacency(3)
+    masks = feature_masks(40, p_mask, seed=0, epoch=3, device="cpu")
+    encoder = perturbed(build_encoder(name, 40, hidden, 10))
+    projected = encoder.project(x, masks)
+    width = 10 if hidden is None or name in SCALES else hidden
+    assert projected.shape == (60 if masks is None else 120, width * (2 if name == "residual" else 1))
+    outputs = encoder.propagate(projected, adjacency), encoder(x, adjacency, masks)
+    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
+    grad = torch.randn_like(outputs[0])
+    gradients = [torch.autograd.grad(z, encoder.parameters(), grad) for z in outputs]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("hidden", [None, 16])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_permuting_projected_rows_permutes_the_features(small_graph, name, hidden):
+    graph = Graph.from_data(check(small_graph))
+    x, order = graph.x.to_dense(), torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    encoder = perturbed(build_encoder(name, 40, hidden, 10))
+    projected = encoder.project(x)
+    both = encoder.propagate(torch.cat([projected, projected[order]]), graph.adjacency)
+    expected = torch.cat([encoder(x, graph.adjacency), encoder(x[order], graph.adjacency)])
+    torch.testing.assert_close(both, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_members_are_projected_into_blocks_of_rows(small_graph, name):
+    graph = Graph.from_data(check(small_graph))
+    encoder = perturbed(build_encoder(name, 40, 16, 10, members=3))
+    out = encoder.propagate(encoder.project(graph.x), graph.adjacency)
+    torch.testing.assert_close(out, encoder(graph.x, graph.adjacency), rtol=1e-4, atol=1e-5)

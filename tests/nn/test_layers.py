@@ -3,9 +3,10 @@ import torch
 import torch.nn.functional as F
 from torch_geometric.nn import GATConv, GCNConv
 
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.nn.layers import GATLayer, GCNLayer, PReLU
+from epagcl.nn.layers import GATLayer, GCNLayer, PReLU, add_bias, glorot, per_view
 from tests.conftest import random_edges
 from tests.nn.conftest import ACTIVATIONS
 
@@ -20,6 +21,64 @@ def test_gcn_layer_equals_pyg(small_graph):
     torch.testing.assert_close(
         layer(graph.x, graph.adjacency), theirs(small_graph.x.to_dense(), small_graph.edge_index)
     )
+
+
+@pytest.mark.parametrize("widths", [(40, 8), (40, 64)])  # (40, 64): dense features are multiplied by Â first
+def test_a_root_weight_adds_a_linear_layer(small_graph, widths):
+    graph = Graph.from_data(check(small_graph))
+    layer, x, a = GCNLayer(*widths, root=True).double(), graph.x.to_dense().double(), graph.adjacency.to_dense()
+    adjacency = SparseMatrix.from_torch(a.double().to_sparse())
+    expected = a.double() @ x @ layer.weight + x @ layer.root + layer.bias
+    torch.testing.assert_close(layer(x, adjacency), expected)
+    replaced = layer.product(x, adjacency, weight=2 * layer.weight, root=-layer.root)
+    torch.testing.assert_close(replaced, 2 * (a.double() @ x @ layer.weight) - x @ layer.root)
+    assert [tuple(weight.shape) for weight in layer.weights] == [widths, widths]
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_a_layer_aggregates_by_a_function_in_place_of_the_adjacency(small_graph, root):
+    graph = Graph.from_data(check(small_graph))
+    layer, x = GCNLayer(40, 8, root=root), graph.x.to_dense()
+    out = layer.aggregate(layer.project(graph.x), lambda h: 3 * h.flip(0))
+    expected = 3 * (x @ layer.weight).flip(0) + (x @ layer.root if root else 0)
+    torch.testing.assert_close(out, expected)
+
+
+def test_a_bias_of_several_members_is_added_to_their_blocks():
+    product, bias = torch.randn(6, 4), torch.randn(3, 4)
+    assert torch.equal(add_bias(product, bias), product + bias.repeat_interleave(2, 0))
+    assert torch.equal(add_bias(product, bias[0]), product + bias[0])
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("masked", [False, True])
+def test_weights_of_views_are_the_masked_weights_of_their_members(members, views, masked):
+    weight = glorot(5, 4, members)
+    mask = (torch.rand(members * views, 5) < 0.5).float() if masked else None
+    out = per_view(weight, mask, members * views)
+    if not masked and (members == 1 or views == 1):
+        assert out is weight  # shared by all views
+        return
+    assert out.shape == (members * views, 5, 4)
+    for view, w in enumerate(out):
+        expected = weight if members == 1 else weight[view // views]
+        assert torch.equal(w, expected if mask is None else mask[view][:, None] * expected)
+
+
+def test_members_of_an_activation_have_their_own_slope_and_bias():
+    layer = PReLU(members=3).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([0.1, 0.5, 2.0]))
+    x = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    out = layer(x * 1, bias)
+    parts = zip(x.chunk(3), bias, layer.weight, strict=True)
+    expected = torch.cat([F.prelu(part + b, slope) for part, b, slope in parts])
+    torch.testing.assert_close(out, expected)
+    grad = torch.randn(6, 4, dtype=torch.float64)
+    inputs = (x, bias, layer.weight)
+    torch.testing.assert_close(*(torch.autograd.grad(y, inputs, grad) for y in (out, expected)))
 
 
 def test_prelu_equals_torch():

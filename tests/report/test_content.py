@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from epagcl import EPAGCL, Propagated, SupervisedGCN
+from epagcl import EPAGCL, EPAGCLPlus, Propagated, SupervisedGCN
 from epagcl.core.errors import InputError
-from epagcl.data import block_model
 from epagcl.core.neighbours import nearest
+from epagcl.data import block_model
 from epagcl.report.content import CONTENT_FILE, _duration, _scores, read_content, report, run_content
 from epagcl.report.nodes import map_content, node_table
 from epagcl.runs.evaluation import Plan, evaluate
@@ -167,3 +167,15 @@ def test_a_folder_without_a_report_is_refused(tmp_path):
     (tmp_path / CONTENT_FILE).write_bytes(b"half")
     with pytest.raises(InputError, match="damaged; train the run again"):
         read_content(tmp_path)
+
+
+def test_the_note_on_an_untrained_method_is_part_of_the_scores(data, tmp_path):
+    model = EPAGCLPlus(epochs=1, **SMALL)
+    metrics = run(data, model, tmp_path / "run", name="zoo", plan=Plan(runs=1, references=True), map_kind="none")
+    scores = _scores("EPAGCL+", metrics)
+    assert [row["name"] for row in scores["rows"]] == ["raw features", "untrained EPAGCL+", "propagated", "EPAGCL+"]
+    note = "Untrained EPAGCL+: encoders with initial weights, and everything that it computes without training."
+    assert scores["protocol"] == f"strict protocol, 1 run, splits random 10/10/80. {note}"
+    del metrics["references"]
+    assert _scores("EPAGCL+", metrics)["protocol"] == "strict protocol, 1 run, splits random 10/10/80"
+    assert read_content(tmp_path / "run")["structure"]["probabilities"]["words"].startswith("View 2 drops ")

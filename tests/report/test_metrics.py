@@ -6,7 +6,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from epagcl import EPAGCL, SupervisedGCN
-from epagcl.report.metrics import RunMetrics, SeedsMetrics
+from epagcl.report.metrics import RunMetrics, SeedsMetrics, untrained_name, untrained_note
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run, run_seeds, trained_metrics
 
@@ -53,6 +53,13 @@ def has_type(value: Any, declared: Any) -> bool:
 
 def optional_keys(metrics: type) -> set[str]:
     return set(get_type_hints(metrics)) - set(metrics.__required_keys__)
+
+
+def test_only_an_untrained_method_has_a_note():
+    assert untrained_note("EPAGCL", ["raw features", "untrained encoder", "propagated"]) is None
+    assert untrained_note("EPAGCL+", []) is None
+    note = untrained_note("EPAGCL+", {"raw features": 1, untrained_name("EPAGCL+"): 2})
+    assert note == "untrained EPAGCL+: encoders with initial weights, and everything that it computes without training"
 
 
 @pytest.mark.parametrize("settings", [{}, {"epochs": 0}])

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from epagcl import EPAGCL, SupervisedGCN
+from epagcl import EPAGCL, EPAGCLPlus, SupervisedGCN
 from epagcl.core.config import read_config
 from epagcl.data import block_model, write_npz
 from epagcl.runs.card import write_card
@@ -176,3 +176,12 @@ def test_settings_of_version_0_1_are_listed_under_their_current_name(finished):
     del method["feature_scaling"]
     text = write_card(folder, {**metrics, "method": method}, {}).read_text(encoding="utf-8")
     assert [row[:3] for row in rows(sections(text)["Settings"])] == [["`feature_scaling`", "row-sum", "given"]]
+
+
+def test_the_method_of_this_package_has_no_paper(graph, tmp_path):
+    model = EPAGCLPlus(epochs=1, hidden=8, dim=4, projection=4, device="cpu")
+    run(graph, model, tmp_path, name="mine", map_kind="none")
+    text = (tmp_path / "README.md").read_text()
+    assert "It has no paper of its own; it is EPAGCL (Xu et al., AAAI 2025) with" in text
+    assert "Paper:" not in text
+    assert "- epagcl+" in text

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from epagcl import EPAGCL, MVGRL, Propagated, SupervisedGCN, linear_evaluation
+from epagcl import EPAGCL, MVGRL, EPAGCLPlus, Propagated, SupervisedGCN, linear_evaluation
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, geom_splits, random_split
 from epagcl.data.splits import published_splits
@@ -52,6 +52,16 @@ def test_references_are_raw_untrained_and_propagated_features(data):
     assert list(scores) == list(REFERENCES) == ["raw features", "untrained encoder", "propagated"]
     for name, z in zip(REFERENCES, (data.x, untrained, propagated), strict=True):
         assert scores[name] == evaluate(z, data, Plan(runs=1), seed=2, device="cpu", companions=False)
+
+
+def test_an_untrained_method_with_more_than_an_encoder_is_named_after_the_method(data):
+    """Without training, EPAGCL+ still has its propagated features; "untrained encoder" would hide them."""
+    method = EPAGCLPlus(epochs=3, seed=2, **SMALL)
+    scores = references(data, method, Plan(runs=1))
+    assert list(scores) == ["raw features", "untrained EPAGCL+", "propagated"]
+    untrained = EPAGCLPlus(epochs=0, seed=2, **SMALL).fit_embed(data)
+    expected = evaluate(untrained, data, Plan(runs=1), seed=2, device="cpu", companions=False)
+    assert scores["untrained EPAGCL+"] == expected
 
 
 def test_the_reference_encoder_of_a_supervised_method_is_that_of_epagcl(data):

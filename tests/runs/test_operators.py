@@ -71,10 +71,13 @@ def test_root_weights_make_the_own_message_larger(data):
 
 
 @pytest.mark.parametrize("encoder", ["pagerank", "scales"])
-def test_scales_are_summed(data, encoder):
-    model = method("epagcl")(**SMALL, encoder=encoder).fit(data)
+@pytest.mark.parametrize("name", ["epagcl", "cca-ssg", "bgrl"])
+def test_scales_are_summed(data, name, encoder):
+    settings = SMALL if name == "epagcl" else {"epochs": 1, "dim": 8, "layers": 1, "device": "cpu"}
+    model = method(name)(**settings, encoder=encoder).fit(data)
     ((_, operator),) = first_layers(model, data)
-    graph, weight = Graph.from_data(data), model.network_.encoder.weight.detach()
+    graph = Graph.from_data(data)
+    weight = (model.network_.encoder.layers[0].gcn if name == "bgrl" else model.network_.encoder).weight.detach()
     scales = [ppr(graph, 0.15)] if encoder == "pagerank" else [*(power(graph, k) for k in range(3)), ppr(graph, 0.15)]
     expected = sum(
         scale(torch.eye(120)) * (data.x.to_dense() @ part).norm(dim=1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 #: The default space of every method that has the setting, then additions for single methods. A stem such as ``p_drop``
-#: stands for ``p_drop_1`` and ``p_drop_2``. Widths are searched only on request.
+#: stands for ``p_drop_1`` and ``p_drop_2``. The width of an embedding is searched only on request.
 EVERY_METHOD = {
     "p_drop": "0:0.8",
     "p_mask": "0:0.8",
@@ -28,6 +28,13 @@ EVERY_METHOD = {
 ONE_METHOD = {
     "bgrl": {"momentum": "0.9:0.999"},
     "cca-ssg": {"decorrelation": "1e-4:1e-2:log"},
+    "epagcl+": {
+        "members": "1:4",
+        "k": "5:30:log",
+        "batch_size": "128,256,512,1024",
+        "hidden": "128,256,512",
+        "projection": "64,128,256",
+    },
     "gat": {"lr": "1e-3:5e-2:log"},
     "gcn": {"lr": "1e-3:5e-2:log"},
     "gmi": {"alpha": "0:1", "beta": "0:1", "gamma": "0:1"},

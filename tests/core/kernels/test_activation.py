@@ -5,7 +5,7 @@ pytest.importorskip("triton")
 
 from epagcl.core.kernels.activation import bias_prelu
 from epagcl.core.sparse import SparseMatrix
-from epagcl.nn.encoders import GCN
+from epagcl.nn.encoders import GCN, build_encoder
 from epagcl.views.masks import feature_masks
 from tests.core.kernels.matrices import random_matrix, two_views
 
@@ -24,6 +24,42 @@ def test_bias_and_prelu_equal_plain_torch(device, rows, width):
     gradients = torch.autograd.grad(ours, single, grad)
     for a, b in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("members", "rows", "width"), [(2, 3, 5), (3, 7, 1), (2, 90, 33)])
+def test_members_have_their_own_bias_and_slope(device, members, rows, width):
+    generator = torch.Generator().manual_seed(0)
+    shapes = (members * rows, width), (members, width), (members * rows, width)
+    x, bias, grad = (torch.randn(*shape, generator=generator).to(device) for shape in shapes)
+    slope = torch.linspace(0.1, 0.9, members, device=device)
+    single = [t.requires_grad_() for t in (x, bias, slope)]
+    exact = [t.detach().double().requires_grad_() for t in single]
+    parts = zip(exact[0].chunk(members), exact[1], exact[2], strict=True)
+    expected = torch.cat([torch.nn.functional.prelu(part + b, a) for part, b, a in parts])
+    ours = bias_prelu(*single)
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-5, atol=1e-6)
+    gradients = torch.autograd.grad(ours, single, grad)
+    for a, b in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), strict=True):
+        assert a.shape == b.shape
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["residual", "scales"])
+def test_other_encoders_by_kernels_equal_plain_torch(device, use_triton, name):
+    views = two_views(9, 0.3, 0.2, device=device)
+    x = random_matrix(9, 6, device=device)[1]
+    x = SparseMatrix(x.rowptr, x.col.long(), x.value, x.shape)
+    torch.manual_seed(0)
+    encoder = build_encoder(name, 6, 5, 4).to(device)
+    grad = torch.randn(18, 4, device=device)
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        mask = feature_masks(6, (0.2, 0.4), seed=0, epoch=torch.tensor(4, device=device), device=device)
+        z = encoder(x, views.adjacency(4), mask)
+        results.append((z, *torch.autograd.grad(z, encoder.parameters(), grad)))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -107,6 +107,32 @@ def test_batched_is_info_nce_inside_each_batch(n, batch, seed):
         torch.testing.assert_close(a, b)
 
 
+def member_rows(members, n, d=4, seed=0):
+    """Return the projections of several members, each with both views below each other."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(members * 2 * n, d, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("impl", ["auto", "tiled", "dense"])
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_the_loss_of_several_members_is_the_mean_of_their_losses(members, impl):
+    z = member_rows(members, 9)
+    ours = info_nce_stacked(z, 0.3, members=members, impl=impl)
+    expected = sum(info_nce(*part.chunk(2), 0.3, impl="dense") for part in z.chunk(members)) / members
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, z) for loss in (ours, expected)))
+
+
+@pytest.mark.parametrize("batch", [1, 4, 9, 12])  # 4: the last batch is smaller
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_the_batched_loss_of_several_members_is_the_mean_of_their_losses(members, batch):
+    z, order = member_rows(members, 9), torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    ours = info_nce_batched(z, 0.3, batch, order, members=members)
+    expected = sum(info_nce_batched(part, 0.3, batch, order) for part in z.chunk(members)) / members
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, z) for loss in (ours, expected)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -115,6 +141,14 @@ def test_batched_is_info_nce_inside_each_batch(n, batch, seed):
         (lambda u, v: info_nce(u[:0], v[:0]), r"both must be \[N, d\] with N ≥ 1"),
         (lambda u, v: info_nce(u[0], v[0]), r"both must be \[N, d\] with N ≥ 1"),
         (lambda u, v: info_nce_stacked(u, 0.3), r"z has the shape \(3, 2\); it must be \[2N, d\]"),
+        (
+            lambda u, v: info_nce_stacked(torch.cat([u, v]), 0.3, members=2),
+            r"z has the shape \(6, 2\); it must be \[2·2N, d\]",
+        ),
+        (
+            lambda u, v: info_nce_batched(torch.cat([u, v, u, v]), 0.3, 2, torch.arange(6), members=2),
+            "order has 6 nodes for 12 rows of z",
+        ),
         (lambda u, v: info_nce(u, v, math.nan), "temperature=nan: must be at least 0.03"),
         (lambda u, v: info_nce(u, v, impl="fast"), "choose one of auto, triton, tiled, dense"),
         (lambda u, v: info_nce_batched(torch.cat([u, v]), 0.3, 0, torch.arange(3)), "batch_size=0"),

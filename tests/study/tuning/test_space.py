@@ -19,6 +19,22 @@ def test_the_default_space_of_epagcl():
     }
 
 
+def test_the_default_space_of_epagcl_plus_has_its_own_settings_and_holds_its_defaults():
+    space = default_space(epagcl.EPAGCLPlus)
+    own = ("members", "k", "batch_size", "hidden", "projection")
+    assert space_words({name: space[name] for name in own}) == {
+        "members": "1:4",
+        "k": "5:30:log",
+        "batch_size": "128,256,512,1024",
+        "hidden": "128,256,512",
+        "projection": "64,128,256",
+    }
+    assert {"p_drop_1", "p_drop_2", "p_add", "p_mask_1", "p_mask_2", "temperature", "lr"} <= set(space)
+    assert "dim" not in space
+    defaults = epagcl.EPAGCLPlus().get_params()
+    assert all(values.nearest(defaults[name]) == defaults[name] for name, values in space.items())
+
+
 @pytest.mark.parametrize("name", epagcl.methods())
 def test_every_method_accepts_the_ends_of_its_default_space(name):
     cls = epagcl.method(name)

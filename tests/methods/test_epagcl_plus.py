@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.data import Data
+
+from epagcl import EPAGCLPlus, Propagated, linear_evaluation
+from epagcl.core.randomness import Stream, permutation
+from epagcl.core.sparse import StackedMatrix
+from epagcl.data import block_model, check
+from epagcl.data.graph import Graph, row_normalise
+from epagcl.losses.infonce.loss import info_nce
+from epagcl.methods import epagcl_plus
+from epagcl.methods.epagcl_plus import BlockWeights, block_weights
+from epagcl.views.masks import feature_masks
+
+SMALL = {"hidden": 8, "projection": 6, "dim": 12, "epochs": 3, "k": 3, "device": "cpu", "precision": "fp32"}
+
+
+def graph_of(data):
+    """Return the graph that EPAGCL+ trains on: feature rows of unit length."""
+    checked = check(data, quiet=True)
+    return Graph.from_data(checked.clone().update({"x": row_normalise(checked.x, "norm")}))
+
+
+@pytest.fixture
+def model(small_graph):
+    return EPAGCLPlus(**SMALL, members=2).fit(small_graph)
+
+
+def member_loss(model, branch, number, graph, views, masks, batches):
+    """Return InfoNCE of one model by its formula, from the weights of one member and its two views."""
+    layers = []
+    x = graph.x.to_dense()
+    adjacency = StackedMatrix([sampler.adjacency(1) for sampler in views.samplers[2 * number : 2 * number + 2]])
+    for view in range(2):
+        a = adjacency.parts[view].to_dense()
+        h = x * masks[2 * number + view]
+        encoder = branch.encoder
+        slope = encoder.activation.weight[number]
+        if hasattr(encoder, "layers"):
+            for layer in encoder.layers:
+                t = a @ h @ layer.weight[number] + h @ layer.root[number] + layer.bias[number]
+                h = torch.where(t > 0, t, slope * t)
+        else:
+            weights = encoder.weight[number].split(encoder.widths, 1)
+            identity = torch.eye(len(a))
+            pagerank = 0.15 * torch.linalg.inv(identity - 0.85 * a)
+            operators = [identity, a, a @ a, pagerank]
+            t = torch.cat([s @ h @ w for s, w in zip(operators, weights, strict=True)], 1) + encoder.bias[number]
+            h = torch.where(t > 0, t, slope * t)
+        first, _, second = branch.head
+        hidden = F.relu(h @ first.weight[number] + first.bias[number])
+        layers.append(hidden @ second.weight[number] + second.bias[number])
+    total = sum(len(nodes) * info_nce(layers[0][nodes], layers[1][nodes], model.temperature) for nodes in batches)
+    return total / graph.num_nodes
+
+
+@pytest.mark.parametrize("batch_size", [0, 16])
+def test_the_loss_is_the_sum_of_the_losses_of_all_models(small_graph, model, batch_size, monkeypatch):
+    monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
+    model.set_params(batch_size=batch_size)
+    graph, network = graph_of(small_graph), model.network_
+    prepared = model.prepare(graph)
+    ours = model.loss(network, graph, prepared, 1)
+    masks = feature_masks(40, prepared.p_masks, seed=0, epoch=1, device="cpu").chunk(2)
+    order = permutation(60, 0, Stream.BATCHES, 1)
+    batches = order.split(15) if batch_size else [torch.arange(60)]  # 60 nodes in batches of at most 16: 4 of 15
+    expected = sum(
+        member_loss(model, branch, number, graph, prepared.views, mask, batches)
+        for branch, mask in zip((network.residual, network.scales), masks, strict=True)
+        for number in range(2)
+    )
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+    parameters = list(network.parameters())
+    gradients = [torch.autograd.grad(loss, parameters) for loss in (ours, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+
+
+def test_members_do_not_influence_each_other(small_graph):
+    """Disturbing the weights of one member leaves the training of the other unchanged."""
+    plain, disturbed = (EPAGCLPlus(**{**SMALL, "epochs": 0}, members=2).fit(small_graph) for _ in range(2))
+    graph = graph_of(small_graph)
+    gradients = []
+    for model, scale in ((plain, 1.0), (disturbed, 3.0)):
+        with torch.no_grad():
+            for parameter in model.network_.parameters():
+                parameter[1] *= scale
+        loss = model.loss(model.network_, graph, model.prepare(graph), 0)
+        gradients.append([g[0] for g in torch.autograd.grad(loss, list(model.network_.parameters()))])
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_embedding_is_the_pca_of_the_weighted_blocks(small_graph, model):
+    network, graph = model.network_, graph_of(small_graph)
+    with torch.no_grad():
+        blocks = [block.double() for block in network.blocks(graph)]
+    assert [block.shape[1] for block in blocks] == [4, 4, 8, 8, *[epagcl_plus.COMPONENTS] * 5]
+    parts = []
+    for block, weight in zip(blocks, network.weights.double(), strict=True):
+        centred = block - block.mean(0)
+        parts.append(weight * centred / centred.norm(dim=1, keepdim=True).clamp(min=1e-12))
+    together = torch.cat(parts, 1).numpy()
+    together -= together.mean(0)
+    u, sigma, _ = np.linalg.svd(together, full_matrices=False)
+    scores = u[:, :12] * sigma[:12]
+    z = model.embed(small_graph).double().numpy()
+    np.testing.assert_allclose(np.abs(z), np.abs(scores), rtol=1e-3, atol=1e-3)
+
+
+def test_fewer_numbers_are_the_first_columns_of_more(small_graph):
+    few, many = (EPAGCLPlus(**{**SMALL, "dim": dim}).fit_embed(small_graph) for dim in (5, 20))
+    torch.testing.assert_close(few, many[:, :5], rtol=1e-3, atol=1e-4)
+
+
+def test_calibrating_again_changes_nothing(small_graph, model):
+    before = model.embed(small_graph)
+    with torch.no_grad():
+        model.calibrate(model.network_, graph_of(small_graph))
+    assert torch.equal(model.embed(small_graph), before)
+
+
+def test_new_nodes_elsewhere_do_not_move_the_others(small_graph, model):
+    """The model is inductive: a second component of the graph does not change the embedding of the first."""
+    n = small_graph.num_nodes
+    grown = Data(
+        x=torch.cat([small_graph.x.to_dense()] * 2),
+        edge_index=torch.cat([small_graph.edge_index, small_graph.edge_index + n], 1),
+        num_nodes=2 * n,
+    )
+    z = model.embed(small_graph)
+    torch.testing.assert_close(model.embed(grown), torch.cat([z, z]), rtol=1e-4, atol=1e-5)
+
+
+def test_views_add_neighbours_of_two_hops_and_drop_by_alpha(small_graph, model):
+    graph = graph_of(small_graph)
+    prepared = model.prepare(graph)
+    edges = set(map(tuple, graph.pairs.T.tolist()))
+    assert [sampler.view for sampler in prepared.views] == [0, 1, 2, 3]
+    for sampler in prepared.views:
+        pairs = torch.stack([sampler.counter // 60, sampler.counter % 60]).T.tolist()
+        keep = dict(zip(map(tuple, pairs), sampler.keep.tolist(), strict=True))
+        added = {pair: p for pair, p in keep.items() if pair not in edges}
+        assert edges <= set(keep)
+        assert 0 < len(added) <= 60 * 3
+        assert list(added.values()) == pytest.approx([0.1] * len(added))
+    drop = 1 - prepared.views.samplers[0].keep[: len(edges)]
+    assert drop.mean() == pytest.approx(0.3, abs=0.02)
+    assert prepared.p_masks == (0.3, 0.4, 0.3, 0.4, 0.6, 0.6, 0.6, 0.6)
+    assert len(model.views(graph).samplers) == 2
+
+
+def weights_of(agreement, advantage, similarity, monkeypatch):
+    monkeypatch.setattr(epagcl_plus, "neighbourhood_agreement", lambda *_: agreement)
+    monkeypatch.setattr(epagcl_plus, "own_advantage", lambda *_: advantage)
+    monkeypatch.setattr(epagcl_plus, "edge_similarity", lambda *_: similarity)
+    data = block_model(100, num_features=20, topic_words=2, words_per_node=3)
+    return block_weights(graph_of(data), torch.zeros(data.num_nodes, 2))
+
+
+@pytest.mark.parametrize(
+    ("agreement", "advantage", "similarity", "expected"),
+    [
+        (0.95, 0.5, 0.0, BlockWeights(1 / 6, propagated=1.0, neighbours=1.0, own=0.0)),
+        (0.95, 0.5, 0.5, BlockWeights(1 / 6, propagated=1.0, neighbours=0.0, own=0.0)),
+        (0.95, 0.5, 0.1, BlockWeights(1 / 6, propagated=1.0, neighbours=0.7, own=0.0)),
+        (0.85, 0.5, 0.0, BlockWeights(1 / 6, propagated=0.5, neighbours=0.5, own=0.5)),
+        (0.50, 0.5, 0.1, BlockWeights(1 / 6, propagated=0.0, neighbours=0.0, own=1.0)),
+        (0.50, 0.2, 0.0, BlockWeights(1 / 6, propagated=0.5, neighbours=0.5, own=0.5)),
+        (0.50, 0.0, -0.1, BlockWeights(1 / 6, propagated=1.0, neighbours=1.0, own=0.0)),
+    ],
+)
+def test_the_mixture_depends_on_neighbourhoods_and_features(agreement, advantage, similarity, expected, monkeypatch):
+    assert weights_of(agreement, advantage, similarity, monkeypatch) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("homophily", "topic_share", "words", "own"),
+    [(0.8, 0.15, 18, 0.0), (0.8, 0.4, 60, 0.0), (0.15, 0.4, 60, 1.0)],
+)
+def test_own_features_replace_propagated_ones_only_if_they_say_more(homophily, topic_share, words, own):
+    """Weak features are propagated, however small the graph; so are strong ones if neighbours are of the same class."""
+    graph = graph_of(block_model(200, homophily=homophily, topic_share=topic_share, words_per_node=words))
+    assert block_weights(graph, graph.x.to_dense()).own == pytest.approx(own, abs=0.1)
+
+
+def test_weights_of_the_blocks_are_stored_with_the_model(small_graph, model, monkeypatch):
+    weights = model.network_.weights
+    trained, (pagerank, two_hops, neighbours, neighbours_2, own) = weights[:4], weights[4:].tolist()
+    assert trained.tolist() == pytest.approx([60 / 560] * 4)
+    assert (pagerank, neighbours) == (two_hops, neighbours_2)
+    assert pagerank + own == pytest.approx(1.0)
+    monkeypatch.setattr(epagcl_plus, "block_weights", None)  # not called again for an unseen graph
+    model.embed(block_model(30, num_features=40, topic_words=4, words_per_node=3))
+
+
+def test_one_member_works(small_graph):
+    assert EPAGCLPlus(**SMALL, members=1).fit_embed(small_graph).isfinite().all()
+
+
+@pytest.mark.slow
+def test_it_beats_raw_and_propagated_features_on_a_block_model():
+    data = block_model(600, num_classes=4, num_features=300, topic_words=40, words_per_node=8, average_degree=6, seed=1)
+    settings = {"hidden": 64, "projection": 32, "dim": 64, "epochs": 60, "device": "cpu"}
+    accuracy = {
+        name: linear_evaluation(z, data.y, runs=5).mean
+        for name, z in (
+            ("raw", data.x),
+            ("propagated", Propagated(dim=64, device="cpu").fit_embed(data)),
+            ("plus", EPAGCLPlus(**settings).fit_embed(data)),
+        )
+    }
+    assert accuracy["raw"] < accuracy["propagated"] < accuracy["plus"]

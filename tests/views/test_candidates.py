@@ -1,0 +1,61 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from epagcl.core.randomness import Stream, uniform64
+from epagcl.views import candidates
+from epagcl.views.candidates import neighbour_candidates
+from tests.conftest import random_edges
+
+
+def brute_force(z, pairs, k, among):
+    """Return the absent pairs of a node and one of its k nearest neighbours among some nodes, by loops."""
+    u, edges = F.normalize(z.double(), dim=1), set(map(tuple, pairs.T.tolist()))
+    found = set()
+    for i in range(len(z)):
+        others = sorted((j for j in among if j != i), key=lambda j: -float(u[i] @ u[j]))
+        found |= {(min(i, j), max(i, j)) for j in others[:k]}
+    return sorted(found - edges)
+
+
+def random_case(seed, n=30):
+    z = torch.randn(n, 5, generator=torch.Generator().manual_seed(seed))
+    return z, random_edges(n, 0.05 + 0.1 * (seed % 3), seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [1, 4, 40])
+def test_candidates_are_brute_force(seed, k):
+    z, pairs = random_case(seed)
+    found = neighbour_candidates(z, pairs, k)
+    assert list(map(tuple, found.T.tolist())) == brute_force(z, pairs, k, range(30))  # sorted, without duplicates
+    assert (found[0] < found[1]).all()
+    assert not set(map(tuple, found.T.tolist())) & set(map(tuple, pairs.T.tolist()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_in_large_graphs_are_searched_among_random_nodes(monkeypatch, seed):
+    monkeypatch.setattr(candidates, "MAX_AMONG", 8)
+    z, pairs = random_case(seed)
+    among = uniform64(torch.arange(30), 0, Stream.CANDIDATES, 2).argsort()[:8].tolist()
+    found = neighbour_candidates(z, pairs, 3)
+    assert list(map(tuple, found.T.tolist())) == brute_force(z, pairs, 3, among)
+    assert all(i in among or j in among for i, j in found.T.tolist())
+    monkeypatch.setattr(candidates, "MAX_AMONG", 30)
+    assert list(map(tuple, neighbour_candidates(z, pairs, 3).T.tolist())) == brute_force(z, pairs, 3, range(30))
+
+
+def test_a_node_is_no_candidate_of_itself_if_few_nodes_are_searched(monkeypatch):
+    monkeypatch.setattr(candidates, "MAX_AMONG", 2)
+    z, pairs = random_case(1)
+    found = neighbour_candidates(z, pairs, 2)  # each sampled node has one other
+    assert (found[0] < found[1]).all()
+
+
+def test_graphs_without_candidates():
+    none = torch.empty(2, 0, dtype=torch.long)
+    assert neighbour_candidates(torch.ones(1, 3), none).shape == (2, 0)
+    assert neighbour_candidates(torch.ones(0, 3), none).shape == (2, 0)
+    complete = torch.triu_indices(6, 6, 1)
+    assert neighbour_candidates(torch.randn(6, 3), complete, k=3).shape == (2, 0)
+    assert neighbour_candidates(torch.randn(2, 3), none).tolist() == [[0], [1]]
