@@ -38,6 +38,15 @@ def busy(console: "Console", words: str) -> Iterator[None]:
         yield
 
 
+def _faster(method: "Method") -> str | None:
+    """Return the options that make the training of a method faster; None if there are none to recommend."""
+    if getattr(method, "batch_size", None) == 0:
+        return "--batch-size 512 is faster (negatives inside batches only)"
+    if getattr(method, "members", 1) > 1:
+        return "--members 1 and fewer --epochs are faster; --method propagated needs no training"
+    return None
+
+
 class TrainingProgress:
     """Progress of one training: epochs, loss, time left and memory; after training, the current activity.
 
@@ -112,12 +121,11 @@ class TrainingProgress:
             progress_log.info(words, self.title, row["epoch"], self.method.epochs, row["loss"], left, memory)
 
     def _advise(self, minutes: float) -> None:
-        """Recommend batches, once, if training on all pairs takes long."""
-        if not self._advised and getattr(self.method, "batch_size", None) == 0:
+        """Say once how to train faster, if training takes long."""
+        if not self._advised and (advice := _faster(self.method)) is not None:
             self._advised = True
             if minutes > LONG_MINUTES:
-                words = "about %.0f minutes; --batch-size 512 is faster (negatives inside batches only)"
-                progress_log.info(words, minutes)
+                progress_log.info("about %.0f minutes; %s", minutes, advice)
 
     def say(self, words: str) -> None:
         """Show the current activity after training."""

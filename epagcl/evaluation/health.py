@@ -261,7 +261,8 @@ _WORDS = {
     },
     "alignment": {
         "good": "Nodes keep their place when details are missing, which is the goal of training.",
-        "fair": "Usually below 25% after training and above 30% without: train longer, or check that the loss fell.",
+        "fair": "Most trained encoders are below 25%, and untrained ones above 30%: train longer, or check that the "
+        "loss fell. EPAGCL+ also keeps details of single nodes and may stay above.",
         "poor": "A few missing details move a node further than the distance to another node: the embedding is noise.",
     },
     "neighbour agreement": {

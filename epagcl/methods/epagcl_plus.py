@@ -160,7 +160,7 @@ class EPAGCLPlus(Method):
        itself, (D^-½ A D^-½)^k X̂ for k = 1, 2, and of X̂.
 
     The columns of each block are centred, its rows scaled to unit length and multiplied by a weight, which
-    :func:`block_weights` chooses from the graph without labels. The embedding is the first ``dim`` principal components
+    ``block_weights`` chooses from the graph without labels. The embedding is the first ``dim`` principal components
     of all blocks side by side. All parts apply to unseen graphs and new nodes.
 
     The settings were chosen by validation accuracy over 15 graphs at once.

@@ -39,6 +39,16 @@ def test_the_first_epoch_does_not_count_towards_the_pace(caplog):
     assert "about 83 minutes; --batch-size 512 is faster (negatives inside batches only)" in caplog.messages
 
 
+def test_the_advice_depends_on_what_the_method_can_save(caplog):
+    caplog.set_level("INFO", "epagcl")
+    for method in (epagcl.EPAGCLPlus(epochs=500), epagcl.EPAGCLPlus(epochs=500, members=1), epagcl.DGI(epochs=500)):
+        with TrainingProgress(console_for(), method) as line:
+            for epoch, seconds in ((1, 1.0), (2, 11.0)):
+                line({"epoch": epoch, "loss": 1.0, "seconds": seconds})
+    advice = "--members 1 and fewer --epochs are faster; --method propagated needs no training"
+    assert [message for message in caplog.messages if "about" in message] == [f"about 83 minutes; {advice}"]
+
+
 def test_a_method_without_training_shows_no_epochs(caplog):
     caplog.set_level("INFO", "epagcl")
     with TrainingProgress(console_for(), epagcl.Propagated()) as line:
