@@ -28,7 +28,7 @@ def own_advantage(edge_index: Tensor, num_nodes: int, x: Tensor | SparseMatrix) 
     - near 0 if features are weak, or if neighbours say as much as the node itself,
     - negative if the average over neighbours removes noise.
 
-    The pairs are those of a random sample of at most :data:`MAX_NODES` nodes, the same on every device.
+    The pairs are those of a random sample of at most 1,500 nodes, the same on every device.
 
     Args:
         edge_index: edges in one or both directions, ``[2, E]``. Self-loops and duplicates are ignored.

@@ -23,6 +23,8 @@ PUBLISHED = {
     "mvgrl": {"Cora", "CiteSeer", "PubMed"},
     "cca-ssg": {"Cora", "CiteSeer", "PubMed", "Amazon-Computers", "Amazon-Photo", "Coauthor-Physics"},
 }
+#: Methods with one setting for all graphs, and graphs on which all methods have their defaults: no recipes.
+ONE_SETTING, WITHOUT_RECIPES = {"epagcl+", "propagated"}, {"Flickr", "Facebook"}
 LARGER = {"WikiCS", "Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics"}
 PUBLISHED["gcn"] = PUBLISHED["gat"] = {"Cora", "CiteSeer", "PubMed"} | LARGER
 PUBLISHED["greet"] = PUBLISHED["gcn"] | {"Cornell", "Texas", "Wisconsin"}
@@ -35,15 +37,24 @@ def test_published_settings_are_those_of_the_paper(graph):
     assert settings["source"] == "paper"
 
 
-@pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
-@pytest.mark.parametrize("name", names())
+WITH_RECIPES = [entry.name for entry in CATALOGUE.values() if entry.name not in WITHOUT_RECIPES]
+
+
+def test_methods_with_one_setting_and_graphs_without_recipes_have_none():
+    for entry in CATALOGUE.values():
+        assert all(recipe(entry.name, name) == {} for name in ONE_SETTING)
+    assert all(recipe(graph, name) == {} for graph in WITHOUT_RECIPES for name in names())
+
+
+@pytest.mark.parametrize("graph", WITH_RECIPES)
+@pytest.mark.parametrize("name", [name for name in names() if name not in ONE_SETTING])
 def test_every_recipe_is_valid_and_names_its_source(graph, name):
     settings = recipe(graph, name)
     assert settings.pop("source") == ("paper" if graph in PUBLISHED[name] else "ours")
     method(name)(**settings)
 
 
-@pytest.mark.parametrize("graph", [entry.name for entry in CATALOGUE.values()])
+@pytest.mark.parametrize("graph", WITH_RECIPES)
 def test_sections_are_names_of_methods_and_starred_ones_have_no_masks(graph):
     file = resources.files("epagcl.methods.recipes") / f"{graph.lower()}.toml"
     for section, settings in tomllib.loads(file.read_text(encoding="utf-8")).items():

@@ -21,9 +21,9 @@ FUNCTIONS = sorted(
 def untrained(name, data):
     """Return a narrow method with initial weights."""
     cls = epagcl.method(name)
-    narrow = {"hidden": 8, "dim": 8, "projection": 8, "predictor": 8, "gate_hidden": 8, "heads": 2, "k": 3}
+    narrow = {"epochs": 0, "hidden": 8, "dim": 8, "projection": 8, "predictor": 8, "gate_hidden": 8, "heads": 2, "k": 3}
     settings = {field.name for field in cls.setting_fields()}
-    model = cls(epochs=0, device="cpu", **{key: value for key, value in narrow.items() if key in settings})
+    model = cls(device="cpu", **{key: value for key, value in narrow.items() if key in settings})
     return model.fit(data)
 
 
