@@ -1,6 +1,7 @@
 """The setting ``encoder`` of every method that has it."""
 
 import functools
+import os
 
 import pytest
 import torch
@@ -144,9 +145,11 @@ def test_an_epoch_can_be_captured(small_graph, name, encoder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu", "untimed_tiles")
-@pytest.mark.parametrize(("name", "encoder"), [(n, e) for n in ("cca-ssg", "bgrl") for e in ENCODERS])
+@pytest.mark.parametrize(("name", "encoder"), [("cca-ssg", "residual"), ("bgrl", "residual"), ("cca-ssg", "pagerank")])
 def test_an_epoch_of_sampled_views_can_be_captured(use_triton, name, encoder):
     pytest.importorskip("triton")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("host reads are counted on CPU tensors, which only Triton's interpreter accepts")
     use_triton(True)  # plain PyTorch compacts views, whose sizes change
     tiny = Data(x=torch.eye(6, 5), edge_index=random_edges(6, 0.5, seed=0))
     assert host_reads(name, encoder, tiny) == []

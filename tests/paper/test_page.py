@@ -18,18 +18,22 @@ def results():
     return read_results(RESULTS)
 
 
-@pytest.mark.slow
-def test_page_matches_the_results(results):
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page_text(results)
+@pytest.fixture(scope="module")
+def page():
+    """The committed page, which :func:`test_page_matches_the_results` compares with the results."""
+    return (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_every_artefact_has_a_section(results):
+def test_page_matches_the_results(results, page):
+    assert page == page_text(results)
+
+
+def test_every_artefact_has_a_section(results, page):
     assert list(results) == list(ARTEFACTS)
-    text = page_text(results)
     for name in ARTEFACTS:
-        assert f"\n## {find_artefact(name).title}\n" in text
-    assert "Not measured\n" not in text
+        assert f"\n## {find_artefact(name).title}\n" in page
+    assert "Not measured\n" not in page
 
 
 @pytest.mark.slow
@@ -112,9 +116,8 @@ def test_statements_of_the_documentation_hold(results):
     assert "significantly better in 0" in find_artefact("significance").reading(results["significance"])[0]
 
 
-@pytest.mark.slow
-def test_prose_lines_have_at_most_120_characters(results):
-    prose = [line for line in page_text(results).splitlines() if not line.startswith(("|", "[!["))]
+def test_prose_lines_have_at_most_120_characters(page):
+    prose = [line for line in page.splitlines() if not line.startswith(("|", "[!["))]
     assert max(map(len, prose)) <= 120
 
 

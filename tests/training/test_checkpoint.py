@@ -79,9 +79,21 @@ def test_fingerprint_of_a_graph_does_not_depend_on_the_layout_of_its_features(sm
 
 @pytest.mark.slow
 def test_a_killed_process_resumes_to_the_same_embeddings(tmp_path):
-    command = [sys.executable, "-m", "epagcl", "train", "demo", "--epochs", "14", "--hidden", "64", "--device", "cpu"]
-    command += ["--dim", "32", "--projection", "32"]
-    command += ["--runs", "1", "--quiet"]
+    command = [sys.executable, "-m", "epagcl", "train", "demo", "--method", "epagcl", "--epochs", "14", "--quiet"]
+    command += [
+        "--hidden",
+        "64",
+        "--dim",
+        "32",
+        "--projection",
+        "32",
+        "--device",
+        "cpu",
+        "--runs",
+        "1",
+        "--map",
+        "none",
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, env=env)
     env["EPAGCL_CHECKPOINT_SECONDS"] = "0"
