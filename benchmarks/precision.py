@@ -34,6 +34,7 @@ TASKS = (
     Task("wisconsin", 60, 10),
     Task("cora", 40, 2),
     Task("chameleon", 30, 2),
+    *(Task(graph, 30, 2, 0, "epagcl+") for graph in ("texas", "cora", "chameleon")),
     *(Task("texas", 40, 2, 0, name) for name in ("grace", "dgi", "bgrl", "cca-ssg", "mvgrl")),
     Task("citeseer", 20, 1),
     Task("actor", 10, 1, 256),
