@@ -25,6 +25,7 @@ def nearest(z: Tensor, k: int = 10, nodes: Tensor | None = None, among: Tensor |
     u = F.normalize(z.detach(), dim=1)
     every = torch.arange(len(u), device=u.device)
     nodes = every if nodes is None else nodes.to(u.device)
+    among = None if among is None else among.to(u.device)
     others = u if among is None else u[among]
     k = min(k, len(u) - 1, len(others))
     indices, cosines = [], []
@@ -33,7 +34,7 @@ def nearest(z: Tensor, k: int = 10, nodes: Tensor | None = None, among: Tensor |
         if among is None:
             cosine[torch.arange(len(part), device=u.device), part] = -2.0  # a node is not its own neighbour
         else:
-            cosine[part[:, None] == among] = -2.0
+            cosine.masked_fill_(part[:, None] == among, -2.0)
         top = cosine.topk(k)
         indices.append(top.indices if among is None else among[top.indices])
         cosines.append(top.values)

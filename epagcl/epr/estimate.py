@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from epagcl.core import pca
+from epagcl.core.norms import inverse_norms
 from epagcl.core.randomness import Stream, permutation, uniform
-from epagcl.core.sparse import SparseMatrix, multiply
+from epagcl.core.sparse import SparseMatrix
 from epagcl.epr.operators import Operator
 
 COMPONENTS = 64  # principal components of each half of the feature columns
@@ -171,9 +172,7 @@ def propagation_gain(relative_epr: float, messages: float) -> float:
 
 def _half(x: Tensor | SparseMatrix, columns: Tensor) -> Tensor:
     """Return the principal components of the unit rows of some columns, given as a column of 0 and 1."""
-    squares = SparseMatrix(x.rowptr, x.col, x.value.square(), x.shape) if isinstance(x, SparseMatrix) else x.square()
-    norm = (multiply(squares, columns) if isinstance(squares, SparseMatrix) else squares @ columns).sqrt()
-    scale = torch.where(norm > 0, 1 / norm, 0.0)
+    scale = inverse_norms(x, columns[:, 0])
     operator = pca.Operator(
         shape=(x.shape[0], x.shape[1]),
         multiply=lambda v: (x @ (columns * v)).mul_(scale),

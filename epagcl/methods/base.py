@@ -54,8 +54,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         paper: reference of the paper.
         cost_note: time and memory of an epoch, and inputs beyond features and edges.
         supervised: whether ``fit`` reads labels.
-        trained: whether ``fit`` minimises a loss. Otherwise the method only computes :meth:`calibrate`, and has no
-            settings of training.
+        trained: whether ``fit`` minimises a loss. Otherwise ``fit`` only calls :meth:`calibrate`. It then ignores
+            ``checkpoint``, ``callback`` and ``look``, and the method has no settings of training.
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.

@@ -11,6 +11,7 @@ from epagcl.core.pca import Operator, principal_components
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
 from epagcl.diffusion import neighbours, power, ppr
+from epagcl.epr.alpha import alpha_drop
 from epagcl.epr.own_features import own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
@@ -21,14 +22,14 @@ from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.propagation import PropagatedPCA
 from epagcl.views.candidates import neighbour_candidates
 from epagcl.views.masks import feature_masks
-from epagcl.views.probabilities import EdgeProbabilities, edge_weights
+from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights
 from epagcl.views.sampling import Views, ViewSampler
 
 ALPHA, TOLERANCE = 0.15, 1e-3  # PageRank of the propagated features
 COMPONENTS = 256  # principal components of each propagated block
 # The mixture of the blocks, see `block_weights`.
-RELIABLE, UNRELIABLE = 0.9, 0.8  # neighbourhood agreement from which neighbourhoods are trusted, and not at all
-ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage of own features from which they replace propagated ones, and not at all
+RELIABLE, UNRELIABLE = 0.9, 0.8  # agreement at which neighbourhoods are trusted fully, and not at all
+ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage at which own features replace propagated ones fully, and not at all
 FEW_NODES = 500  # with this many nodes, the trained blocks have half their weight
 MOST_SIMILAR = 1 / 3  # edge similarity at which the neighbours-only blocks do not count; at 0 they count fully
 
@@ -175,7 +176,7 @@ class EPAGCLPlus(Method):
     name = "epagcl+"
     title = "EPAGCL+"
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
-    cost_note = "time N B d with batch_size B, and N² d once; memory N d"
+    cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2048 numbers per node in all blocks"
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")
@@ -218,7 +219,8 @@ class EPAGCLPlus(Method):
         candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
-        weights = edge_weights(pairs, graph.num_nodes)
+        alpha = alpha_drop(torch.bincount(pairs.flatten(), minlength=graph.num_nodes), pairs)
+        weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0])
         drops = [weights.probabilities(p, 0.0).drop.float().to(graph.device) for p in (self.p_drop_1, self.p_drop_2)]
         samplers = [
             ViewSampler(

@@ -1,10 +1,12 @@
 """Propagated features: personalised PageRank and principal components, without training."""
 
+from functools import partial
+
 from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import Diffusion, ppr
+from epagcl.diffusion import ppr
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA
@@ -54,10 +56,7 @@ class Propagated(Method):
 
     def build(self, num_features: int) -> PropagatedPCA:
         """Return the projection F → dim, which :meth:`calibrate` computes."""
-        return PropagatedPCA(num_features, self.dim, self._diffusion)
-
-    def _diffusion(self, graph: Graph) -> Diffusion:
-        return ppr(graph, self.alpha, TOLERANCE)
+        return PropagatedPCA(num_features, self.dim, partial(ppr, alpha=self.alpha, tolerance=TOLERANCE))
 
     def calibrate(self, network: PropagatedPCA, graph: Graph) -> None:
         """Compute the principal components."""

@@ -41,7 +41,7 @@ class ProjectionHead(nn.Sequential):
 class BlockLinear(nn.Module):
     """K linear layers, each applied to its own block of rows: ``[x_1 W_1 + b_1; x_2 W_2 + b_2; ...]``.
 
-    The initial weights are those of K ``torch.nn.Linear``, drawn one after the other.
+    The initial weights have the distribution of ``torch.nn.Linear``. They are drawn member by member.
 
     Args:
         in_features: width of the input.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from epagcl.core.pca import CHUNK, Operator, double, principal_components
-from epagcl.core.sparse import SparseMatrix
+from epagcl.core.norms import inverse_norms
+from epagcl.core.pca import Operator, principal_components
 from epagcl.data.graph import Graph
 from epagcl.diffusion import Diffusion
 
@@ -14,9 +14,10 @@ from epagcl.diffusion import Diffusion
 class PropagatedPCA(nn.Module):
     r"""Principal components of :math:`S \hat{X}`, with :math:`\hat{X}` the feature rows at unit length.
 
-    S is a symmetric diffusion of the graph. Neither S nor :math:`S \hat{X}` is formed, and X is not copied: memory is
-    O(N·dim + F·dim). :meth:`fit` computes the components of one graph; :meth:`forward` returns the scores of the nodes
-    of any graph with the same feature columns. Scores keep their scale: the first columns vary most.
+    S is a symmetric diffusion of the graph. Neither S nor :math:`S \hat{X}` is formed, and a dense X is not copied (a
+    sparse one is transposed once): memory is O(N·dim + F·dim). :meth:`fit` computes the components of one graph;
+    :meth:`forward` returns the scores of the nodes of any graph with the same feature columns. Scores keep their scale:
+    the first columns vary most.
 
     Args:
         num_features: F.
@@ -49,7 +50,7 @@ class PropagatedPCA(nn.Module):
     @torch.no_grad()
     def fit(self, graph: Graph) -> None:
         """Compute the components of a graph."""
-        x, scale, diffuse = graph.x, _inverse_norms(graph.x), self.diffuse(graph)
+        x, scale, diffuse = graph.x, inverse_norms(graph.x), self.diffuse(graph)
         operator = Operator(
             shape=(graph.num_nodes, graph.num_features),
             multiply=lambda v: diffuse((x @ v).mul_(scale)),
@@ -63,15 +64,4 @@ class PropagatedPCA(nn.Module):
     def forward(self, graph: Graph) -> Tensor:
         """Return the scores ``[N, dim]`` of the nodes of a graph."""
         projected = graph.x @ self.components
-        return self.diffuse(graph)(projected * _inverse_norms(graph.x)) - self.mean
-
-
-def _inverse_norms(x: Tensor | SparseMatrix) -> Tensor:
-    """Return 1/‖x_i‖ of each row as a column ``[N, 1]``, and 0 for a row of zeros. Sums are in float64."""
-    if isinstance(x, SparseMatrix):
-        rowptr = x.rowptr.cpu() if x.device.type == "mps" else x.rowptr
-        norm = torch.segment_reduce(double(x.value).square(), "sum", offsets=rowptr).sqrt()
-    else:
-        norm = torch.cat([torch.linalg.vector_norm(double(part), dim=1) for part in x.split(CHUNK)])
-    inverse = torch.where(norm > torch.finfo(torch.float32).tiny, 1 / norm, 0.0)
-    return inverse[:, None].to(x.device, torch.float32)
+        return self.diffuse(graph)(projected * inverse_norms(graph.x)) - self.mean

@@ -59,10 +59,12 @@ class Checkpointer:
             return []
         epochs, (metadata, tensors) = self.epochs, _read(self.path)
         saved, now = current_settings(json.loads(metadata["settings"])), self._identity()
-        if changed := [key for key in now if saved.get(key) != now[key]]:
+        # A setting that an earlier version did not have counts as its default.
+        saved = {key: saved.get(key, getattr(type(epochs.method), key, None)) for key in now}
+        if changed := [key for key in now if saved[key] != now[key]]:
             key = changed[0]
             raise InputError(
-                f"{self.path}: made with {key}={saved.get(key)}, now {key}={now[key]}; "
+                f"{self.path}: made with {key}={saved[key]}, now {key}={now[key]}; "
                 "resume with the same settings, or start over"
             )
         weights = {k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")}

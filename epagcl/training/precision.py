@@ -59,8 +59,9 @@ class Bf16Products(TorchFunctionMode):
     AVX512-BF16 but not AMX. ``torch.autocast`` would also change the types of the activations, and there are no sparse
     products in bf16. Here every tensor that a layer sees stays float32.
 
-    Only products that autograd records are replaced. Losses with their own backward pass choose their own precision,
-    since they would round similarities before an exponential, and products without gradient stay exact.
+    Only products of two factors with gradients are replaced. Products with constants, such as the input features, stay
+    exact: rounding could remove what distinguishes features with a large offset. Losses with their own backward pass
+    choose their own precision, since they would round similarities before an exponential.
     """
 
     def __torch_function__(
@@ -77,6 +78,8 @@ class Bf16Products(TorchFunctionMode):
 def _matmul(a: Any, b: Any) -> Tensor | None:
     """Return a b, or None if bf16 does not apply."""
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):  # Tensor @ SparseMatrix, for example
+        return None
+    if not (a.requires_grad and b.requires_grad):
         return None
     if a.dim() not in (2, 3) or a.shape[:-2] != b.shape[:-2] or b.dim() != a.dim():
         return None

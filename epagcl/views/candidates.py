@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from epagcl.core.neighbours import nearest
-from epagcl.core.randomness import Stream, uniform64
+from epagcl.core.randomness import Stream, permutation
 
 MAX_AMONG = 65_536  # on larger graphs, neighbours are searched among this many random nodes
 
@@ -29,12 +29,13 @@ def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
                 [3]])
     """
     n = z.shape[0]
-    if n < 2:
+    # In fewer than two dimensions, all cosines are ±1: nothing tells near from far.
+    if n < 2 or int((z != 0).any(0).sum()) < 2:
         return pairs[:, :0]
     every = torch.arange(n, device=z.device)
     among = None
     if n > MAX_AMONG:
-        among = uniform64(every, 0, Stream.CANDIDATES, 2).argsort()[:MAX_AMONG].sort().values
+        among = permutation(n, 0, Stream.CANDIDATES, 2, device=z.device)[:MAX_AMONG].sort().values
     neighbours = nearest(z, k, among=among)[0]
     i, j = every[:, None].expand_as(neighbours).flatten(), neighbours.flatten()
     key = torch.unique((torch.minimum(i, j) * n + torch.maximum(i, j))[i != j])

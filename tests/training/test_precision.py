@@ -110,6 +110,15 @@ def test_products_without_gradient_and_sparse_products_stay_exact():
     assert torch.equal(a @ b, expected[1])  # after the context as before
 
 
+def test_products_with_constant_features_stay_exact():
+    """Rounding would remove what distinguishes features with a large offset, such as years."""
+    x = 2000 + torch.rand(64, 64, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(64, 64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    with Bf16Products():
+        product = x @ weight
+    assert torch.equal(product, x @ weight)
+
+
 def test_an_error_ends_the_context():
     a, b = matrices((64, 64), (64, 48))
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from epagcl.core.randomness import Stream, uniform64
+from epagcl.core.randomness import Stream, permutation
 from epagcl.views import candidates
 from epagcl.views.candidates import neighbour_candidates
 from tests.conftest import random_edges
@@ -37,7 +37,7 @@ def test_candidates_are_brute_force(seed, k):
 def test_neighbours_in_large_graphs_are_searched_among_random_nodes(monkeypatch, seed):
     monkeypatch.setattr(candidates, "MAX_AMONG", 8)
     z, pairs = random_case(seed)
-    among = uniform64(torch.arange(30), 0, Stream.CANDIDATES, 2).argsort()[:8].tolist()
+    among = permutation(30, 0, Stream.CANDIDATES, 2)[:8].tolist()
     found = neighbour_candidates(z, pairs, 3)
     assert list(map(tuple, found.T.tolist())) == brute_force(z, pairs, 3, among)
     assert all(i in among or j in among for i, j in found.T.tolist())
@@ -59,3 +59,9 @@ def test_graphs_without_candidates():
     complete = torch.triu_indices(6, 6, 1)
     assert neighbour_candidates(torch.randn(6, 3), complete, k=3).shape == (2, 0)
     assert neighbour_candidates(torch.randn(2, 3), none).tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("z", [torch.ones(6, 1), torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3), torch.zeros(6, 3)])
+def test_representations_of_one_dimension_give_no_candidates(z):
+    """All cosines are ±1 or undefined, so that the order of the nodes would decide."""
+    assert neighbour_candidates(z, torch.tensor([[0], [1]])).shape == (2, 0)

@@ -1,0 +1,37 @@
+"""Lengths of feature rows, summed in float64."""
+
+import torch
+from torch import Tensor
+
+from epagcl.core.sparse import SparseMatrix
+
+CHUNK = 1 << 22  # numbers that are converted to float64 at once
+
+
+def inverse_norms(x: Tensor | SparseMatrix, columns: Tensor | None = None) -> Tensor:
+    """Return 1/‖x_i‖ of each row as a column ``[N, 1]``, and 0 for a row of zeros.
+
+    Sums of squares in float64 neither overflow nor underflow, whatever the scale of the features.
+
+    Args:
+        x: features ``[N, F]``, dense or sparse.
+        columns: weights of the squares ``[F]``, such as 0 and 1 for the columns that count; None: all ones.
+
+    Examples:
+        >>> inverse_norms(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).flatten()
+        tensor([0.2000, 0.0000])
+    """
+    device = x.device
+    if device.type == "mps":  # which has no float64
+        x, columns = x.to("cpu"), None if columns is None else columns.cpu()
+    if isinstance(x, SparseMatrix):
+        squares = x.value.double().square()
+        squares = squares if columns is None else squares * columns.double()[x.col.long()]
+        total = torch.segment_reduce(squares, "sum", offsets=x.rowptr.long())
+    else:
+        weights = torch.ones(x.shape[1], device=x.device) if columns is None else columns
+        parts = x.split(max(1, CHUNK // max(x.shape[1], 1)))
+        total = torch.cat([part.double().square() @ weights.double() for part in parts])
+    norm = total.sqrt()
+    inverse = torch.where(norm > torch.finfo(torch.float32).tiny, 1 / norm, 0.0)
+    return inverse[:, None].to(device, torch.float32)
