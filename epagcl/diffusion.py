@@ -14,6 +14,7 @@ from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 from epagcl.data.graph import Graph
 
+ALPHA = 0.15  # teleport probability of the propagated features and encoders; MVGRL has its own
 TOLERANCE = 1e-5  # relative to the norm of Y
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
@@ -114,15 +115,7 @@ def power(graph: Graph, k: int) -> Diffusion:
         tensor([[0.5000, 0.5000],
                 [0.5000, 0.5000]])
     """
-    if k < 0:
-        raise InputError(f"k={k}: must be at least 0")
-
-    def diffuse(y: Tensor) -> Tensor:
-        for _ in range(k):
-            y = graph.adjacency @ y
-        return y
-
-    return diffuse
+    return _repeated(graph.adjacency, k)
 
 
 def neighbours(graph: Graph, k: int) -> Diffusion:
@@ -139,13 +132,17 @@ def neighbours(graph: Graph, k: int) -> Diffusion:
         tensor([[0., 1.],
                 [1., 0.]])
     """
-    if k < 0:
-        raise InputError(f"k={k}: must be at least 0")
     adjacency = graph.adjacency
     row, col, degree = adjacency.row, adjacency.col, adjacency.rowptr.diff() - 1
     scale = degree.clamp(min=1).to(adjacency.dtype).rsqrt()
     value = torch.where(row == col, 0.0, scale[row] * scale[col])
-    matrix = SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True)
+    return _repeated(SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True), k)
+
+
+def _repeated(matrix: SparseMatrix, k: int) -> Diffusion:
+    """Return the k-th power of a matrix as a function."""
+    if k < 0:
+        raise InputError(f"k={k}: must be at least 0")
 
     def diffuse(y: Tensor) -> Tensor:
         for _ in range(k):

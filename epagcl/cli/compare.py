@@ -4,10 +4,9 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -70,6 +69,7 @@ def compare(
         from epagcl.study.comparison import collect, fill
         from epagcl.study.design import cells, rows
         from epagcl.study.store import Store
+        from epagcl.study.summary import summarise, write_comparison
 
     wanted = names_in(protocols)
     if not wanted or set(wanted) - set(PROTOCOLS):
@@ -91,13 +91,17 @@ def compare(
     else:
         with interruptible("finished results are kept; the same command continues"), work:
             fill([cell for row in cells_by_graph.values() for cell in row], store, work)
-    results = {name: [collect(cell, store) for cell in row] for name, row in cells_by_graph.items()}
-    finished = {name: [result for result in row if result is not None] for name, row in results.items()}
-    _write(finished, wanted, seeds, save, figure)
+    collected = {name: [collect(cell, store) for cell in row] for name, row in cells_by_graph.items()}
+    finished = {name: [result for result in row if result is not None] for name, row in collected.items()}
+    comparison = summarise(finished, command=_command(), seeds=seeds, protocols=wanted)
+    if save is not None:
+        write_comparison(comparison, save)
     if as_json:
-        print(json.dumps(results | _ranking_entry(finished, wanted), indent=2))
+        print(json.dumps(comparison, indent=2))
     elif not quiet:
         _show(finished, wanted)
+    if figure is not None:
+        _draw(finished, wanted, figure)
 
 
 def _check_figure(figure: Path | None, graphs: int) -> None:
@@ -120,18 +124,15 @@ def _report_missing(cells_by_graph: "Mapping[str, Sequence[Cell]]", store: "Stor
         log.warning("%d of %d runs are not stored; without --stored they are computed", missing, runs)
 
 
-def _write(results: "Results", protocols: Sequence[str], seeds: int, save: Path | None, figure: Path | None) -> None:
-    """Write the file and the figure that were asked for."""
+def _draw(results: "Results", protocols: Sequence[str], figure: Path) -> None:
+    """Write the critical-difference diagram."""
     from epagcl.study.diagram import save_diagram
-    from epagcl.study.summary import ranking_of, ranking_protocol, summarise, write_comparison
+    from epagcl.study.summary import ranking_of, ranking_protocol
 
-    if save is not None:
-        write_comparison(summarise(results, command=_command(), seeds=seeds, protocols=protocols), save)
-    if figure is not None:
-        ranking = ranking_of(results, ranking_protocol(protocols))
-        if ranking is None:
-            raise InputError(f"--figure {figure}: no two rows have results on all graphs; nothing can be ranked")
-        save_diagram(ranking, figure)
+    ranking = ranking_of(results, ranking_protocol(protocols))
+    if ranking is None:
+        raise InputError(f"--figure {figure}: no two rows have results on all graphs; nothing can be ranked")
+    save_diagram(ranking, figure)
 
 
 def _command() -> str:
@@ -145,14 +146,6 @@ def _command() -> str:
         elif word not in ("--stored", "--quiet", "-q", "--json"):
             kept.append(word)
     return shlex.join(kept)
-
-
-def _ranking_entry(results: "Results", protocols: Sequence[str]) -> "dict[str, dict[str, Any]]":
-    """Return the ranking over several graphs as plain values under its name; empty for one graph."""
-    from epagcl.study.summary import ranking_of, ranking_protocol
-
-    ranking = ranking_of(results, ranking_protocol(protocols))
-    return {} if ranking is None else {"ranking": asdict(ranking)}
 
 
 def _show(results: "Results", protocols: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import typer
 from epagcl.cli.epr_rendering import show_epr
 from epagcl.cli.options import AsJson, Edges, Features, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
 from epagcl.cli.progress import busy, console_for
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def _load(name: str | None, root: Path | None, files: dict[str, Path | None]) ->
     if name is not None and not any(files.values()):
         try:
             return graph_of(name, root, need_features=True)
-        except InputError as error:
-            if "no features" not in str(error):
-                raise
+        except MissingFeatures:
+            pass
     return graph_of(name, root, need_features=False, **files)
 
 

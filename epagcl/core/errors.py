@@ -12,6 +12,17 @@ class InputError(ValueError):
     """
 
 
+class MissingFeatures(InputError):
+    """A graph without node features, where features are needed.
+
+    Examples:
+        >>> raise MissingFeatures("ogbn-arxiv.npz: no features; add them to the file as x")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.MissingFeatures: ogbn-arxiv.npz: no features; add them to the file as x
+    """
+
+
 class MissingExtra(ImportError):
     """An optional package that is not installed. The message names the extra that installs it.
 

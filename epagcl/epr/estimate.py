@@ -106,7 +106,8 @@ def estimated_epr(operator: Operator, signal: SharedSignal) -> float:
     averaged over both roles of the halves. If the halves agree only in the class of a node, this is EPR / chance, where
     chance is the EPR of random messages (:func:`chance_epr`): 0 if all messages come from the same class, 1 if they
     come from random nodes. If features also agree within parts of a class, the estimate is too high. If edges follow
-    the features more than the classes, it is too low. Nothing is fitted to labels.
+    the features more than the classes, it is too low. Nothing is fitted to labels. If the halves do not agree at all,
+    messages say no more about a node than random ones: the estimate is 1.
 
     Args:
         operator: M ≥ 0 as a function Y → MY.
@@ -126,7 +127,8 @@ def estimated_epr(operator: Operator, signal: SharedSignal) -> float:
     received = operator(torch.cat([right, left], dim=1)) / total.where(total > 0, 1.0)
     agreement = (left * received[:, :k] + right * received[:, k:]) @ correlation / 2
     own = (left * right) @ correlation
-    return float(1 - agreement.mean() / own.mean())
+    own = own.mean()
+    return float(1 - agreement.mean() / own) if own > 0 else 1.0
 
 
 def effective_messages(operator: Operator, num_nodes: int, device: torch.device | str = "cpu") -> float:
@@ -134,7 +136,7 @@ def effective_messages(operator: Operator, num_nodes: int, device: torch.device 
 
     A mean over n messages of equal weight has n effective messages. The noise of independent features falls by this
     factor. The squares are estimated by 64 products with random signs s, since the expectation of (Σ_j p_ij s_j)² is
-    Σ_j p_ij².
+    Σ_j p_ij². An operator without messages has 0.
 
     Args:
         operator: M ≥ 0 as a function Y → MY.
@@ -149,7 +151,8 @@ def effective_messages(operator: Operator, num_nodes: int, device: torch.device 
     signs = torch.where(uniform(counter, 0, Stream.STRUCTURE, 3) < 0.5, -1.0, 1.0)
     total = operator(torch.ones_like(signs[:, :1]))
     shares = operator(signs) / total.where(total > 0, 1.0)
-    return float(1 / shares.square().mean())
+    squares = float(shares.square().mean())
+    return 1 / squares if squares > 0 else 0.0
 
 
 def propagation_gain(relative_epr: float, messages: float) -> float:

@@ -128,7 +128,7 @@ class BGRL(Method):
     p_mask_1: float = setting(0.2, "probability that the first view hides a feature column")
     p_mask_2: float = setting(0.1, "probability that the second view hides a feature column")
     encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
-    layers: int = setting(2, "layers of the GCN")
+    layers: int = setting(2, "number of layers; 1 with pagerank and scales")
     hidden: int = setting(512, "width of all layers but the last")
     dim: int = setting(256, "width of the embedding")
     predictor: int = setting(512, "hidden width of the predictor")

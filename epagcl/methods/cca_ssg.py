@@ -56,7 +56,7 @@ class CCASSG(Method):
     p_mask: float = setting(0.1, "probability that a view hides a feature column")
     decorrelation: float = setting(1e-3, "λ, weight of the correlations relative to the agreement")
     encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
-    layers: int = setting(2, "layers of the GCN")
+    layers: int = setting(2, "number of layers; 1 with pagerank and scales")
     dim: int = setting(512, "width of every layer and of the embedding")
     epochs: int = setting(50, "training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")

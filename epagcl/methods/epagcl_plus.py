@@ -1,5 +1,6 @@
 """EPAGCL+: contrastive models with better encoders, and propagated features, reduced to few numbers per node."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from epagcl.core.pca import Operator, principal_components
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
-from epagcl.diffusion import neighbours, power, ppr
+from epagcl.diffusion import ALPHA, neighbours, power, ppr
 from epagcl.epr.alpha import alpha_drop
 from epagcl.epr.own_features import own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
@@ -25,7 +26,7 @@ from epagcl.views.masks import feature_masks
 from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights
 from epagcl.views.sampling import Views, ViewSampler
 
-ALPHA, TOLERANCE = 0.15, 1e-3  # PageRank of the propagated features
+TOLERANCE = 1e-3  # of PageRank: 13 products
 COMPONENTS = 256  # principal components of each propagated block
 # The mixture of the blocks, see `block_weights`.
 RELIABLE, UNRELIABLE = 0.9, 0.8  # agreement at which neighbourhoods are trusted fully, and not at all
@@ -81,17 +82,29 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("components", torch.zeros(width, dim))
 
-    def blocks(self, graph: Graph) -> list[Tensor]:
-        """Return the representations by each trained model, then the propagated features."""
-        branches = (self.residual, self.scales)
-        trained = [branch.encoder(graph.x, graph.adjacency).chunk(self.members) for branch in branches]
-        return [block for blocks in trained for block in blocks] + [block(graph) for block in self.propagated.values()]
+    def blocks(self, graph: Graph) -> Iterator[Tensor]:
+        """Yield the representation by each trained model, then the propagated features."""
+        for branch in (self.residual, self.scales):
+            yield from branch.encoder(graph.x, graph.adjacency).chunk(self.members)
+        for block in self.propagated.values():
+            yield block(graph)
 
-    def side_by_side(self, blocks: list[Tensor]) -> Tensor:
-        """Return all blocks in one matrix: centred, with rows of unit length, times the weight of the block."""
-        centres = self.centre.split([block.shape[1] for block in blocks])
-        parts = zip(self.weights, blocks, centres, strict=True)
-        return torch.cat([weight * F.normalize(block - centre, dim=1) for weight, block, centre in parts], dim=1)
+    def side_by_side(self, graph: Graph, *, fit: bool = False) -> Tensor:
+        """Return all blocks in one matrix: centred, with rows of unit length, times the weight of the block.
+
+        Args:
+            graph: the graph.
+            fit: centre the columns at their means in this graph, and keep these.
+        """
+        matrix = self.centre.new_empty(graph.num_nodes, self.centre.numel())
+        start = 0
+        for weight, block in zip(self.weights, self.blocks(graph), strict=True):
+            columns = slice(start, start + block.shape[1])
+            if fit:
+                self.centre[columns] = block.mean(0)
+            matrix[:, columns] = weight * F.normalize(block - self.centre[columns], dim=1)
+            start = columns.stop
+        return matrix
 
 
 class BlockWeights(NamedTuple):
@@ -266,12 +279,10 @@ class EPAGCLPlus(Method):
             weights = block_weights(graph, network.propagated["own"](graph))
             propagated = [weights.propagated] * 2 + [weights.neighbours] * 2 + [weights.own]
             network.weights.copy_(torch.tensor([weights.trained] * (2 * self.members) + propagated))
-        blocks = network.blocks(graph)
-        network.centre.copy_(torch.cat([block.mean(0) for block in blocks]))
-        mean, components = principal_components(Operator.of(network.side_by_side(blocks)), self.dim)
+        mean, components = principal_components(Operator.of(network.side_by_side(graph, fit=True)), self.dim)
         network.mean.copy_(mean)
         network.components.copy_(components)
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
         """Return the principal components of all blocks side by side."""
-        return (network.side_by_side(network.blocks(graph)) - network.mean) @ network.components
+        return network.side_by_side(graph).sub_(network.mean) @ network.components

@@ -92,7 +92,7 @@ class GMI(Method):
     negatives: int = setting(5, "number of negative nodes per node in each of the first two terms")
     edge_pairs: int = setting(0, "estimate the edge term from this many other nodes per node; 0: from all nodes")
     encoder: str = setting("gcn", ENCODER_MEANING, ENCODERS)
-    layers: int = setting(2, "layers of the GCN: 2 as published for Cora, 1 for CiteSeer and PubMed")
+    layers: int = setting(2, "number of layers (published: Cora 2, CiteSeer and PubMed 1); 1 with pagerank and scales")
     dim: int = setting(512, "width of the embedding")
     epochs: int = setting(550, "maximum number of training epochs; 0 leaves the encoder untrained")
     weight_decay: float = setting(0.0, "weight decay of Adam")

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import ppr
+from epagcl.diffusion import ALPHA, ppr
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA
@@ -43,7 +43,7 @@ class Propagated(Method):
     trained = False
 
     dim: int = setting(256, "width of the embedding")
-    alpha: float = setting(0.15, "teleport probability of PageRank; lower values reach further")
+    alpha: float = setting(ALPHA, "teleport probability of PageRank; lower values reach further")
     seed: int = setting(0, "seed of the splits; the embedding does not depend on it")
     device: str = setting("auto", "where to compute", ("auto", "cpu", "cuda", "mps"))
 

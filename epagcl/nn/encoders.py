@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
-from epagcl.diffusion import truncated_ppr
+from epagcl.diffusion import ALPHA, truncated_ppr
 from epagcl.nn.layers import Adjacency, GCNLayer, PReLU, add_bias, glorot, per_view, transform
 
 #: The encoders that self-supervised methods offer, by name; see :func:`build_encoder`.
@@ -21,7 +21,6 @@ ENCODER_MEANING = (
 )
 
 PAGERANK = math.inf  # the scale of personalised PageRank, which reaches every node
-ALPHA = 0.15  # teleport probability of PageRank
 PRODUCTS = 6  # products with Â: the error of the Chebyshev iteration is then 6% of the norm
 #: The scales of the encoders that have one layer.
 SCALES: dict[str, tuple[float, ...]] = {"pagerank": (PAGERANK,), "scales": (0, 1, 2, PAGERANK)}

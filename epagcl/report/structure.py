@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
+from epagcl.epr.operators import chance_epr
 from epagcl.epr.rate import error_passing_rate
 from epagcl.methods.base import Method
 from epagcl.views.sampling import Views, ViewSampler
@@ -61,13 +62,10 @@ def _rates(edge_index: Tensor, y: Tensor) -> dict[str, Any]:
         | {f"per_{per}": error_passing_rate(edge_index, y, per=per, **options) for per in ("node", "edge")}
         for name, options in forms.items()
     ]
-    # The rate that is expected if edges are independent of classes.
-    share = torch.bincount(y).double() / len(y)
-    chance = float(1 - share @ share)
     rate = rows[0]["per_node"]
     words = (
         f"{100 * rate:.0f}% of the messages that a node receives come from other classes; "
-        f"with random edges it would be {100 * chance:.0f}%."
+        f"with random edges it would be {100 * chance_epr(y):.0f}%."
     )
     if rate > 0.5:
         words += " Above 50%, averaging over neighbours blurs the classes; GREET is designed for such graphs."

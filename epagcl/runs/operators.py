@@ -11,12 +11,12 @@ from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import Diffusion, power, ppr
+from epagcl.diffusion import ALPHA, Diffusion, power, ppr
 from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
 from epagcl.epr.operators import Operator, chance_epr, layer_operator, operator_rates
 from epagcl.epr.structure import structure_score
 from epagcl.methods.base import Method
-from epagcl.nn.encoders import ALPHA, PAGERANK, ScalesLayer
+from epagcl.nn.encoders import PAGERANK, ScalesLayer
 from epagcl.nn.propagation import PropagatedPCA
 
 #: Operators by name, from raw features to the most distant messages.
@@ -25,7 +25,7 @@ OPERATORS: dict[str, Callable[[Graph], Diffusion]] = {
     "ÂX": partial(power, k=1),
     "Â²X": partial(power, k=2),
     "PageRank, α = 0.3": partial(ppr, alpha=0.3),
-    "PageRank, α = 0.15": partial(ppr, alpha=0.15),
+    "PageRank, α = 0.15": partial(ppr, alpha=ALPHA),
     "PageRank, α = 0.05": partial(ppr, alpha=0.05),
 }
 #: Principal components of the features for the structure score.
@@ -95,7 +95,8 @@ class OperatorReport:
 
     Attributes:
         rows: one per operator.
-        structure: the structure score, see :func:`epagcl.epr.structure_score`; None without features.
+        structure: the structure score, see :func:`epagcl.epr.structure_score`; None without at least two feature
+            columns that vary.
 
     Examples:
         >>> OperatorReport(rows=(), structure=0.5).structure

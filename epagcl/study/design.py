@@ -35,7 +35,7 @@ STARRED = ("gca", "epagcl")
 #: The order of the paper's Table 2, supervised methods first. Users' own methods follow.
 ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "greet", "cca-ssg", "epagcl*", "epagcl"]
 #: Settings that are not part of a key. Seeds are stored one by one. The device and the capture of epochs change a
-#: result by rounding only, and each record names its hardware.
+#: result by the rounding of the device's precision only (fp32, tf32, bf16), and each record names its hardware.
 UNSTORED = ("device", "capture", "seed")
 #: Epochs × nodes that a GPU trains in a few seconds. Seeds are scored together in groups of this size.
 BATCH = 2e7

@@ -59,8 +59,10 @@ class EpochRunner:
             with device_locks[self.graph.device], torch.cuda.device(self.graph.device):
                 self._stream.wait_stream(default)
                 try:
-                    with torch.cuda.stream(self._stream), matmul_precision(self.method.precision, self.graph.device):
-                        losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
+                    with torch.cuda.stream(self._stream):
+                        _ = self.prepared  # in float32
+                        with matmul_precision(self.method.precision, self.graph.device):
+                            losses = [self._cuda_epoch(epoch) for epoch in range(start, stop)]
                 finally:  # also after Ctrl-C, since epochs in flight still write the weights
                     default.wait_stream(self._stream)
         return [tuple(values) for values in torch.stack(losses).tolist()]

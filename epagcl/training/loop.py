@@ -34,8 +34,8 @@ def train(
 ) -> list[Row]:
     """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
 
-    Views depend on (seed, epoch) alone. On a CPU, a resumed training therefore gives exactly the same result as an
-    uninterrupted one. Neither ``callback`` nor ``look`` changes the result.
+    Views depend on (seed, epoch) alone. On the same kind of CPU, a resumed training therefore gives exactly the same
+    result as an uninterrupted one. Neither ``callback`` nor ``look`` changes the result.
 
     Args:
         method: provides the settings and the loss.
@@ -77,14 +77,18 @@ def train(
             if stopping is not None and (stopped := stopping.exhausted):
                 losses = losses[: int(stopping.epochs) - first]  # epochs after the stop do not count
             rows = list(_rows(losses, method, first, begun, (ended - begun) / (stop - first)))
+            calibrated = False
             if look is not None and rows[-1]["epoch"] == look.next_epoch(first):
                 calibrate(method, network, graph)
+                calibrated = True
                 look.function(stop, embedding_of(method, network, graph))
             last = stopped or stop == method.epochs
             if last and stopping is not None:
                 stopping.restore()
+                calibrated = False
             if last or stop == next_measurement(first):
-                calibrate(method, network, graph)
+                if not calibrated:
+                    calibrate(method, network, graph)
                 measures = measure(method, network, graph)
                 rows[-1] = {**rows[-1], **measures}
                 collapsed = _check_collapse(method, measures, stop, last or not collapsed) or collapsed

@@ -31,7 +31,7 @@ def test_compare_prints_every_row_and_continues_where_it_stopped(run, tmp_path, 
     assert len(list((tmp_path / "demo").rglob("*.json"))) == 6 * 2
     monkeypatch.setattr("epagcl.study.scoring.provenance", lambda *_: pytest.fail("trained again"))
     code, out, _ = run(*command, "--json")
-    assert [row["row"] for row in json.loads(out)["demo"]] == [
+    assert [row["row"] for row in json.loads(out)["results"]["demo"]] == [
         "raw features",
         "untrained encoder",
         "propagated",
@@ -46,7 +46,7 @@ def test_compare_with_the_own_untrained_encoder_of_each_method(run, tmp_path, sm
     command = ["compare", small_graphs[0], *SMALL, "--untrained", "--out", tmp_path / "store", "--json"]
     code, out, err = run(*command)
     assert code == 0, err
-    found = {row["row"]: row for row in json.loads(out)["one"]}
+    found = {row["row"]: row for row in json.loads(out)["results"]["one"]}
     titles = ["raw features", "untrained DGI", "untrained GRACE", "propagated", "DGI", "GRACE"]
     assert list(found) == titles
     assert found["untrained DGI"]["training"]["epochs"] == found["propagated"]["training"]["epochs"] == [0, 0]
@@ -91,7 +91,7 @@ def test_several_graphs_are_ranked_from_stored_results(run, tmp_path, monkeypatc
     code, out, _ = run("compare", *small_graphs, *SMALL, *store, "--stored", "--json")
     printed = json.loads(out)
     assert printed["ranking"] == content["ranking"]
-    assert [cell["row"] for cell in printed["one"]] == [cell["row"] for cell in content["results"]["one"]]
+    assert [cell["row"] for cell in printed["results"]["one"]] == [cell["row"] for cell in content["results"]["one"]]
 
 
 @pytest.mark.slow

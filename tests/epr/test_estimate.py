@@ -8,7 +8,7 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, load
 from epagcl.data.graph import Graph
 from epagcl.diffusion import power, ppr
-from epagcl.epr.estimate import effective_messages, estimated_epr, propagation_gain, shared_signal
+from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
 from epagcl.epr.operators import chance_epr, operator_epr
 
 
@@ -98,3 +98,12 @@ def test_estimates_of_real_graphs(name, tolerance):
     for operator in (power(graph, 1), ppr(graph, 0.15)):
         truth = operator_epr(operator, data.y) / chance_epr(data.y)
         assert estimated_epr(operator, signal) == pytest.approx(truth, abs=tolerance)
+
+
+def test_halves_that_do_not_agree_give_the_estimate_of_random_messages():
+    signal = SharedSignal(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0], [1.0]]), torch.tensor([0.0]))
+    assert estimated_epr(lambda h: h, signal) == 1.0
+
+
+def test_an_operator_without_messages_has_none():
+    assert effective_messages(torch.zeros_like, num_nodes=3) == 0.0

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.progress import SilentProgress
 from epagcl.paper.artefact import Artefact, digest, load_all, run_tables
 from epagcl.paper.drawing import new_figure
@@ -90,7 +90,7 @@ def test_nothing_stored_is_an_error_only_without_training(request_of):
 
 def test_graphs_that_cannot_be_loaded_are_absent_and_unknown_names_are_errors(tmp_path, monkeypatch, request_of):
     def fail(name, root, features):
-        raise InputError("there are no features" if name == "ogbn-arxiv" else "no such file")
+        raise MissingFeatures("none") if name == "ogbn-arxiv" else InputError("no such file")
 
     monkeypatch.setattr("epagcl.paper.artefact.load", fail)
     reasons = {"Cora": "data are absent", "ogbn-arxiv": "features are absent"}

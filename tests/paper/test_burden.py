@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import MissingFeatures
 from epagcl.data import load
 from epagcl.paper import burden, costs
 from epagcl.paper.artefact import Request
@@ -18,7 +18,7 @@ SMALL = {"hidden": 16, "dim": 8, "projection": 12, "batch_size": 128}
 def test_absent_features_are_replaced_by_random_ones(monkeypatch):
     def without(name, root, features=True):
         if features:
-            raise InputError("no features")
+            raise MissingFeatures("none")
         data = load(name)
         data.x = None
         return data

@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError, MissingExtra, MissingFeatures
 from epagcl.core.log import log
 from epagcl.data.catalogue.entries import CATALOGUE, Entry, find
 from epagcl.data.catalogue.sources import Fetch
@@ -77,7 +77,7 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
         source, raw = str(root / entry.folder) if entry.folder else entry.name, _fetch(entry, root)
 
     if features and raw.x is None:
-        raise InputError(
+        raise MissingFeatures(
             f"{source}: no features; add them to the file as x ({entry.nodes:,} × {entry.features:,}), "
             f"or move the file to download {entry.name} with features ({entry.home}), or load with features=False"
         )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.assemble import checked_data
@@ -96,7 +96,7 @@ def from_scipy(
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{source}: shape {matrix.shape}; it must be square, nodes × nodes")
     if features is None:
-        raise InputError(f"{source}: no features; give an array with one row per node")
+        raise MissingFeatures(f"{source}: no features; give an array with one row per node")
     x, names = _features(_in_row_order(features, source, "features"), source)
     if x.shape[0] != matrix.shape[0]:
         raise InputError(f"{source}: {x.shape[0]:,} feature rows for {matrix.shape[0]:,} nodes; give one row per node")

@@ -81,8 +81,8 @@ def info_nce(
             ``"dense"`` (memory O(N²), for comparison) or ``"auto"`` (triton if available, else tiled).
         precision: the precision of the operands of the products. ``"fp32"`` is exact (float64 for float64 input).
             Triton also supports ``"tf32"``, ``"fp16"`` (as exact as tf32 here, and the fastest) and ``"bf16"``.
-            Tiled supports ``"bf16"`` on CPUs with bf16 instructions, and computes in fp32 elsewhere. ``"auto"`` is
-            fp16 with triton, bf16 on such CPUs, else fp32. Sums are always float32.
+            Tiled supports ``"bf16"`` on CPUs with bf16 instructions, and computes in fp32 elsewhere and for groups of
+            fewer than 128 rows. ``"auto"`` is fp16 with triton, bf16 on such CPUs, else fp32. Sums are always float32.
 
     Returns:
         The loss, a scalar, differentiable once in ``z1`` and ``z2``.
