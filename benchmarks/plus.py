@@ -40,27 +40,27 @@ VARIANTS: dict[str, dict[str, Any]] = {
     SHIPPED: {},
     "members 1": {"members": 1},
     "members 3": {"members": 3},
-    "members 3, 300 epochs": {"members": 3, "epochs": 300},
-    "300 epochs": {"epochs": 300},
     "200 epochs, lr 0.002": {"epochs": 200, "lr": 2e-3},
     "800 epochs": {"epochs": 800},
     "hidden 512": {"hidden": 512},
     "all nodes as negatives": {"batch_size": 0},
+    "no nearest neighbours": {"k": 0},
     "no added edges": {"p_add": 0.0},
     "no dropped or added edges": {"p_add": 0.0, "p_drop_1": 0.0, "p_drop_2": 0.0},
     "features as given": {"feature_scaling": "given"},
     "untrained": {"epochs": 0},
 }
-TRAINED_BLOCKS = ("residual", "scales")
-PROPAGATED_BLOCKS = ("pagerank", "two_hops", "neighbours", "neighbours_2", "own")
+TRAINED_BLOCKS = ("residual", "scales", "infomax")
+PROPAGATED_BLOCKS = ("two_hops", "joined", "neighbours", "neighbours_2", "own")
 #: Mixtures of the blocks of the model as shipped: the weights that differ; a name stands for the weight of that block.
 MIXTURES: dict[str, Mapping[str, float | str]] = {
     "without trained models": dict.fromkeys(TRAINED_BLOCKS, 0.0),
     "without residual models": {"residual": 0.0},
     "without scales models": {"scales": 0.0},
+    "without the infomax model": {"infomax": 0.0},
     "without propagated features": dict.fromkeys(PROPAGATED_BLOCKS, 0.0),
     "without neighbours-only blocks": {"neighbours": 0.0, "neighbours_2": 0.0},
-    "neighbours-only blocks at full weight": {"neighbours": "pagerank", "neighbours_2": "pagerank"},
+    "neighbours-only blocks at full weight": {"neighbours": "two_hops", "neighbours_2": "two_hops"},
     "own features at weight 1": {"own": 1.0},
     "all blocks at weight 1": dict.fromkeys((*TRAINED_BLOCKS, *PROPAGATED_BLOCKS), 1.0),
     "trained blocks at weight 1": dict.fromkeys(TRAINED_BLOCKS, 1.0),
@@ -242,8 +242,8 @@ def mixed_weights(network: Network, shipped: Tensor, changes: Mapping[str, float
         shipped: its weights.
         changes: the new weight by the name of a block, or the name of another block whose weight it gets.
     """
-    kinds = [kind for kind in TRAINED_BLOCKS for _ in range(network.members)] + list(network.propagated)
-    weights = dict(zip(kinds, shipped.tolist(), strict=True))  # members of a kind have the same weight
+    kinds = network.kinds
+    weights = dict(zip(kinds, shipped.tolist(), strict=True))  # blocks of a kind have the same weight
     chosen = {kind: weights[new] if isinstance(new, str) else new for kind, new in changes.items()}
     return torch.tensor([chosen.get(kind, weights[kind]) for kind in kinds])
 

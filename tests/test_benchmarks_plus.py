@@ -52,31 +52,31 @@ def test_the_variants_are_valid_settings():
 
 def test_the_blocks_of_the_mixtures_are_those_of_the_network():
     network = EPAGCLPlus(members=3).build(num_features=5)
-    assert tuple(network.propagated) == plus.PROPAGATED_BLOCKS
-    assert all(hasattr(network, name) for name in plus.TRAINED_BLOCKS)
-    assert network.weights.numel() == 3 * len(plus.TRAINED_BLOCKS) + len(plus.PROPAGATED_BLOCKS)
+    assert tuple(dict.fromkeys(network.kinds)) == (*plus.TRAINED_BLOCKS, *plus.PROPAGATED_BLOCKS)
+    assert network.weights.numel() == len(network.kinds) == 7 + len(plus.PROPAGATED_BLOCKS)
 
 
 @pytest.mark.parametrize(
     ("mixture", "expected"),
     [
-        ("without trained models", [0, 0, 0, 0, 0.7, 0.7, 0.2, 0.2, 0.3]),
-        ("without residual models", [0, 0, 0.5, 0.5, 0.7, 0.7, 0.2, 0.2, 0.3]),
-        ("without scales models", [0.5, 0.5, 0, 0, 0.7, 0.7, 0.2, 0.2, 0.3]),
-        ("without propagated features", [0.5, 0.5, 0.5, 0.5, 0, 0, 0, 0, 0]),
-        ("without neighbours-only blocks", [0.5, 0.5, 0.5, 0.5, 0.7, 0.7, 0, 0, 0.3]),
-        ("neighbours-only blocks at full weight", [0.5, 0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.3]),
-        ("own features at weight 1", [0.5, 0.5, 0.5, 0.5, 0.7, 0.7, 0.2, 0.2, 1]),
-        ("all blocks at weight 1", [1, 1, 1, 1, 1, 1, 1, 1, 1]),
-        ("trained blocks at weight 1", [1, 1, 1, 1, 0.7, 0.7, 0.2, 0.2, 0.3]),
+        ("without trained models", [0, 0, 0, 0, 0, 0.7, 0.7, 0.2, 0.2, 0.3]),
+        ("without residual models", [0, 0, 0.5, 0.5, 0.4, 0.7, 0.7, 0.2, 0.2, 0.3]),
+        ("without scales models", [0.5, 0.5, 0, 0, 0.4, 0.7, 0.7, 0.2, 0.2, 0.3]),
+        ("without the infomax model", [0.5, 0.5, 0.5, 0.5, 0, 0.7, 0.7, 0.2, 0.2, 0.3]),
+        ("without propagated features", [0.5, 0.5, 0.5, 0.5, 0.4, 0, 0, 0, 0, 0]),
+        ("without neighbours-only blocks", [0.5, 0.5, 0.5, 0.5, 0.4, 0.7, 0.7, 0, 0, 0.3]),
+        ("neighbours-only blocks at full weight", [0.5, 0.5, 0.5, 0.5, 0.4, 0.7, 0.7, 0.7, 0.7, 0.3]),
+        ("own features at weight 1", [0.5, 0.5, 0.5, 0.5, 0.4, 0.7, 0.7, 0.2, 0.2, 1]),
+        ("all blocks at weight 1", [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+        ("trained blocks at weight 1", [1, 1, 1, 1, 1, 0.7, 0.7, 0.2, 0.2, 0.3]),
     ],
 )
 def test_weights_of_the_mixtures(mixture, expected):
     network = EPAGCLPlus(members=2).build(num_features=5)
-    shipped = torch.tensor([0.5] * 4 + [0.7, 0.7, 0.2, 0.2, 0.3])
+    shipped = torch.tensor([0.5] * 4 + [0.4, 0.7, 0.7, 0.2, 0.2, 0.3])
     weights = plus.mixed_weights(network, shipped, plus.MIXTURES[mixture])
     torch.testing.assert_close(weights, torch.tensor(expected, dtype=torch.float32))
-    assert len(plus.MIXTURES) == 9
+    assert len(plus.MIXTURES) == 10
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_a_mixture_equals_a_model_with_these_weights(graph, quick):
     assert list(embeddings) == [plus.SHIPPED, *plus.MIXTURES]
     model = EPAGCLPlus(**{**SMALL, "dim": 512, "seed": 3, "device": "cpu"}).fit(graph)
     torch.testing.assert_close(embeddings[plus.SHIPPED], model.embed(graph))
-    model.network_.weights[4:].zero_()
+    model.network_.weights[5:].zero_()
     calibrate(model, model.network_, model._graph(graph, torch.device("cpu")))
     torch.testing.assert_close(embeddings["without propagated features"], model.embed(graph))
     assert not torch.allclose(embeddings["without propagated features"], embeddings[plus.SHIPPED])
@@ -126,8 +126,8 @@ def test_trainings_are_ordered_kept_and_continued(tmp_path, quick, monkeypatch):
     assert {row["accuracy"]["256"] for row in file["scores"]} == {1 / 30}
     assert file["command"] == "python -m benchmarks plus --graphs Texas --variants 'untrained' 'members 1' --seeds 2"
     trained.clear()
-    plus.plus(tmp_path, ["cora"], [*variants, "300 epochs"], device="cpu")
-    assert trained == [("Cora", "300 epochs", 0)]
+    plus.plus(tmp_path, ["cora"], [*variants, "800 epochs"], device="cpu")
+    assert trained == [("Cora", "800 epochs", 0)]
     trained.clear()
     plus.plus(tmp_path, ["cora"], device="cpu", seconds=-1)
     assert trained == []

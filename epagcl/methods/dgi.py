@@ -20,6 +20,19 @@ class Network(nn.Module):
         self.encoder = build_encoder(encoder, num_features, None, dim)
         self.discriminator = Bilinear(dim, dim)
 
+    def loss(self, graph: Graph, order: Tensor) -> Tensor:
+        """Return the loss from one product XW: permuting the rows of X permutes the rows of XW, Â P (XW).
+
+        Args:
+            graph: the graph.
+            order: the permutation of the rows.
+        """
+        projected = self.encoder.project(graph.x)
+        projected = torch.cat([projected, permute_rows(projected, order)])
+        h, corrupted = self.encoder.propagate(projected, graph.adjacency).chunk(2)
+        s = summary(h)
+        return summary_loss(self.discriminator(h, s), self.discriminator(corrupted, s))
+
 
 @method_settings
 class DGI(Method):
@@ -62,10 +75,7 @@ class DGI(Method):
         return Network(self.encoder, num_features, self.dim)
 
     def loss(self, network: Network, graph: Graph, prepared: None, epoch: int | Tensor) -> Tensor:
-        """Return the loss from one product XW: permuting the rows of X permutes the rows of XW, Â P (XW)."""
-        order = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
-        projected = network.encoder.project(graph.x)
-        projected = torch.cat([projected, permute_rows(projected, order)])
-        h, corrupted = network.encoder.propagate(projected, graph.adjacency).chunk(2)
-        s = summary(h)
-        return summary_loss(network.discriminator(h, s), network.discriminator(corrupted, s))
+        """Return the loss with a new permutation in each epoch."""
+        return network.loss(
+            graph, permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
+        )

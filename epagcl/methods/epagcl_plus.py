@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from epagcl.epr.own_features import own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
 from epagcl.methods.base import FEATURE_SCALINGS, Method
+from epagcl.methods.dgi import Network as Infomax
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import build_encoder
 from epagcl.nn.heads import ProjectionHead
@@ -50,7 +52,9 @@ class Network(nn.Module):
     Attributes:
         residual: models with root weights, two layers.
         scales: models with X, ÂX, Â²X and PageRank side by side, one layer.
-        propagated: principal components of X̂ and of its diffusions, by name.
+        infomax: a model with one PageRank layer that is trained with the loss of DGI.
+        propagated: principal components of X̂ and of its diffusions, by name; ``"joined"`` is on the graph of
+            :meth:`joined`.
         weights: the weight of each block in the mixture.
         centre: the means of the columns of all blocks.
         mean, components: the principal components of the weighted blocks side by side.
@@ -61,14 +65,15 @@ class Network(nn.Module):
     mean: Tensor
     components: Tensor
 
-    def __init__(self, num_features: int, hidden: int, projection: int, members: int, dim: int):
+    def __init__(self, num_features: int, hidden: int, projection: int, members: int, dim: int, k: int):
         super().__init__()
-        self.members = members
+        self.members, self.k = members, k
         self.residual = Branch("residual", num_features, hidden, hidden // 2, projection, members)
         self.scales = Branch("scales", num_features, hidden, hidden, projection, members)
+        self.infomax = Infomax("pagerank", num_features, hidden)
         diffusions = {
-            "pagerank": partial(ppr, alpha=ALPHA, tolerance=TOLERANCE),
             "two_hops": partial(power, k=2),
+            "joined": partial(ppr, alpha=ALPHA, tolerance=TOLERANCE),
             "neighbours": partial(neighbours, k=1),
             "neighbours_2": partial(neighbours, k=2),
             "own": partial(power, k=0),
@@ -76,18 +81,44 @@ class Network(nn.Module):
         self.propagated = nn.ModuleDict(
             {name: PropagatedPCA(num_features, COMPONENTS, diffuse) for name, diffuse in diffusions.items()}
         )
-        width = members * (hidden // 2 + hidden) + len(diffusions) * COMPONENTS
-        self.register_buffer("weights", torch.zeros(2 * members + len(diffusions)))
+        width = members * (hidden // 2 + hidden) + hidden + len(diffusions) * COMPONENTS
+        self.register_buffer("weights", torch.zeros(len(self.kinds)))
         self.register_buffer("centre", torch.zeros(width))
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("components", torch.zeros(width, dim))
+        self._joined: WeakKeyDictionary[Graph, Graph] = WeakKeyDictionary()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of each block, in order; blocks of one kind have the same weight."""
+        return ["residual"] * self.members + ["scales"] * self.members + ["infomax", *self.propagated]
+
+    def joined(self, graph: Graph) -> Graph:
+        """Return the graph in which each node is also joined to its ``k`` nearest neighbours by Â²X̂.
+
+        The two-hop components must have been fitted. The result is kept as long as ``graph``.
+        """
+        if graph not in self._joined:
+            candidates = neighbour_candidates(self.propagated["two_hops"](graph), graph.pairs, self.k)
+            key = torch.cat([graph.pairs, candidates], dim=1)
+            key = (key[0] * graph.num_nodes + key[1]).sort().values
+            pairs = torch.stack([key // graph.num_nodes, key % graph.num_nodes])
+            self._joined[graph] = Graph(graph.x, pairs, graph.num_nodes)
+        return self._joined[graph]
+
+    def fit_propagated(self, graph: Graph) -> None:
+        """Compute the principal components of the propagated features."""
+        for name, block in self.propagated.items():
+            assert isinstance(block, PropagatedPCA)
+            block.fit(self.joined(graph) if name == "joined" else graph)
 
     def blocks(self, graph: Graph) -> Iterator[Tensor]:
         """Yield the representation by each trained model, then the propagated features."""
         for branch in (self.residual, self.scales):
             yield from branch.encoder(graph.x, graph.adjacency).chunk(self.members)
-        for block in self.propagated.values():
-            yield block(graph)
+        yield self.infomax.encoder(graph.x, graph.adjacency)
+        for name, block in self.propagated.items():
+            yield block(self.joined(graph) if name == "joined" else graph)
 
     def side_by_side(self, graph: Graph, *, fit: bool = False) -> Tensor:
         """Return all blocks in one matrix: centred, with rows of unit length, times the weight of the block.
@@ -107,16 +138,7 @@ class Network(nn.Module):
         return matrix
 
 
-class BlockWeights(NamedTuple):
-    """The weight of each kind of block in the embedding, see :func:`block_weights`."""
-
-    trained: float
-    propagated: float
-    neighbours: float
-    own: float
-
-
-def block_weights(graph: Graph, own: Tensor) -> BlockWeights:
+def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
     """Choose the mixture of a graph from its edges and features, without labels.
 
     - A node's own features take the place of propagated ones if they say more about it than its neighbours do
@@ -124,17 +146,21 @@ def block_weights(graph: Graph, own: Tensor) -> BlockWeights:
       (:func:`~epagcl.epr.structure.neighbourhood_agreement`).
     - Blocks of neighbours without the node itself count more, the less neighbours resemble each other
       (:func:`~epagcl.epr.structure.edge_similarity`): there they differ from the other blocks.
-    - Trained models have less weight on graphs with few nodes, on which they overfit.
+    - Trained models have less weight on graphs with few nodes, on which they overfit. The global model sees averages
+      over neighbourhoods only, and counts as far as propagated features do.
 
     Args:
         graph: the training graph.
         own: principal components of its features.
 
+    Returns:
+        The weight of each kind of block, by the names of :attr:`Network.kinds`.
+
     Examples:
         >>> from epagcl.data import block_model
         >>> graph = Graph.from_data(block_model(2000, num_features=40, topic_words=10, words_per_node=8))
         >>> weights = block_weights(graph, graph.x)
-        >>> weights.trained, weights.propagated, weights.own
+        >>> weights["residual"], weights["two_hops"], weights["own"]
         (0.8, 1.0, 0.0)
     """
     agreement = neighbourhood_agreement(graph.pairs, graph.num_nodes, own)
@@ -144,7 +170,16 @@ def block_weights(graph: Graph, own: Tensor) -> BlockWeights:
     reliable = max(trusted, 1 - _ramp(advantage, NO_ADVANTAGE, ADVANTAGE))
     different = 1 - _ramp(similarity, 0.0, MOST_SIMILAR)
     trained = graph.num_nodes / (graph.num_nodes + FEW_NODES)
-    return BlockWeights(trained, propagated=reliable, neighbours=reliable * different, own=1 - reliable)
+    return {
+        "residual": trained,
+        "scales": trained,
+        "infomax": trained * reliable,
+        "two_hops": reliable,
+        "joined": reliable,
+        "neighbours": reliable * different,
+        "neighbours_2": reliable * different,
+        "own": 1 - reliable,
+    }
 
 
 def _ramp(value: float, low: float, high: float) -> float:
@@ -170,8 +205,11 @@ class EPAGCLPlus(Method):
        side by side in one pass, each with InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) on its own two views.
        Views drop edges by Eq. 7, add nearest neighbours of Â²X̂, and hide feature columns. Negatives come from random
        batches of ``batch_size`` nodes.
-    2. *Propagated features.* Principal components of personalised PageRank S X̂, of Â²X̂, of neighbours without the node
-       itself, (D^-½ A D^-½)^k X̂ for k = 1, 2, and of X̂.
+    2. *A global model.* One PageRank layer, trained side by side with the others with the loss of
+       :class:`~epagcl.methods.dgi.DGI`.
+    3. *Propagated features.* Principal components of Â²X̂, of personalised PageRank S X̂ on the graph in which each node
+       is also joined to its nearest neighbours by Â²X̂, of neighbours without the node itself, (D^-½ A D^-½)^n X̂ for
+       n = 1, 2, and of X̂.
 
     The columns of each block are centred, its rows scaled to unit length and multiplied by a weight, which
     ``block_weights`` chooses from the graph without labels. The embedding is the first ``dim`` principal components
@@ -189,20 +227,20 @@ class EPAGCLPlus(Method):
     name = "epagcl+"
     title = "EPAGCL+"
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
-    cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2048 numbers per node in all blocks"
+    cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")
     p_drop_1: float = setting(0.3, "mean drop probability of the first view (p_e1)")
     p_drop_2: float = setting(0.4, "mean drop probability of the second view (p_e2)")
     p_add: float = setting(0.1, "probability that a candidate is added to a view")
-    k: int = setting(10, "nearest neighbours of each node that are candidates for adding")
+    k: int = setting(10, "nearest neighbours of each node by Â²X̂, for adding and for PageRank; 0: none")
     p_mask_1: float = setting(0.3, "probability that the first view of a residual model hides a feature column (p_f1)")
     p_mask_2: float = setting(0.4, "probability that the second view of a residual model hides a feature column (p_f2)")
     p_mask: float = setting(0.6, "probability that a view of a scales model hides a feature column")
     temperature: float = setting(0.5, "temperature τ of the loss, at least 0.03")
     batch_size: int = setting(256, "negatives only within random batches of at most this many nodes; 0: all nodes")
-    hidden: int = setting(256, "width of the scales encoder and of the first residual layer; the second has half")
+    hidden: int = setting(256, "width of the encoders; the second residual layer has half")
     projection: int = setting(128, "hidden and output width of the projection heads")
     epochs: int = setting(300, "training epochs; 0 leaves the encoders untrained")
     weight_decay: float = setting(1e-5, "weight decay of Adam")
@@ -217,13 +255,13 @@ class EPAGCLPlus(Method):
         super().validate()
         self.check_probabilities("p_drop_1", "p_drop_2", "p_add", "p_mask_1", "p_mask_2", "p_mask")
         self.check_at_least(MIN_TEMPERATURE, "temperature")
-        self.check_at_least(1, "dim", "members", "k", "projection")
+        self.check_at_least(1, "dim", "members", "projection")
         self.check_at_least(4, "hidden")
-        self.check_at_least(0, "batch_size")
+        self.check_at_least(0, "batch_size", "k")
 
     def build(self, num_features: int) -> Network:
         """Return the encoders and heads of all models; :meth:`calibrate` computes the rest."""
-        return Network(num_features, self.hidden, self.projection, self.members, self.dim)
+        return Network(num_features, self.hidden, self.projection, self.members, self.dim, self.k)
 
     def prepare(self, graph: Graph) -> Prepared:
         """Find the candidates for adding, and run Eq. 7 for each view."""
@@ -252,7 +290,7 @@ class EPAGCLPlus(Method):
         return Views(self.prepare(graph).views.samplers[:2])
 
     def loss(self, network: Network, graph: Graph, prepared: Prepared, epoch: int | Tensor) -> Tensor:
-        """Return the sum of InfoNCE over all models, so that each trains as if it were alone.
+        """Return the sum of the losses of all models, so that each trains as if it were alone.
 
         The residual and the scales model of a member share their edges, not their masks.
         """
@@ -261,11 +299,16 @@ class EPAGCLPlus(Method):
         adjacency = prepared.views.adjacency(epoch)
         branches = zip((network.residual, network.scales), masks, strict=True)
         z = torch.cat([branch.head(branch.encoder(graph.x, adjacency, mask)) for branch, mask in branches])
-        models, n = 2 * self.members, graph.num_nodes
+        shuffled = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
+        return self._info_nce(z, graph.num_nodes, epoch) + network.infomax.loss(graph, shuffled)
+
+    def _info_nce(self, z: Tensor, n: int, epoch: int | Tensor) -> Tensor:
+        """Return the sum of InfoNCE over the projections of all models, within batches or over all nodes."""
+        models = 2 * self.members
         if not 0 < self.batch_size < n:
             return models * info_nce_stacked(z, self.temperature, members=models, precision=self.precision)
         batch_size = -(-n // -(-n // self.batch_size))  # batches of nearly equal size
-        order = permutation(n, self.seed, Stream.BATCHES, epoch, device=graph.device)
+        order = permutation(n, self.seed, Stream.BATCHES, epoch, device=z.device)
         return models * info_nce_batched(
             z, self.temperature, batch_size, order, members=models, precision=self.precision
         )
@@ -273,12 +316,9 @@ class EPAGCLPlus(Method):
     def calibrate(self, network: Network, graph: Graph) -> None:
         """Compute the propagated features and the mixture once, and the principal components of all blocks."""
         if not network.weights.any():
-            for block in network.propagated.values():
-                assert isinstance(block, PropagatedPCA)
-                block.fit(graph)
+            network.fit_propagated(graph)
             weights = block_weights(graph, network.propagated["own"](graph))
-            propagated = [weights.propagated] * 2 + [weights.neighbours] * 2 + [weights.own]
-            network.weights.copy_(torch.tensor([weights.trained] * (2 * self.members) + propagated))
+            network.weights.copy_(torch.tensor([weights[kind] for kind in network.kinds]))
         mean, components = principal_components(Operator.of(network.side_by_side(graph, fit=True)), self.dim)
         network.mean.copy_(mean)
         network.components.copy_(components)

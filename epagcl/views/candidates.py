@@ -17,7 +17,7 @@ def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
     Args:
         z: representations ``[N, d]``, such as the principal components of Â²X.
         pairs: the edges, ``[2, E]`` with i < j.
-        k: number of neighbours.
+        k: number of neighbours; with 0 there are no candidates.
 
     Returns:
         The pairs, ``[2, C]`` with i < j, sorted.
@@ -30,7 +30,7 @@ def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
     """
     n = z.shape[0]
     # In fewer than two dimensions, all cosines are ±1: nothing tells near from far.
-    if n < 2 or int((z != 0).any(0).sum()) < 2:
+    if n < 2 or k < 1 or int((z != 0).any(0).sum()) < 2:
         return pairs[:, :0]
     every = torch.arange(n, device=z.device)
     among = None

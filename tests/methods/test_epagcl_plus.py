@@ -11,7 +11,7 @@ from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 from epagcl.losses.infonce.loss import info_nce
 from epagcl.methods import epagcl_plus
-from epagcl.methods.epagcl_plus import BlockWeights, block_weights
+from epagcl.methods.epagcl_plus import block_weights
 from epagcl.views.masks import feature_masks
 
 SMALL = {"hidden": 8, "projection": 6, "dim": 12, "epochs": 3, "k": 3, "device": "cpu", "precision": "fp32"}
@@ -56,6 +56,18 @@ def member_loss(model, branch, number, graph, views, masks, batches):
     return total / graph.num_nodes
 
 
+def infomax_loss(network, graph):
+    """Return the loss of DGI with a PageRank encoder by its formula, in epoch 1."""
+    x, encoder = graph.x.to_dense(), network.encoder
+    pagerank = 0.15 * torch.linalg.inv(torch.eye(60) - 0.85 * graph.adjacency.to_dense())
+    order = permutation(60, 0, Stream.NEGATIVES, 1)
+    hidden = [pagerank @ rows @ encoder.weight + encoder.bias for rows in (x, x[order])]
+    h, corrupted = (torch.where(t > 0, t, encoder.activation.weight * t) for t in hidden)
+    s = h.mean(0).sigmoid()
+    true, false = network.discriminator(h, s), network.discriminator(corrupted, s)
+    return (F.softplus(-true).mean() + F.softplus(false).mean()) / 2
+
+
 @pytest.mark.parametrize("batch_size", [0, 16])
 def test_the_loss_is_the_sum_of_the_losses_of_all_models(small_graph, model, batch_size, monkeypatch):
     monkeypatch.setattr("epagcl.nn.encoders.PRODUCTS", 40)
@@ -71,6 +83,7 @@ def test_the_loss_is_the_sum_of_the_losses_of_all_models(small_graph, model, bat
         for branch, mask in zip((network.residual, network.scales), masks, strict=True)
         for number in range(2)
     )
+    expected = expected + infomax_loss(network.infomax, graph)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
     parameters = list(network.parameters())
     gradients = [torch.autograd.grad(loss, parameters) for loss in (ours, expected)]
@@ -95,7 +108,7 @@ def test_the_embedding_is_the_pca_of_the_weighted_blocks(small_graph, model):
     network, graph = model.network_, graph_of(small_graph)
     with torch.no_grad():
         blocks = [block.double() for block in network.blocks(graph)]
-    assert [block.shape[1] for block in blocks] == [4, 4, 8, 8, *[epagcl_plus.COMPONENTS] * 5]
+    assert [block.shape[1] for block in blocks] == [4, 4, 8, 8, 8, *[epagcl_plus.COMPONENTS] * 5]
     parts = []
     for block, weight in zip(blocks, network.weights.double(), strict=True):
         centred = block - block.mean(0)
@@ -120,8 +133,9 @@ def test_calibrating_again_changes_nothing(small_graph, model):
     assert torch.equal(model.embed(small_graph), before)
 
 
-def test_new_nodes_elsewhere_do_not_move_the_others(small_graph, model):
-    """The model is inductive: a second component of the graph does not change the embedding of the first."""
+def test_new_nodes_elsewhere_do_not_move_the_others(small_graph):
+    """Without nearest neighbours, a second component of the graph does not change the embedding of the first."""
+    model = EPAGCLPlus(**SMALL | {"k": 0}).fit(small_graph)
     n = small_graph.num_nodes
     grown = Data(
         x=torch.cat([small_graph.x.to_dense()] * 2),
@@ -161,17 +175,24 @@ def weights_of(agreement, advantage, similarity, monkeypatch):
 @pytest.mark.parametrize(
     ("agreement", "advantage", "similarity", "expected"),
     [
-        (0.95, 0.5, 0.0, BlockWeights(1 / 6, propagated=1.0, neighbours=1.0, own=0.0)),
-        (0.95, 0.5, 0.5, BlockWeights(1 / 6, propagated=1.0, neighbours=0.0, own=0.0)),
-        (0.95, 0.5, 0.1, BlockWeights(1 / 6, propagated=1.0, neighbours=0.7, own=0.0)),
-        (0.85, 0.5, 0.0, BlockWeights(1 / 6, propagated=0.5, neighbours=0.5, own=0.5)),
-        (0.50, 0.5, 0.1, BlockWeights(1 / 6, propagated=0.0, neighbours=0.0, own=1.0)),
-        (0.50, 0.2, 0.0, BlockWeights(1 / 6, propagated=0.5, neighbours=0.5, own=0.5)),
-        (0.50, 0.0, -0.1, BlockWeights(1 / 6, propagated=1.0, neighbours=1.0, own=0.0)),
+        (0.95, 0.5, 0.0, (1.0, 1.0, 0.0)),
+        (0.95, 0.5, 0.5, (1.0, 0.0, 0.0)),
+        (0.95, 0.5, 0.1, (1.0, 0.7, 0.0)),
+        (0.85, 0.5, 0.0, (0.5, 0.5, 0.5)),
+        (0.50, 0.5, 0.1, (0.0, 0.0, 1.0)),
+        (0.50, 0.2, 0.0, (0.5, 0.5, 0.5)),
+        (0.50, 0.0, -0.1, (1.0, 1.0, 0.0)),
     ],
 )
 def test_the_mixture_depends_on_neighbourhoods_and_features(agreement, advantage, similarity, expected, monkeypatch):
-    assert weights_of(agreement, advantage, similarity, monkeypatch) == pytest.approx(expected)
+    weights = weights_of(agreement, advantage, similarity, monkeypatch)
+    propagated, neighbours, own = expected
+    trained = 1 / 6  # 100 nodes
+    assert weights == pytest.approx(
+        dict.fromkeys(("residual", "scales"), trained)
+        | {"infomax": trained * propagated, "two_hops": propagated, "joined": propagated}
+        | {"neighbours": neighbours, "neighbours_2": neighbours, "own": own}
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,15 +202,15 @@ def test_the_mixture_depends_on_neighbourhoods_and_features(agreement, advantage
 def test_own_features_replace_propagated_ones_only_if_they_say_more(homophily, topic_share, words, own):
     """Weak features are propagated, however small the graph; so are strong ones if neighbours are of the same class."""
     graph = graph_of(block_model(200, homophily=homophily, topic_share=topic_share, words_per_node=words))
-    assert block_weights(graph, graph.x.to_dense()).own == pytest.approx(own, abs=0.1)
+    assert block_weights(graph, graph.x.to_dense())["own"] == pytest.approx(own, abs=0.1)
 
 
 def test_weights_of_the_blocks_are_stored_with_the_model(small_graph, model, monkeypatch):
     weights = model.network_.weights
-    trained, (pagerank, two_hops, neighbours, neighbours_2, own) = weights[:4], weights[4:].tolist()
+    trained, (infomax, two_hops, joined, neighbours, neighbours_2, own) = weights[:4], weights[4:].tolist()
     assert trained.tolist() == pytest.approx([60 / 560] * 4)
-    assert (pagerank, neighbours) == (two_hops, neighbours_2)
-    assert pagerank + own == pytest.approx(1.0)
+    assert (joined, neighbours, infomax) == pytest.approx((two_hops, neighbours_2, joined * 60 / 560))
+    assert joined + own == pytest.approx(1.0)
     monkeypatch.setattr(epagcl_plus, "block_weights", None)  # not called again for an unseen graph
     model.embed(block_model(30, num_features=40, topic_words=4, words_per_node=3))
 
@@ -211,3 +232,30 @@ def test_it_beats_raw_and_propagated_features_on_a_block_model():
         )
     }
     assert accuracy["raw"] < accuracy["propagated"] < accuracy["plus"]
+
+
+def test_pagerank_is_on_the_graph_joined_with_nearest_neighbours(small_graph, model):
+    network, graph = model.network_, graph_of(small_graph)
+    scores = F.normalize(network.propagated["two_hops"](graph), dim=1)
+    cosine = (scores @ scores.T).fill_diagonal_(-2)
+    expected = torch.zeros(60, 60, dtype=torch.bool)
+    expected[torch.arange(60)[:, None], cosine.topk(3).indices] = True
+    expected[graph.pairs[0], graph.pairs[1]] = True
+    expected = (expected | expected.T).triu(1).nonzero().T
+    joined = network.joined(graph)
+    assert torch.equal(joined.pairs, expected)
+    assert network.joined(graph) is joined
+    names = list(network.propagated)
+    blocks = list(network.blocks(graph))[5:]
+    adjacency = joined.adjacency.to_dense().double()
+    pagerank = 0.15 * torch.linalg.inv(torch.eye(60).double() - 0.85 * adjacency) @ graph.x.to_dense().double()
+    gram = (pagerank - pagerank.mean(0)) @ (pagerank - pagerank.mean(0)).T
+    z = blocks[names.index("joined")].double()
+    torch.testing.assert_close(z @ z.T, gram, rtol=1e-3, atol=1e-3)
+
+
+def test_without_nearest_neighbours_the_graph_stays_as_it_is(small_graph):
+    model = EPAGCLPlus(**SMALL | {"k": 0}).fit(small_graph)
+    graph = graph_of(small_graph)
+    assert torch.equal(model.network_.joined(graph).pairs, graph.pairs)
+    assert model.prepare(graph).views.samplers[0].keep.numel() == graph.pairs.shape[1]
