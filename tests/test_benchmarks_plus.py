@@ -11,6 +11,7 @@ from benchmarks import plus, plus_time, tables
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.data import block_model
 from epagcl.data.catalogue import find
+from epagcl.data.splits import random_split
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.methods.epagcl_plus import EPAGCLPlus
 from epagcl.nn.encoders import ENCODERS
@@ -106,9 +107,14 @@ def test_accuracies_are_those_of_validation_nodes(graph):
     z = torch.cat([torch.randn(120, 256, generator=torch.Generator().manual_seed(0)), graph.x.to_dense()], dim=1)
     measured = plus.accuracies(z, graph.y, splits=3)
     assert list(measured) == ["256", "512"]
-    for dim, accuracy in measured.items():
-        chosen = linear_evaluation(z[:, : int(dim)], graph.y, "strict", runs=3, seed=0).chosen
-        assert accuracy == sum(choice["validation_accuracy"] for choice in chosen) / 3
+    scored = []
+    for seed in range(3):
+        split = random_split(graph.y, seed=seed)
+        for parts in plus.halved(split):
+            assert sorted([*parts.val.tolist(), *parts.test.tolist()]) == split.val.tolist()
+            assert parts.train is split.train
+            scored.append(linear_evaluation(z[:, :256], graph.y, "strict", splits=parts, seed=len(scored)).mean)
+    assert measured["256"] == pytest.approx(sum(scored) / 6)
     assert measured["256"] < measured["512"]  # the first columns are noise
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.core.pca import Operator, principal_components
@@ -33,8 +32,11 @@ COMPONENTS = 256  # principal components of each propagated block
 # The mixture of the blocks, see `block_weights`.
 RELIABLE, UNRELIABLE = 0.9, 0.8  # agreement at which neighbourhoods are trusted fully, and not at all
 ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage at which own features replace propagated ones fully, and not at all
-FEW_NODES = 500  # with this many nodes, the trained blocks have half their weight
+FEW_NODES = 500  # with this many nodes, a graph counts as half large, see `largeness`
 MOST_SIMILAR = 1 / 3  # edge similarity at which the neighbours-only blocks do not count; at 0 they count fully
+
+
+TINY = 1e-12  # rows that do not differ from the mean stay zero
 
 
 class Branch(nn.Module):
@@ -56,12 +58,16 @@ class Network(nn.Module):
         propagated: principal components of X̂ and of its diffusions, by name; ``"joined"`` is on the graph of
             :meth:`joined`.
         weights: the weight of each block in the mixture.
+        largeness: of the training graph, see :func:`largeness`.
         centre: the means of the columns of all blocks.
+        spread: the root mean square length of the centred rows of each block.
         mean, components: the principal components of the weighted blocks side by side.
     """
 
     weights: Tensor
+    largeness: Tensor
     centre: Tensor
+    spread: Tensor
     mean: Tensor
     components: Tensor
 
@@ -83,7 +89,9 @@ class Network(nn.Module):
         )
         width = members * (hidden // 2 + hidden) + hidden + len(diffusions) * COMPONENTS
         self.register_buffer("weights", torch.zeros(len(self.kinds)))
+        self.register_buffer("largeness", torch.zeros(()))
         self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("spread", torch.zeros(len(self.kinds)))
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("components", torch.zeros(width, dim))
         self._joined: WeakKeyDictionary[Graph, Graph] = WeakKeyDictionary()
@@ -121,19 +129,28 @@ class Network(nn.Module):
             yield block(self.joined(graph) if name == "joined" else graph)
 
     def side_by_side(self, graph: Graph, *, fit: bool = False) -> Tensor:
-        """Return all blocks in one matrix: centred, with rows of unit length, times the weight of the block.
+        """Return all blocks in one matrix: centred, with rows of similar length, times the weight of the block.
+
+        A row of length l is divided by l^ρ s^(1−ρ), where s is the spread of its block and ρ the largeness of the
+        training graph. On a large graph, all rows have nearly unit length. On a small one, lengths stay as they are:
+        rows near the mean are mostly noise there.
 
         Args:
             graph: the graph.
-            fit: centre the columns at their means in this graph, and keep these.
+            fit: compute the centre and the spread of the blocks from this graph, and keep them.
         """
         matrix = self.centre.new_empty(graph.num_nodes, self.centre.numel())
         start = 0
-        for weight, block in zip(self.weights, self.blocks(graph), strict=True):
+        for index, block in enumerate(self.blocks(graph)):
             columns = slice(start, start + block.shape[1])
             if fit:
                 self.centre[columns] = block.mean(0)
-            matrix[:, columns] = weight * F.normalize(block - self.centre[columns], dim=1)
+            centred = block - self.centre[columns]
+            length = centred.norm(dim=1, keepdim=True)
+            if fit:
+                self.spread[index] = length.square().mean().sqrt()
+            divisor = length**self.largeness * self.spread[index] ** (1 - self.largeness)
+            matrix[:, columns] = self.weights[index] * centred / divisor.clamp(min=TINY)
             start = columns.stop
         return matrix
 
@@ -169,7 +186,7 @@ def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
     trusted = _ramp(agreement, UNRELIABLE, RELIABLE)
     reliable = max(trusted, 1 - _ramp(advantage, NO_ADVANTAGE, ADVANTAGE))
     different = 1 - _ramp(similarity, 0.0, MOST_SIMILAR)
-    trained = graph.num_nodes / (graph.num_nodes + FEW_NODES)
+    trained = largeness(graph.num_nodes)
     return {
         "residual": trained,
         "scales": trained,
@@ -180,6 +197,16 @@ def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
         "neighbours_2": reliable * different,
         "own": 1 - reliable,
     }
+
+
+def largeness(num_nodes: int) -> float:
+    """Return N / (N + 500), a number between 0 (few nodes) and 1 (many nodes).
+
+    Examples:
+        >>> largeness(500), largeness(9500)
+        (0.5, 0.95)
+    """
+    return num_nodes / (num_nodes + FEW_NODES)
 
 
 def _ramp(value: float, low: float, high: float) -> float:
@@ -211,9 +238,10 @@ class EPAGCLPlus(Method):
        is also joined to its nearest neighbours by Â²X̂, of neighbours without the node itself, (D^-½ A D^-½)^n X̂ for
        n = 1, 2, and of X̂.
 
-    The columns of each block are centred, its rows scaled to unit length and multiplied by a weight, which
+    The columns of each block are centred, its rows scaled to similar length and multiplied by a weight, which
     ``block_weights`` chooses from the graph without labels. The embedding is the first ``dim`` principal components
-    of all blocks side by side. All parts apply to unseen graphs and new nodes.
+    of all blocks side by side; on graphs of few nodes, those of small variance are shrunk. All parts apply to unseen
+    graphs and new nodes.
 
     The settings were chosen by validation accuracy over 15 graphs at once.
 
@@ -319,9 +347,14 @@ class EPAGCLPlus(Method):
             network.fit_propagated(graph)
             weights = block_weights(graph, network.propagated["own"](graph))
             network.weights.copy_(torch.tensor([weights[kind] for kind in network.kinds]))
-        mean, components = principal_components(Operator.of(network.side_by_side(graph, fit=True)), self.dim)
+            network.largeness.fill_(largeness(graph.num_nodes))
+        matrix = network.side_by_side(graph, fit=True)
+        mean, components = principal_components(Operator.of(matrix), self.dim)
+        # A classifier with few labels fits noise in directions of small variance, so they are shrunk on small graphs.
+        deviation = (matrix.sub_(mean) @ components).norm(dim=0)
+        shrinkage = (deviation / deviation.max().clamp(min=TINY)) ** (1 - network.largeness)
         network.mean.copy_(mean)
-        network.components.copy_(components)
+        network.components.copy_(components * shrinkage)
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
         """Return the principal components of all blocks side by side."""

@@ -112,14 +112,15 @@ def test_the_embedding_is_the_pca_of_the_weighted_blocks(small_graph, model):
     with torch.no_grad():
         blocks = [block.double() for block in network.blocks(graph)]
     assert [block.shape[1] for block in blocks] == [4, 4, 8, 8, 8, *[epagcl_plus.COMPONENTS] * 5]
-    parts = []
+    parts, rho = [], 60 / 560
     for block, weight in zip(blocks, network.weights.double(), strict=True):
         centred = block - block.mean(0)
-        parts.append(weight * centred / centred.norm(dim=1, keepdim=True).clamp(min=1e-12))
+        length = centred.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        parts.append(weight * centred / (length**rho * length.square().mean() ** ((1 - rho) / 2)))
     together = torch.cat(parts, 1).numpy()
     together -= together.mean(0)
     u, sigma, _ = np.linalg.svd(together, full_matrices=False)
-    scores = u[:, :12] * sigma[:12]
+    scores = u[:, :12] * sigma[:12] * (sigma[:12] / sigma[0]) ** (1 - rho)
     z = model.embed(small_graph).double().numpy()
     np.testing.assert_allclose(np.abs(z), np.abs(scores), rtol=1e-3, atol=1e-3)
 
