@@ -126,8 +126,10 @@ def test_the_mixture_of_epagcl_plus_is_described_as_it_is_computed():
     for statement in (
         f"| reliable | max(ramp(agreement, {plus.UNRELIABLE}, {plus.RELIABLE}), {advantage}) |",
         f"| different | 1 − ramp(similarity, 0, {most_similar}) |",
-        f"| each trained model | N / (N + {plus.FEW_NODES}) |",
-        f"reduced to its first {plus.COMPONENTS} principal components: personalised PageRank S X̂ with α = {plus.ALPHA}",
+        f"With ρ = N / (N + {plus.FEW_NODES})",
+        "| the global model | ρ · reliable |",
+        f"reduced to its first {plus.COMPONENTS} principal components: two hops Â²X̂; personalised PageRank S X̂ with "
+        f"α = {plus.ALPHA} on the joined graph",
         f"with more than {MAX_AMONG:,} nodes",
     ):
         assert statement in text, statement
