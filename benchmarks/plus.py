@@ -18,7 +18,8 @@ from epagcl.core.hardware import resolve_device
 from epagcl.data.catalogue import datasets, find, load
 from epagcl.data.splits import Split, random_split
 from epagcl.evaluation.linear import linear_evaluation
-from epagcl.methods.epagcl_plus import EPAGCLPlus, Network
+from epagcl.methods.epagcl_plus import EPAGCLPlus
+from epagcl.methods.mixture import Mixture
 from epagcl.paper.tables import Table, markdown, marked
 from epagcl.report.metrics import Provenance
 from epagcl.runs.record import provenance
@@ -225,17 +226,18 @@ def embeddings(data: Data, variant: str, seed: int, device: str = "auto") -> Ite
         device: auto, cpu or cuda.
     """
     model = EPAGCLPlus(**{"dim": max(DIMS), **VARIANTS[variant], "seed": seed, "device": device}).fit(data)
-    network, graph = cast("Network", model.network_), model._graph(data, resolve_device(device))
+    network, graph = cast("Mixture", model.network_), model._graph(data, resolve_device(device))
     yield variant, embedding_of(model, network, graph)
     if variant == SHIPPED:
         shipped = network.weights.clone()
         for name, changes in MIXTURES.items():
             network.weights.copy_(mixed_weights(network, shipped, changes))
+            network.fit_propagated(graph)  # weights of 0 may have changed
             calibrate(model, network, graph)
             yield name, embedding_of(model, network, graph)
 
 
-def mixed_weights(network: Network, shipped: Tensor, changes: Mapping[str, float | str]) -> Tensor:
+def mixed_weights(network: Mixture, shipped: Tensor, changes: Mapping[str, float | str]) -> Tensor:
     """Return the weights of all blocks after some changes.
 
     Args:

@@ -117,7 +117,7 @@ def test_statements_of_the_methods_page_match_the_results():
 def test_the_mixture_of_epagcl_plus_is_described_as_it_is_computed():
     from fractions import Fraction
 
-    from epagcl.methods import epagcl_plus as plus
+    from epagcl.methods import mixture as plus
     from epagcl.views.candidates import MAX_AMONG
 
     text = text_of(DOCS / "methods.md")

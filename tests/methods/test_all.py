@@ -319,6 +319,7 @@ BLOCKS = {
     "epagcl.losses.neighbours.PANEL": 2**16,
     "epagcl.methods.greet.BLOCK": 2**16,
     "epagcl.methods.epagcl_plus.COMPONENTS": 8,
+    "epagcl.methods.mixture.COMPONENTS": 8,
     "epagcl.core.neighbours.ROWS": 64,
 }
 

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,8 +9,6 @@ from epagcl.core.sparse import StackedMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 from epagcl.losses.infonce.loss import info_nce
-from epagcl.methods import epagcl_plus
-from epagcl.methods.epagcl_plus import block_weights
 from epagcl.views.masks import feature_masks
 
 SMALL = {"hidden": 8, "projection": 6, "dim": 12, "epochs": 3, "k": 3, "device": "cpu", "precision": "fp32"}
@@ -107,34 +104,9 @@ def test_members_do_not_influence_each_other(small_graph):
     torch.testing.assert_close(*gradients)
 
 
-def test_the_embedding_is_the_pca_of_the_weighted_blocks(small_graph, model):
-    network, graph = model.network_, graph_of(small_graph)
-    with torch.no_grad():
-        blocks = [block.double() for block in network.blocks(graph)]
-    assert [block.shape[1] for block in blocks] == [4, 4, 8, 8, 8, *[epagcl_plus.COMPONENTS] * 5]
-    parts, rho = [], 60 / 560
-    for block, weight in zip(blocks, network.weights.double(), strict=True):
-        centred = block - block.mean(0)
-        length = centred.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        parts.append(weight * centred / (length**rho * length.square().mean() ** ((1 - rho) / 2)))
-    together = torch.cat(parts, 1).numpy()
-    together -= together.mean(0)
-    u, sigma, _ = np.linalg.svd(together, full_matrices=False)
-    scores = u[:, :12] * sigma[:12] * (sigma[:12] / sigma[0]) ** (1 - rho)
-    z = model.embed(small_graph).double().numpy()
-    np.testing.assert_allclose(np.abs(z), np.abs(scores), rtol=1e-3, atol=1e-3)
-
-
 def test_fewer_numbers_are_the_first_columns_of_more(small_graph):
     few, many = (EPAGCLPlus(**{**SMALL, "dim": dim}).fit_embed(small_graph) for dim in (5, 20))
     torch.testing.assert_close(few, many[:, :5], rtol=1e-3, atol=1e-4)
-
-
-def test_calibrating_again_changes_nothing(small_graph, model):
-    before = model.embed(small_graph)
-    with torch.no_grad():
-        model.calibrate(model.network_, graph_of(small_graph))
-    assert torch.equal(model.embed(small_graph), before)
 
 
 def test_new_nodes_elsewhere_do_not_move_the_others(small_graph):
@@ -168,57 +140,6 @@ def test_views_add_neighbours_of_two_hops_and_drop_by_alpha(small_graph, model):
     assert len(model.views(graph).samplers) == 2
 
 
-def weights_of(agreement, advantage, similarity, monkeypatch):
-    monkeypatch.setattr(epagcl_plus, "neighbourhood_agreement", lambda *_: agreement)
-    monkeypatch.setattr(epagcl_plus, "own_advantage", lambda *_: advantage)
-    monkeypatch.setattr(epagcl_plus, "edge_similarity", lambda *_: similarity)
-    data = block_model(100, num_features=20, topic_words=2, words_per_node=3)
-    return block_weights(graph_of(data), torch.zeros(data.num_nodes, 2))
-
-
-@pytest.mark.parametrize(
-    ("agreement", "advantage", "similarity", "expected"),
-    [
-        (0.95, 0.5, 0.0, (1.0, 1.0, 0.0)),
-        (0.95, 0.5, 0.5, (1.0, 0.0, 0.0)),
-        (0.95, 0.5, 0.1, (1.0, 0.7, 0.0)),
-        (0.85, 0.5, 0.0, (0.5, 0.5, 0.5)),
-        (0.50, 0.5, 0.1, (0.0, 0.0, 1.0)),
-        (0.50, 0.2, 0.0, (0.5, 0.5, 0.5)),
-        (0.50, 0.0, -0.1, (1.0, 1.0, 0.0)),
-    ],
-)
-def test_the_mixture_depends_on_neighbourhoods_and_features(agreement, advantage, similarity, expected, monkeypatch):
-    weights = weights_of(agreement, advantage, similarity, monkeypatch)
-    propagated, neighbours, own = expected
-    trained = 1 / 6  # 100 nodes
-    assert weights == pytest.approx(
-        dict.fromkeys(("residual", "scales"), trained)
-        | {"infomax": trained * propagated, "two_hops": propagated, "joined": propagated}
-        | {"neighbours": neighbours, "neighbours_2": neighbours, "own": own}
-    )
-
-
-@pytest.mark.parametrize(
-    ("homophily", "topic_share", "words", "own"),
-    [(0.8, 0.15, 18, 0.0), (0.8, 0.4, 60, 0.0), (0.15, 0.4, 60, 1.0)],
-)
-def test_own_features_replace_propagated_ones_only_if_they_say_more(homophily, topic_share, words, own):
-    """Weak features are propagated, however small the graph; so are strong ones if neighbours are of the same class."""
-    graph = graph_of(block_model(200, homophily=homophily, topic_share=topic_share, words_per_node=words))
-    assert block_weights(graph, graph.x.to_dense())["own"] == pytest.approx(own, abs=0.1)
-
-
-def test_weights_of_the_blocks_are_stored_with_the_model(small_graph, model, monkeypatch):
-    weights = model.network_.weights
-    trained, (infomax, two_hops, joined, neighbours, neighbours_2, own) = weights[:4], weights[4:].tolist()
-    assert trained.tolist() == pytest.approx([60 / 560] * 4)
-    assert (joined, neighbours, infomax) == pytest.approx((two_hops, neighbours_2, joined * 60 / 560))
-    assert joined + own == pytest.approx(1.0)
-    monkeypatch.setattr(epagcl_plus, "block_weights", None)  # not called again for an unseen graph
-    model.embed(block_model(30, num_features=40, topic_words=4, words_per_node=3))
-
-
 def test_one_member_works(small_graph):
     assert EPAGCLPlus(**SMALL, members=1).fit_embed(small_graph).isfinite().all()
 
@@ -236,30 +157,3 @@ def test_it_beats_raw_and_propagated_features_on_a_block_model():
         )
     }
     assert accuracy["raw"] < accuracy["propagated"] < accuracy["plus"]
-
-
-def test_pagerank_is_on_the_graph_joined_with_nearest_neighbours(small_graph, model):
-    network, graph = model.network_, graph_of(small_graph)
-    scores = F.normalize(network.propagated["two_hops"](graph), dim=1)
-    cosine = (scores @ scores.T).fill_diagonal_(-2)
-    expected = torch.zeros(60, 60, dtype=torch.bool)
-    expected[torch.arange(60)[:, None], cosine.topk(3).indices] = True
-    expected[graph.pairs[0], graph.pairs[1]] = True
-    expected = (expected | expected.T).triu(1).nonzero().T
-    joined = network.joined(graph)
-    assert torch.equal(joined.pairs, expected)
-    assert network.joined(graph) is joined
-    names = list(network.propagated)
-    blocks = list(network.blocks(graph))[5:]
-    adjacency = joined.adjacency.to_dense().double()
-    pagerank = 0.15 * torch.linalg.inv(torch.eye(60).double() - 0.85 * adjacency) @ graph.x.to_dense().double()
-    gram = (pagerank - pagerank.mean(0)) @ (pagerank - pagerank.mean(0)).T
-    z = blocks[names.index("joined")].double()
-    torch.testing.assert_close(z @ z.T, gram, rtol=1e-3, atol=1e-3)
-
-
-def test_without_nearest_neighbours_the_graph_stays_as_it_is(small_graph):
-    model = EPAGCLPlus(**SMALL | {"k": 0}).fit(small_graph)
-    graph = graph_of(small_graph)
-    assert torch.equal(model.network_.joined(graph).pairs, graph.pairs)
-    assert model.prepare(graph).views.samplers[0].keep.numel() == graph.pairs.shape[1]
