@@ -1,5 +1,6 @@
 """Time of ``propagated`` on a GPU or a CPU: the whole ``fit``, its principal components alone, and ``embed``."""
 
+import textwrap
 import time
 from collections.abc import Callable
 from statistics import median
@@ -11,6 +12,7 @@ from torch_geometric.data import Data
 import epagcl
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
+from epagcl.data.catalogue import find
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.evaluation.linear import linear_evaluation
@@ -110,3 +112,25 @@ def median_seconds(step: Callable[[], object], place: torch.device, repeats: int
 def _wait(place: torch.device) -> None:
     if place.type == "cuda":
         torch.cuda.synchronize()
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the times of each graph as Markdown.
+
+    Args:
+        result: as :func:`propagated` returns it.
+    """
+    heads = ["graph", "nodes", "features", "fit", "of which components", "embed", "memory"]
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "--:|" * (len(heads) - 1)]
+    for row in result["rows"]:
+        times = [f"{1000 * row[f'{part}_seconds']:.0f} ms" for part in ("fit", "components")]
+        embed = f"{1000 * row['embed_seconds']:.1f} ms"
+        memory = "–" if row["peak_memory_gib"] is None else f"{row['peak_memory_gib']:.2f} GiB"
+        sizes = [f"{row[part]:,}" for part in ("nodes", "features")]
+        lines.append(f"| {' | '.join([find(row['graph']).name, *sizes, *times, embed, memory])} |")
+    measured = f"{result['hardware']['device']}, {result['date'][:10]}"
+    note = (
+        f"Medians of {result['repeats']} repetitions after a first one, {measured}. The features of "
+        "ogbn-arxiv are random here. `fit` includes the copy of the graph to the device."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(note, 120)]) + "\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, plus, plus_time
+from benchmarks import comparison, plus, plus_time, propagated
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -47,6 +47,7 @@ def with_tables(text: str) -> str:
         "health": health_table(_result("benchmarks/health.json")),
         "epagcl-plus": _if_measured(PLUS, plus.table),
         "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
+        "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),
     }
     for name, table in tables.items():

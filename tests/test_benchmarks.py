@@ -118,3 +118,13 @@ def test_the_precision_benchmark_compares_the_same_seeds(graph, use_bf16, monkey
 def test_the_precision_benchmark_needs_the_instructions():
     with pytest.raises(InputError, match="no bf16 instructions"):
         precision.precision()
+
+
+def test_the_table_of_times_without_training():
+    row = {"graph": "cora", "nodes": 2708, "features": 1433, "fit_seconds": 0.0712, "components_seconds": 0.0626}
+    rows = [row | {"embed_seconds": 0.00143, "peak_memory_gib": 0.061}]
+    result = {"rows": rows, "hardware": {"device": "GPU"}, "date": "2026-01-02T03:04:05", "repeats": 5}
+    assert "| Cora | 2,708 | 1,433 | 71 ms | 63 ms | 1.4 ms | 0.06 GiB |" in propagated.table(result)
+    on_cpu = propagated.table(result | {"rows": [rows[0] | {"peak_memory_gib": None}]})
+    assert "| 1.4 ms | – |" in on_cpu
+    assert "Medians of 5 repetitions" in on_cpu
