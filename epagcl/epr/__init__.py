@@ -18,7 +18,13 @@ The following modules carry EPR over to any propagation operator and to graphs w
 """
 
 from epagcl.epr.alpha import alpha_add, alpha_drop
-from epagcl.epr.change import Theorem33, epr_change, epr_change_predicted, theorem_3_3_conditions
+from epagcl.epr.change import (
+    Theorem33,
+    epr_change,
+    epr_change_predicted,
+    theorem_3_3_conditions,
+    theorem_3_3_repaired,
+)
 from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
 from epagcl.epr.operators import chance_epr, layer_operator, operator_epr
 from epagcl.epr.own_features import own_advantage
@@ -51,4 +57,5 @@ __all__ = [
     "shared_signal",
     "structure_score",
     "theorem_3_3_conditions",
+    "theorem_3_3_repaired",
 ]

@@ -4,7 +4,7 @@ from torch import Tensor
 
 
 def alpha_drop(degree: Tensor, pairs: Tensor) -> Tensor:
-    """Return the weight of dropping each pair, α_ij = 2/√(d_i d_j) (Eq. 6, Appendix C).
+    """Return the weight of dropping each pair, α_ij = 2/√(d_i d_j) (Eq. (6), Appendix C).
 
     The degrees are multiplied as integers before the root is taken. Pairs with the same product therefore have
     bit-equal weights.
@@ -22,7 +22,7 @@ def alpha_drop(degree: Tensor, pairs: Tensor) -> Tensor:
 
 
 def alpha_add(degree: Tensor, pairs: Tensor) -> Tensor:
-    """Return the weight of adding each pair, α_ij = 2/√((d_i + 1)(d_j + 1)) (Eq. 5, Theorem 3.5).
+    """Return the weight of adding each pair, α_ij = 2/√((d_i + 1)(d_j + 1)) (Eq. (5), Theorem 3.5).
 
     Args:
         degree: degree of each node before the addition, integers of shape ``[N]``.

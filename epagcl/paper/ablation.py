@@ -173,7 +173,7 @@ def reading(result: Result) -> list[str]:
         f"**“Add to Both Views is far better than Random Add”**. Difference in points: {difference(BOTH, BASE)}. "
         f"Difference from random pairs of a fixed pool: {difference(BOTH, POOL)}.",
         f"Adding edges on top of dropping (EPAGCL minus {DROP_ONLY}), in points: {difference(OURS, DROP_ONLY)}. "
-        f"Dropping in the direction of Eq. 7 instead of the text's: {difference(OURS, TEXT)} with adding, "
+        f"Dropping in the direction of Eq. (9) instead of the text's: {difference(OURS, TEXT)} with adding, "
         f"{difference(DROP_ONLY, TEXT_DROP)} without.",
         "The oracle knows the true classes. It drops edges between classes with probability 0.85, others with 0.15. "
         f"Its gain over EPAGCL in points: {difference(ORACLE, OURS)}. Over {DROP_ONLY}: "

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from epagcl.epr.alpha import alpha_add, alpha_drop
-from epagcl.epr.change import epr_change, epr_change_predicted, theorem_3_3_conditions
+from epagcl.epr.change import (
+    epr_change,
+    epr_change_predicted,
+    theorem_3_3_conditions,
+    theorem_3_3_repaired,
+)
 from epagcl.epr.rate import error_passing_rate
 from epagcl.views.probabilities import (
     EdgeProbabilities,
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
 RATES = (0.3, 0.1)  # changed edges, as a share of |E|
 P_ADD = 0.1  # edges added in EPAGCL's second view, as a share of |E|
-ADD_CUTOFF = 0.9  # p_τ of Eq. 7
+ADD_CUTOFF = 0.9  # p_τ of Eq. (9)
 SAMPLE = 20_000  # maximum number of pairs of each kind within a class, and the same between classes
 POINTS = 100  # points of each kind in a figure
 ROUNDING = 1e-15  # changes up to this size count as 0
@@ -84,19 +89,22 @@ def contradictions(pairs: Tensor, y: Tensor, changed: Tensor, *, dropped: bool, 
     """Count the changes within a class and between classes that contradict Theorem 3.3.
 
     Returns:
-        For "within" and "between": the number of changes, the number of contradictions, and the sum of |r_{G'} − r_G|
-        over the changes and over the contradictions.
+        For "within" and "between": the number of changes, the number of contradictions, the sum of |r_{G'} − r_G| over
+        the changes and over the contradictions, and the numbers of changes and of contradictions that meet the
+        condition of the repaired theorem.
     """
     change = epr_change(pairs, y, changed, self_loops=self_loops) * (-1 if dropped else 1)
     differs = y[changed[0]] != y[changed[1]]
     against = torch.where(differs, change < -ROUNDING, change > ROUNDING)
-    size = change.abs()
+    covered, size = theorem_3_3_repaired(pairs, y.numel(), changed, self_loops=self_loops), change.abs()
     return {
         where: [
             int(group.sum()),
             int((group & against).sum()),
             float(size[group].sum()),
             float(size[group & against].sum()),
+            int((group & covered).sum()),
+            int((group & covered & against).sum()),
         ]
         for where, group in (("within", ~differs), ("between", differs))
     }
@@ -193,7 +201,7 @@ def _agreement(pairs: Tensor, y: Tensor, changed: Tensor) -> "Record":
 def at_count(share: Tensor, count: float, cutoff: float = 1.0) -> Tensor:
     """Return min(c·share, cutoff) with the factor c for which the sum is ``count``.
 
-    Eq. 7 has c = p_drop. Its cut-off then lowers the expected number of changes, on some graphs by a third.
+    Eq. (9) has c = p_drop. Its cut-off then lowers the expected number of changes, on some graphs by a third.
     """
     c, clipped = 0.0, torch.zeros_like(share, dtype=torch.bool)
     while (rest := float(share[~clipped].sum())) > 0:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epagcl.data.checking import undirected_pairs
-from epagcl.paper import theorems
+from epagcl.paper import theorem_small_graphs, theorems
 from epagcl.paper.artefact import Artefact, Request, Result, load_all
 from epagcl.paper.epr import HETEROPHILOUS, graph_key
 from epagcl.paper.theory_figures import figures
@@ -20,8 +20,8 @@ HOMOPHILOUS = ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Coauthor-CS", "Coa
 
 
 def measure(request: Request) -> Result:
-    """Measure Theorem 3.3 on random graphs, and both theorems and the views' EPR on each graph that can be loaded."""
-    code = code_version(theorems)
+    """Measure Theorem 3.3 on small and random graphs, and all of Section 3 on each graph that can be loaded."""
+    code = code_version(theorems, theorem_small_graphs)
 
     def stored(what: str, graph: "Key", compute: "Callable[[], Record]") -> "Record":
         """Return a record from the store without its key, and compute it if it is missing."""
@@ -29,8 +29,14 @@ def measure(request: Request) -> Result:
         record = request.store.remember({"what": what, "graph": graph, "code": code}, compute)
         return {field: value for field, value in record.items() if field != "key"}
 
+    small_graphs = stored("theorem-3-3", {"name": "small graphs"}, theorem_small_graphs.small_graphs)
     random_graphs = stored("theorem-3-3", {"name": "random graphs"}, theorems.random_graphs)
-    result: Result = {"random_graphs": random_graphs["rows"], "graphs": {}, "absent": {}}
+    result: Result = {
+        "small_graphs": small_graphs["rows"],
+        "random_graphs": random_graphs["rows"],
+        "graphs": {},
+        "absent": {},
+    }
     for name, data in load_all(request.datasets, request.root, features=False).items():
         if isinstance(data, str):
             result["absent"][name] = data

@@ -6,7 +6,7 @@ import numpy as np
 
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.theorems import RATES
-from epagcl.paper.theory_tables import AUGMENTATIONS, KINDS, family_title, wilson
+from epagcl.paper.theory_tables import AUGMENTATIONS, KINDS, READINGS, family_title, wilson
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,16 +69,17 @@ def _number_of_views(result: "Result") -> str:
 
 def _theorem_3_3_figure(result: "Result") -> "Figure":
     families, graphs = result["random_graphs"], result["graphs"]
-    left = {
-        f"add {where} {words}, {form.replace('1', '+1')}": [row["added"][form][where] for row in families]
-        for form in ("d", "d1")
-        for where, words in (("within", "a class"), ("between", "classes"))
-    }
-    right = {
-        f"{words}, {where}": [graph["theorem_3_3"][kind]["d"][where] for graph in graphs.values()]
-        for kind, words in KINDS.items()
-        for where in ("within", "between")
-    }
+    left, right = (
+        {
+            f"add {where} {words}, {under_root}": [counts[form][where] for counts in added]
+            for form, under_root in READINGS.items()
+            for where, words in (("within", "a class"), ("between", "classes"))
+        }
+        for added in (
+            [row["added"] for row in families],
+            [graph["theorem_3_3"]["added"] for graph in graphs.values()],
+        )
+    )
     height = 2.1 + 0.42 * max(len(families), len(graphs))
     figure, panels = new_figure(1, 2, 10.5, height, sharex=True)
     titles = [family_title(row) for row in families]

@@ -6,7 +6,12 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.epr.alpha import alpha_add, alpha_drop
-from epagcl.epr.change import epr_change, epr_change_predicted, theorem_3_3_conditions
+from epagcl.epr.change import (
+    epr_change,
+    epr_change_predicted,
+    theorem_3_3_conditions,
+    theorem_3_3_repaired,
+)
 from epagcl.epr.rate import error_passing_rate
 from tests.epr.conftest import (
     BUSY,
@@ -169,6 +174,123 @@ def test_theorem_3_3_conditions():
         theorem_3_3_conditions(ring, 0)
 
 
+def follows_theorem_3_3(edge_index, y, pairs, self_loops):
+    """Return for each absent pair whether it changes EPR as Theorem 3.3 states, or not at all."""
+    change = epr_change(edge_index, y, pairs, self_loops=self_loops)
+    return torch.where(y[pairs[0]] != y[pairs[1]], change > -1e-14, change < 1e-14)
+
+
+def absent(edge_index, num_nodes):
+    return edges(set(map(tuple, all_pairs(num_nodes).T.tolist())) - set(map(tuple, edge_index.sort(0)[0].T.tolist())))
+
+
+def copies(pairs, num_nodes, times):
+    return torch.cat([edges(pairs) + num_nodes * copy for copy in range(times)], dim=1)
+
+
+@pytest.mark.parametrize("self_loops", [False, True])
+def test_repaired_theorem_holds_where_the_edge_raises_the_sum_of_messages(self_loops):
+    unmet = 0
+    for seed in range(NUM_GRAPHS):
+        edge_index, y = random_graph(seed)
+        adjacency, pairs = adjacency_of(edge_index, y.numel()), all_pairs(y.numel())
+        met = theorem_3_3_repaired(edge_index, y.numel(), pairs, self_loops=self_loops)
+        sign = torch.tensor([1 - 2 * adjacency[i, j] for i, j in pairs.T.tolist()])
+        sums = [dense_a_hat(toggled(adjacency, i, j), self_loops).sum() for i, j in pairs.T.tolist()]
+        growth = sign * (torch.tensor(sums) - dense_a_hat(adjacency, self_loops).sum())
+        assert torch.equal(met, growth > 1e-12)
+        rises = sign * epr_change(edge_index, y, pairs, self_loops=self_loops)
+        differs = y[pairs[0]] != y[pairs[1]]
+        assert (rises[met & differs].nan_to_num() > -1e-14).all()
+        assert (rises[met & ~differs].nan_to_num() < 1e-14).all()
+        if 0 < error_passing_rate(edge_index, y, per="edge") < 1:  # then an addition changes it
+            assert (rises[met & (sign > 0)] != 0).all()
+        unmet += int((~met).sum())
+    assert unmet > (1 if self_loops else 500)
+
+
+@pytest.mark.parametrize("degree", [2, 4, 8])
+def test_nearly_regular_graphs_have_no_exception_with_self_loops(degree):
+    # A circulant graph and a partial matching: the degrees are d and d + 1.
+    rng, n = np.random.default_rng(degree), 40
+    ring = [tuple(sorted((i, (i + step) % n))) for i in range(n) for step in range(1, degree // 2 + 1)]
+    for size in (0, 3, 8):
+        ends = rng.permutation(20)[:size]  # the matching joins opposite nodes
+        edge_index = edges([*ring, *((int(i), int(i) + 20) for i in ends)])
+        pairs = absent(edge_index, n)
+        assert theorem_3_3_repaired(edge_index, n, pairs, self_loops=True).all()
+        if size == 0:
+            assert not theorem_3_3_repaired(edge_index, n, pairs).any()
+        for classes in (2, 3):
+            y = torch.from_numpy(rng.integers(classes, size=n))
+            assert follows_theorem_3_3(edge_index, y, pairs, True).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6, 15])
+def test_bounds_of_the_repaired_theorem_are_sharp(d):
+    # With d + 1: d_max = d_min + 2 in three complete bipartite graphs. With d: regular graphs, three complete ones.
+    bipartite = [(i, d + j) for i in range(d) for j in range(d + 2)]
+    complete = [(i, j) for j in range(d + 1) for i in range(j)]
+    for pairs, size, self_loops in ((bipartite, 2 * d + 2, True), (complete, d + 1, False)):
+        edge_index, added = copies(pairs, size, 3), torch.tensor([[0], [size]])
+        within, between = torch.zeros(3 * size, dtype=torch.long), torch.full((3 * size,), 2)
+        within[2 * size] = 1
+        between[0], between[size] = 0, 1
+        assert not theorem_3_3_repaired(edge_index, 3 * size, added, self_loops=self_loops).any()
+        assert float(epr_change(edge_index, within, added, self_loops=self_loops)) > 0
+        assert float(epr_change(edge_index, between, added, self_loops=self_loops)) < 0
+
+
+def test_ends_below_all_neighbours_meet_the_repaired_condition():
+    for d in range(1, 8):
+        # Two nodes of degree d whose neighbours have degree d + 1, and then degree d.
+        for hub, expected in ((d + 1, True), (d, False)):
+            star = [(0, 1 + u) for u in range(d)]
+            leaves = [(1 + u, 1 + d + u * (hub - 1) + k) for u in range(d) for k in range(hub - 1)]
+            size = 1 + d * hub
+            edge_index = copies([*star, *leaves], size, 2)
+            assert theorem_3_3_repaired(edge_index, 2 * size, [(0, size)]).tolist() == [expected]
+
+
+def test_the_papers_conditions_are_enough_if_the_ends_are_at_most_twice_as_right():
+    exceptions = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = 24
+        ring = {tuple(sorted((i, (i + step) % n))) for i in range(n) for step in (1, 2)}
+        extra = {tuple(sorted(pair)) for pair in rng.integers(n, size=(30, 2)).tolist() if pair[0] != pair[1]}
+        edge_index, y = edges(ring | extra), torch.from_numpy(rng.integers(2 + seed % 2, size=n))
+        if not theorem_3_3_conditions(edge_index, n).holds:
+            continue
+        pairs = absent(edge_index, n)
+        a_hat = dense_a_hat(adjacency_of(edge_index, n), False)
+        rate = torch.from_numpy((a_hat * (y[:, None] != y[None, :]).numpy()).sum(1) / a_hat.sum(1))[pairs]
+        r = error_passing_rate(edge_index, y, per="edge")
+        differs = y[pairs[0]] != y[pairs[1]]
+        enough = torch.where(differs, (1 - rate >= (1 - r) / 2).all(0), (rate >= r / 2).all(0))
+        follows = follows_theorem_3_3(edge_index, y, pairs, False)
+        assert follows[enough].all()
+        exceptions += int((~follows).sum())
+    assert exceptions > 0
+
+
+def test_repaired_condition_of_special_graphs():
+    ring = edges([(i, (i + 1) % 6) for i in range(6)])
+    assert theorem_3_3_repaired(ring, 8, [(6, 7), (0, 6), (0, 2)]).tolist() == [True, True, False]
+    counterexample = edges(COUNTEREXAMPLE)
+    assert [bool(theorem_3_3_repaired(counterexample, 12, [(0, 3)], self_loops=s)) for s in (False, True)] == [
+        False,
+        True,
+    ]
+    # A path of two edges and a single edge joined to a path of four: m = 2 + 2√2 before and after.
+    tie = edges([(0, 1), (1, 2), (3, 4)])
+    assert theorem_3_3_repaired(tie, 5, [(2, 3), (1, 3)]).tolist()[0] is False
+    assert theorem_3_3_repaired(messy_copy(ring), 6, ring).equal(theorem_3_3_repaired(ring, 6, ring))
+    assert theorem_3_3_repaired(ring, 6, torch.empty(2, 0, dtype=torch.long)).shape == (0,)
+    with pytest.raises(InputError, match="at least one node"):
+        theorem_3_3_repaired(ring, 0, [(0, 1)])
+
+
 @pytest.mark.parametrize("name", REAL_GRAPHS)
 def test_no_real_graph_meets_the_conditions(name):
     edge_index, y = real_graph(name)
@@ -209,7 +331,7 @@ def test_theorem_3_5_is_exact_under_assumption_3_4(base, block, classes, k):
             )
             assert float(epr_change_predicted(bigger, y, column)) == pytest.approx(-exact * factor, abs=1e-14)
         else:
-            # The assumption holds with the edge: the exact value is that of the docstring, not that of Eq. 6.
+            # The assumption holds with the edge: the exact value is that of the docstring, not that of Eq. (6).
             xi, d_i, d_j = float(y[i] != y[j]), int(degree[i]), int(degree[j])
             m = dense_a_hat(toggled(present.astype(float), i, j), False).sum()
             stretch = math.sqrt(d_i / (d_i - 1)) + math.sqrt(d_j / (d_j - 1)) - 1

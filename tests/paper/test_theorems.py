@@ -8,7 +8,7 @@ import torch
 
 from epagcl.data import load
 from epagcl.data.checking import undirected_pairs
-from epagcl.epr.change import theorem_3_3_conditions
+from epagcl.epr.change import theorem_3_3_conditions, theorem_3_3_repaired
 from epagcl.epr.rate import error_passing_rate
 from epagcl.paper import theorems
 from epagcl.paper.theorems import (
@@ -69,7 +69,8 @@ def test_contradictions_agree_with_building_each_graph(dropped, self_loops):
     before = error_passing_rate(CIRCULANT, ONE_OTHER, per="edge", self_loops=self_loops)
     absent = absent_pairs(CIRCULANT, 12, 5000, np.random.default_rng(0))
     changed = CIRCULANT if dropped else absent
-    want = {"within": [0, 0, 0.0, 0.0], "between": [0, 0, 0.0, 0.0]}
+    repaired = theorem_3_3_repaired(CIRCULANT, 12, changed, self_loops=self_loops).tolist()
+    want = {"within": [0, 0, 0.0, 0.0, 0, 0], "between": [0, 0, 0.0, 0.0, 0, 0]}
     for place, (i, j) in enumerate(changed.T.tolist()):
         rest = CIRCULANT[:, torch.arange(24) != place]
         graph = rest if dropped else torch.cat([CIRCULANT, torch.tensor([[i], [j]])], dim=1)
@@ -78,7 +79,9 @@ def test_contradictions_agree_with_building_each_graph(dropped, self_loops):
         should_rise = bool(differs) != dropped
         against = abs(change) > 1e-14 and (change > 0) != should_rise
         row = want["between" if differs else "within"]
-        for k, amount in enumerate((1, against, abs(change), against * abs(change))):
+        covered = repaired[place]
+        amounts = (1, against, abs(change), against * abs(change), covered, covered and against)
+        for k, amount in enumerate(amounts):
             row[k] += amount
     got = contradictions(CIRCULANT, ONE_OTHER, changed, dropped=dropped, self_loops=self_loops)
     for where, row in want.items():
@@ -88,10 +91,9 @@ def test_contradictions_agree_with_building_each_graph(dropped, self_loops):
 def test_the_known_exception_is_counted():
     assert theorem_3_3_conditions(CIRCULANT, 12).holds
     added = torch.tensor([[0], [3]])
-    total, against, size, size_against = contradictions(CIRCULANT, ONE_OTHER, added, dropped=False, self_loops=False)[
-        "within"
-    ]
-    assert (total, against) == (1, 1)
+    counts = contradictions(CIRCULANT, ONE_OTHER, added, dropped=False, self_loops=False)["within"]
+    total, against, size, size_against, covered, _ = counts
+    assert (total, against, covered) == (1, 1, 0)
     assert size == size_against == pytest.approx(0.16698 - 1 / 6, abs=5e-6)
 
 
@@ -105,6 +107,8 @@ def test_random_graphs_are_counted_by_family():
         for counts in row["added"]["d"].values():
             assert 0 <= counts[1] <= counts[0]
             assert 0 <= counts[3] <= counts[2]
+        for form in ("d", "d1"):
+            assert all(0 == counts[5] <= counts[4] <= counts[0] for counts in row["added"][form].values())
     assert sum(row["added"]["d"]["within"][1] for row in rows) > 0  # the theorem has exceptions
     assert theorems.random_graphs()["rows"] == rows
 

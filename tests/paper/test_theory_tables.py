@@ -1,6 +1,14 @@
 import pytest
 
-from epagcl.paper.theory_tables import _signed_mean_and_std, family_title, three_digits, wilson
+from epagcl.paper.theory_tables import (
+    _signed_mean_and_std,
+    family_title,
+    repaired_share,
+    tables,
+    three_digits,
+    wilson,
+)
+from tests.paper.theory_demo import theory_of_demo
 
 
 def test_wilson_interval():
@@ -20,3 +28,20 @@ def test_titles_and_missing_numbers():
     assert family_title({"family": "regular, d = 3", "stay": 0.0}) == "regular, d = 3"
     assert family_title({"family": "regular, d = 3", "stay": 0.8}) == "regular, d = 3, homophilous"
     assert [three_digits(value) for value in (0.98765, None)] == ["0.988", "–"]
+
+
+def test_both_readings_stand_in_the_tables_of_theorem_3_3():
+    demo = theory_of_demo()
+    additions, candidates, small = (table for table in tables(demo) if table.slug.startswith("theorem-3-3"))
+    assert additions.columns[3:] == [f"{what}, {q}" for what in ("within", "between", "repaired") for q in ("d", "d+1")]
+    counts = demo["graphs"]["demo"]["theorem_3_3"]
+    total, against = counts["added"]["d1"]["within"][:2]
+    assert additions.rows[-1][4] == f"{100 * against / total:.2f}"
+    assert candidates.rows[0][-1] == f"{100 * repaired_share(counts['dropped']['d1']):.2f}"
+    assert all(len(row) == len(table.columns) for table in (additions, candidates, small) for row in table.rows)
+    assert small.rows[0] == ["3", "d", "27", "0", "9", "0", "27", "0", "9", "0"]
+
+
+def test_share_of_changes_that_meet_the_repaired_condition():
+    assert repaired_share({"within": [6, 1, 0.5, 0.1, 2, 0], "between": [4, 0, 0.5, 0.0, 3, 0]}) == 0.5
+    assert repaired_share({"within": [0] * 6, "between": [0] * 6}) is None

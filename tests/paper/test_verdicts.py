@@ -4,6 +4,7 @@ from epagcl.paper import ARTEFACTS
 from epagcl.paper.ablation import variants
 from epagcl.paper.verdicts import CLAIMS, _share_verdict, verdicts
 from tests.paper.conftest import cell, result
+from tests.paper.theory_demo import theory_of_demo
 
 
 def judged(**results):
@@ -52,6 +53,23 @@ def test_epr_and_heterophily():
     cells = [cell("GCA", "Texas", [60], "paper"), cell("EPAGCL", "Texas", [59], "paper")]
     ((word, evidence),) = judged(heterophily=result(cells, datasets=("texas",), protocols=("paper",))).values()
     assert (word, evidence) == ("no", "0 of 1 graphs, paper's protocol")
+
+
+def test_theorem_3_3_is_judged_in_both_readings():
+    demo = theory_of_demo()
+    (claim,) = (claim for claim in CLAIMS if claim.text == "Theorem 3.3")
+    word, evidence = claim.judge(demo)
+    assert word == "no"
+    assert evidence.count("by family") == 2
+    assert "with its proof's d, by" in evidence
+    assert evidence.endswith("with d+1; repaired, it is proved and has no exceptions")
+    for row in demo["random_graphs"]:
+        for counts in row["added"]["d"].values():
+            counts[1] = 0
+    demo["random_graphs"][0]["added"]["d1"]["within"][1] = 1  # one exception in one reading is enough
+    assert claim.judge(demo).word == "no"
+    demo["random_graphs"] = []
+    assert claim.judge(demo).word == "not measured"
 
 
 def test_claims_without_data_are_not_measured():
