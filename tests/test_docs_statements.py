@@ -109,7 +109,7 @@ def test_statements_of_the_methods_page_match_the_results():
         assert scale * (scores[graph]["MVGRL"] - scores[graph]["untrained encoder"]) < 1.25
     for graph in ("Cora", "CiteSeer"):
         gains = ablation.gains(results["ablation"], "strict", graph, base=ablation.TEXT)
-        assert gains[ablation.OURS].gain >= 0.95  # the direction of Eq. 7 over that of the text
+        assert gains[ablation.OURS].gain >= 0.95  # the direction of Eq. (9) over that of the text
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
         assert leakage.by_rule(row)["validation"]["mean"] > leakage.by_rule(row)["paper"]["mean"]
 

@@ -212,6 +212,7 @@ def settings_of(context: typer.Context, graph: str | None, method: str, config: 
 
 def options_of(context: typer.Context, *methods: str) -> dict[str, Any]:
     """Return the settings on the command line as values. Raise unless each belongs to one of the methods."""
+    from epagcl.core.config import current_value
     from epagcl.methods import method as method_class
 
     fields = {flag_of(field.name): field for method in methods for field in method_class(method).setting_fields()}
@@ -226,7 +227,7 @@ def options_of(context: typer.Context, *methods: str) -> dict[str, Any]:
             raise InputError(f"no option {flag}; {hint}")
         if text is None:
             raise InputError(f"{flag} needs a value")
-        values[field.name] = _parsed(flag, text, field.type)
+        values[field.name] = current_value(field.name, _parsed(flag, text, field.type))
     return values
 
 

@@ -30,7 +30,7 @@ def self_looped_entries(counter: Tensor, num_nodes: int) -> tuple[Tensor, Tensor
 
 
 def gcn_adjacency(row: Tensor, col: Tensor, num_nodes: int) -> SparseMatrix:
-    """Return Â = D̃^-½ Ã D̃^-½ (Eq. 1).
+    """Return Â = D̃^-½ Ã D̃^-½, Eq. (1).
 
     Args:
         row: the row of each entry of Ã = A + I. The entries are sorted by row and column. They include both directions

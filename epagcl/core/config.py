@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,43 @@ from epagcl.core.files import atomic_path
 
 #: Former names of settings, with their current names.
 RENAMED_SETTINGS = {"features": "feature_scaling"}
+#: Former values of settings, with their current values, by the name of the setting.
+RENAMED_VALUES = {"drop": {"eq7": "eq9"}, "add": {"eq7": "eq9"}}
 
 
 def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings under their current names. Former names are accepted.
+    """Return the settings with their current names and values. Former names and values are accepted.
 
     Examples:
-        >>> current_settings({"features": "none", "epochs": 200})
-        {'feature_scaling': 'none', 'epochs': 200}
+        >>> current_settings({"features": "none", "drop": "eq7", "epochs": 200})
+        {'feature_scaling': 'none', 'drop': 'eq9', 'epochs': 200}
     """
-    return {RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()}
+    renamed = {RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()}
+    return {name: current_value(name, value) for name, value in renamed.items()}
+
+
+def current_value(name: str, value: Any) -> Any:
+    """Return the current value of a setting. Former values are accepted.
+
+    Examples:
+        >>> current_value("drop", "eq7"), current_value("drop", "text")
+        ('eq9', 'text')
+    """
+    return RENAMED_VALUES.get(name, {}).get(value, value) if isinstance(value, str) else value
+
+
+def warn_of_old_value(name: str, value: Any, *, stacklevel: int = 3) -> Any:
+    """Return the current value of a setting, with a warning if it has a value of an earlier version.
+
+    Args:
+        name: current name of the setting or argument.
+        value: its value.
+        stacklevel: as in ``warnings.warn``; by default, the warning points to the caller of the calling function.
+    """
+    current = current_value(name, value)
+    if current is not value:
+        warnings.warn(f"{name}={value!r} is now {name}={current!r}", DeprecationWarning, stacklevel=stacklevel)
+    return current
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

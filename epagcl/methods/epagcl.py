@@ -13,7 +13,7 @@ class EPAGCL(Contrast):
 
     From `"Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?"
     <https://arxiv.org/abs/2412.08128>`_. Each epoch (Algorithm 2) samples two views. Both drop edges with the
-    probabilities of Eq. 7, at mean rates ``p_drop_1`` and ``p_drop_2``. The second view also adds candidates of
+    probabilities of Eq. (9), at mean rates ``p_drop_1`` and ``p_drop_2``. The second view also adds candidates of
     Algorithm 1, at mean rate ``p_add``. Both views hide feature columns. A GCN and a projection head embed the views.
     InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) pulls the two embeddings of a node together and pushes all
     others apart. The embedding is the output of the encoder on the unmodified graph.
@@ -38,12 +38,12 @@ class EPAGCL(Contrast):
 
     p_add: float = setting(0.05, "mean add probability over the candidates of Algorithm 1; adds up to 2·p_add·|E|")
     drop: str = setting(
-        "eq7",
-        "eq7: drop edges with large α more often; text: those with small α; uniform: all equally",
-        ("eq7", "text", "uniform"),
+        "eq9",
+        "eq9: drop edges with large α more often; text: those with small α; uniform: all equally",
+        ("eq9", "text", "uniform"),
     )
     add: str = setting(
-        "eq7", "eq7: candidates of Algorithm 1; uniform: as many random absent pairs, sampled once", ("eq7", "uniform")
+        "eq9", "eq9: candidates of Algorithm 1; uniform: as many random absent pairs, sampled once", ("eq9", "uniform")
     )
     add_to: str = setting("second", "which views get added edges", ("second", "both"))
 
@@ -53,7 +53,7 @@ class EPAGCL(Contrast):
         self.check_probabilities("p_add")
 
     def prepare(self, graph: Graph) -> Augmentation:
-        """Run Algorithm 1 once and Eq. 7 for each view."""
+        """Run Algorithm 1 once and Eq. (9) for each view."""
         pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
         weights = edge_weights(pairs, graph.num_nodes, add=self.add, seed=self.seed)
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)

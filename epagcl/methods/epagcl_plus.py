@@ -37,7 +37,7 @@ class EPAGCLPlus(Method):
 
     1. *Contrastive models.* ``members`` models with root weights (residual) and as many with several scales are trained
        side by side in one pass, each with InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) on its own two views.
-       Views drop edges by Eq. 7, add nearest neighbours of Â²X̂, and hide feature columns. Negatives come from random
+       Views drop edges by Eq. (9), add nearest neighbours of Â²X̂, and hide feature columns. Negatives come from random
        batches of ``batch_size`` nodes.
     2. *A global model.* One PageRank layer, trained side by side with the others with the loss of
        :class:`~epagcl.methods.dgi.DGI`.
@@ -99,7 +99,7 @@ class EPAGCLPlus(Method):
         return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k)
 
     def prepare(self, graph: Graph) -> Prepared:
-        """Find the candidates for adding, and run Eq. 7 for each view."""
+        """Find the candidates for adding, and run Eq. (9) for each view."""
         two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
         two_hops.fit(graph)
         candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)

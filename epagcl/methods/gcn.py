@@ -1,4 +1,4 @@
-"""Supervised GCN: the classifier of Eq. 1 in the EPAGCL paper."""
+"""Supervised GCN: the classifier of Eq. (1) in the EPAGCL paper."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
-from epagcl.core.config import RENAMED_SETTINGS, current_settings
+from epagcl.core.config import RENAMED_SETTINGS, current_value, warn_of_old_value
 from epagcl.core.errors import InputError
 
 #: The possible types of a setting, as messages describe them.
@@ -67,13 +67,16 @@ def method_settings(cls: _Class) -> _Class:
 
 
 def warn_of_old_names(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings under their current names, with a warning for each name of an earlier version."""
+    """Return settings with their current names and values, with a warning for each of an earlier version."""
     for old in RENAMED_SETTINGS.keys() & settings.keys():
         new = RENAMED_SETTINGS[old]
         if new in settings:
             raise InputError(f"{old} and {new} are the same setting; give {new} only")
         warnings.warn(f"the setting {old} is now {new}", DeprecationWarning, stacklevel=3)
-    return current_settings(settings)
+    renamed = {RENAMED_SETTINGS.get(name, name): value for name, value in settings.items()}
+    for name, value in renamed.items():  # no comprehension, which is a stack level of its own before Python 3.12
+        renamed[name] = warn_of_old_value(name, value, stacklevel=4)
+    return renamed
 
 
 def _rename_old_settings(cls: type) -> None:
@@ -118,6 +121,8 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if kind is float and not math.isfinite(value):
         raise InputError(f"{field.name}={value!r}: must be a finite number")
     choices = field.metadata.get("choices")
+    if choices and value not in choices:  # assigned as an attribute, or the default of a subclass
+        value = current_value(field.name, value)
     if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
         raise InputError(f"{field.name}={value!r}: choose one of {', '.join(choices)}")
     return value if type(value) in (int, float) else kind(value)

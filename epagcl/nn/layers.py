@@ -17,7 +17,7 @@ Adjacency = SparseMatrix | StackedMatrix
 
 
 class GCNLayer(nn.Module):
-    """Graph convolution Â X W + b (Eq. 1 without the nonlinearity), or Â X W + X R + b with a root weight R.
+    """Graph convolution Â X W + b, Eq. (1) without the nonlinearity, or Â X W + X R + b with a root weight R.
 
     A GCN gives a node's own features the weight 1/(d + 1). A root weight keeps them, whatever the degree. W and R are
     initialised Glorot-uniform, b with zeros. Several views are processed in one pass. Their rows are stacked in the

@@ -17,7 +17,7 @@ import pandas as pd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.config import RENAMED_SETTINGS
+from epagcl.core.config import RENAMED_SETTINGS, current_value
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
@@ -119,7 +119,7 @@ def write_content(content: RunContent, folder: Path) -> None:
 
 
 def read_content(folder: Path) -> RunContent:
-    """Return the content that :func:`write_content` wrote. Renamed settings get their current names."""
+    """Return the content that :func:`write_content` wrote. Settings get their current names and values."""
     if not (folder / CONTENT_FILE).is_file():
         raise InputError(f"{folder}: no {CONTENT_FILE}; give the folder of a finished run")
     try:
@@ -129,6 +129,7 @@ def read_content(folder: Path) -> RunContent:
         raise InputError(f"{folder / CONTENT_FILE}: damaged; train the run again") from None
     for setting in content["settings"]:
         setting["name"] = RENAMED_SETTINGS.get(setting["name"], setting["name"])
+        setting["value"] = current_value(setting["name"], setting["value"])
     return content
 
 

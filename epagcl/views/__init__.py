@@ -1,6 +1,6 @@
 """Views of a graph: random variants with edges dropped or added and feature columns masked.
 
-- :mod:`epagcl.views.probabilities` computes how likely each pair is to be dropped or added (Algorithm 1, Eq. 7).
+- :mod:`epagcl.views.probabilities` computes how likely each pair is to be dropped or added (Algorithm 1, Eq. (9)).
 - :mod:`epagcl.views.candidates` finds pairs of similar nodes as candidates for adding.
 - :mod:`epagcl.views.sampling` draws views from such probabilities.
 - :mod:`epagcl.views.masks` draws feature masks.

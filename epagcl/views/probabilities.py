@@ -1,4 +1,4 @@
-"""How likely each pair of nodes is to be dropped or added in a view (Algorithm 1, Eq. 7, and GCA's rule)."""
+"""How likely each pair of nodes is to be dropped or added in a view (Algorithm 1, Eq. (9), and GCA's rule)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from math import isqrt
 import torch
 from torch import Tensor
 
+from epagcl.core.config import warn_of_old_value
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform64
 from epagcl.data.checking import undirected_pairs
@@ -72,12 +73,12 @@ class EdgeWeights:
         p_drop: float,
         p_add: float,
         *,
-        drop: str = "eq7",
-        add: str = "eq7",
+        drop: str = "eq9",
+        add: str = "eq9",
         drop_cutoff: float = 1.0,
         add_cutoff: float = 0.9,
     ) -> EdgeProbabilities:
-        r"""Convert the weights to probabilities by Eq. 7. Their mean before the cut-off is ``p_drop`` (``p_add``).
+        r"""Convert the weights to probabilities by Eq. (9). Their mean before the cut-off is ``p_drop`` (``p_add``).
 
         .. math::
             p^d_{ij} = \min\left(\frac{w^d_{ij} - \min w^d}{\mu_{w^d} - \min w^d}\, p_{drop},\ p'_\tau\right), \qquad
@@ -88,12 +89,13 @@ class EdgeWeights:
         Args:
             p_drop: mean drop probability.
             p_add: mean add probability over the candidates.
-            drop: ``"eq7"`` drops edges of large α more often, as the formula does; ``"text"`` drops edges of small α
+            drop: ``"eq9"`` drops edges of large α more often, as the formula does; ``"text"`` drops edges of small α
                 more often, as the paper's text argues; ``"uniform"`` gives all edges the same probability.
-            add: ``"eq7"`` adds candidates of small α more often; ``"uniform"`` gives all the same probability.
+            add: ``"eq9"`` adds candidates of small α more often; ``"uniform"`` gives all the same probability.
             drop_cutoff: maximum drop probability p'_τ.
             add_cutoff: maximum add probability p_τ.
         """
+        drop, add = warn_of_old_value("drop", drop), warn_of_old_value("add", add)
         for name, value in (
             ("p_drop", p_drop),
             ("p_add", p_add),
@@ -141,11 +143,11 @@ def normalise_from_max(w: Tensor) -> Tensor:
 
 _Rule = Callable[[Tensor], Tensor]
 _DROP_RULES: Mapping[str, _Rule] = {
-    "eq7": normalise_from_min,
+    "eq9": normalise_from_min,
     "text": normalise_from_max,
     "uniform": torch.ones_like,
 }
-_ADD_RULES: Mapping[str, _Rule] = {"eq7": normalise_from_max, "uniform": torch.ones_like}
+_ADD_RULES: Mapping[str, _Rule] = {"eq9": normalise_from_max, "uniform": torch.ones_like}
 
 
 def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) -> Tensor:
@@ -155,7 +157,7 @@ def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) 
     return rules[rule](w)
 
 
-def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: int = 0) -> EdgeWeights:
+def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq9", seed: int = 0) -> EdgeWeights:
     """Run Algorithm 1: w^d = 2/√(d_i d_j) on the edges, w^a = 2/√((d_i+1)(d_j+1)) on the candidates.
 
     The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree. Among nodes of equal degree,
@@ -164,7 +166,7 @@ def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: 
     Args:
         edge_index: edges in one or both directions, ``[2, E]``.
         num_nodes: number of nodes N.
-        add: ``"eq7"`` uses the candidates above; ``"uniform"`` draws the same number of absent pairs uniformly from the
+        add: ``"eq9"`` uses the candidates above; ``"uniform"`` draws the same number of absent pairs uniformly from the
             whole graph (random adding in the ablation).
         seed: random seed of that draw.
 
@@ -177,6 +179,7 @@ def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq7", seed: 
         >>> weights.w_add
         tensor([1., 1., 1.], dtype=torch.float64)
     """
+    add = warn_of_old_value("add", add)
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     degree = torch.bincount(pairs.flatten(), minlength=num_nodes)
     present = pairs[0] * num_nodes + pairs[1]
@@ -192,11 +195,11 @@ def edge_probabilities(
     p_drop: float = 0.3,
     p_add: float = 0.05,
     *,
-    drop: str = "eq7",
-    add: str = "eq7",
+    drop: str = "eq9",
+    add: str = "eq9",
     seed: int = 0,
 ) -> EdgeProbabilities:
-    """Return the drop and add probabilities of a graph's pairs, by Algorithm 1 and Eq. 7.
+    """Return the drop and add probabilities of a graph's pairs, by Algorithm 1 and Eq. (9).
 
     See :func:`edge_weights` and :meth:`EdgeWeights.probabilities` for the two steps.
 
@@ -205,8 +208,8 @@ def edge_probabilities(
         num_nodes: number of nodes N.
         p_drop: mean drop probability.
         p_add: mean add probability over the candidates.
-        drop: ``"eq7"``, ``"text"`` or ``"uniform"``.
-        add: ``"eq7"`` or ``"uniform"``.
+        drop: ``"eq9"``, ``"text"`` or ``"uniform"``.
+        add: ``"eq9"`` or ``"uniform"``.
         seed: random seed of the candidates for ``add="uniform"``.
 
     Examples:
@@ -215,6 +218,7 @@ def edge_probabilities(
         >>> edge_probabilities(path, num_nodes=4, p_drop=0.3).drop  # α is smallest in the middle
         tensor([0.4500, 0.0000, 0.4500], dtype=torch.float64)
     """
+    drop, add = warn_of_old_value("drop", drop), warn_of_old_value("add", add)
     weights = edge_weights(edge_index, num_nodes, add=add, seed=seed)
     return weights.probabilities(p_drop, p_add, drop=drop, add=add)
 

@@ -8,6 +8,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
+from epagcl.core.config import current_settings, warn_of_old_value
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import both_directions, is_edge_level
 from epagcl.views.masks import feature_mask
@@ -18,7 +19,7 @@ __all__ = ["EdgePerturbation", "FeatureMask"]
 
 
 class EdgePerturbation(BaseTransform):
-    """Transform that drops and adds edges with the probabilities of Algorithm 1 and Eq. 7.
+    """Transform that drops and adds edges with the probabilities of Algorithm 1 and Eq. (9).
 
     Every call draws a new view. The k-th call draws view k of the seed, so that a new transform repeats the same
     sequence. Probabilities are computed once per ``edge_index``, and again if it is changed in place. Edge-level
@@ -28,8 +29,8 @@ class EdgePerturbation(BaseTransform):
     Args:
         p_drop: mean probability that an edge is dropped.
         p_add: mean probability that a candidate is added; 0 adds no edges.
-        drop: ``"eq7"``, ``"text"`` or ``"uniform"``, see :meth:`epagcl.views.EdgeWeights.probabilities`.
-        add: ``"eq7"`` or ``"uniform"``.
+        drop: ``"eq9"``, ``"text"`` or ``"uniform"``, see :meth:`epagcl.views.EdgeWeights.probabilities`.
+        add: ``"eq9"`` or ``"uniform"``.
         seed: random seed of the views.
 
     Examples:
@@ -40,8 +41,9 @@ class EdgePerturbation(BaseTransform):
         0
     """
 
-    def __init__(self, p_drop: float = 0.3, p_add: float = 0.05, *, drop: str = "eq7", add: str = "eq7", seed: int = 0):
-        self.p_drop, self.p_add, self.drop, self.add, self.seed = p_drop, p_add, drop, add, seed
+    def __init__(self, p_drop: float = 0.3, p_add: float = 0.05, *, drop: str = "eq9", add: str = "eq9", seed: int = 0):
+        self.p_drop, self.p_add, self.seed = p_drop, p_add, seed
+        self.drop, self.add = warn_of_old_value("drop", drop), warn_of_old_value("add", add)
         self._calls = 0
         self._samplers: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
@@ -77,7 +79,7 @@ class EdgePerturbation(BaseTransform):
         return {key: value for key, value in self.__dict__.items() if key != "_samplers"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _samplers=WeakIdKeyDictionary())
+        self.__dict__.update(current_settings(state), _samplers=WeakIdKeyDictionary())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_drop={self.p_drop}, p_add={self.p_add}, drop={self.drop!r}, add={self.add!r})"

@@ -14,4 +14,4 @@ def test_methods_lists_methods_and_settings(run):
     code, out, _ = run("methods", "epagcl", "--json")
     settings = {row["setting"]: row for row in json.loads(out)}
     assert settings["p_add"]["default"] == 0.05
-    assert settings["drop"]["choices"] == ["eq7", "text", "uniform"]
+    assert settings["drop"]["choices"] == ["eq9", "text", "uniform"]

@@ -1,6 +1,13 @@
 import pytest
 
-from epagcl.core.config import RENAMED_SETTINGS, current_settings, read_config, write_config
+from epagcl.core.config import (
+    RENAMED_SETTINGS,
+    current_settings,
+    current_value,
+    read_config,
+    warn_of_old_value,
+    write_config,
+)
 from epagcl.core.errors import InputError
 
 
@@ -38,3 +45,20 @@ def test_current_names_of_settings_stay_and_the_input_is_not_changed():
     renamed = current_settings(settings)
     assert renamed == settings
     assert renamed is not settings
+
+
+def test_former_values_of_settings_become_current_ones():
+    settings = {"drop": "eq7", "add": "eq7", "add_to": "second", "name": "eq7"}
+    assert current_settings(settings) == {"drop": "eq9", "add": "eq9", "add_to": "second", "name": "eq7"}
+    for value in ("eq9", "text", 7, None, ["eq7"]):
+        assert current_value("drop", value) is value
+
+
+def test_a_former_value_is_accepted_with_a_warning():
+    def caller(value):
+        return warn_of_old_value("add", value)
+
+    with pytest.warns(DeprecationWarning, match="^add='eq7' is now add='eq9'$") as warned:
+        assert caller("eq7") == "eq9"
+    assert warned[0].filename == __file__
+    assert caller("eq9") == "eq9"  # without a warning, which would be an error

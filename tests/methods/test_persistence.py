@@ -70,6 +70,21 @@ def test_a_model_of_version_0_1_loads(tmp_path, small_graph):
     assert 'feature_scaling = "row-sum"' in (tmp_path / "again" / "config.toml").read_text()
 
 
+def test_a_model_with_a_former_value_of_a_setting_loads(tmp_path, small_graph):
+    """The value ``eq9`` of ``drop`` and ``add`` was ``eq7`` in version 0.1."""
+    model = EPAGCL(epochs=2, **SMALL).fit(small_graph)
+    model.save(tmp_path)
+    config = tmp_path / "config.toml"
+    assert config.read_text().count('"eq9"') == 2
+    config.write_text(config.read_text().replace('"eq9"', '"eq7"'))
+    with warnings.catch_warnings(action="error"):
+        loaded = epagcl.load_model(tmp_path, device="cpu")
+    assert (loaded.drop, loaded.add) == ("eq9", "eq9")
+    assert torch.equal(loaded.embed(small_graph), model.embed(small_graph))
+    loaded.save(tmp_path / "again")
+    assert '"eq7"' not in (tmp_path / "again" / "config.toml").read_text()
+
+
 def test_a_configuration_without_a_saved_attribute_is_rejected(tmp_path, small_graph):
     EPAGCL(epochs=0, **SMALL).fit(small_graph).save(tmp_path)
     config = tmp_path / "config.toml"

@@ -20,7 +20,7 @@ SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
         ({"temperature": 0.01}, "temperature=0.01: must be at least 0.03"),
         ({"epochs": -1}, "epochs=-1"),
         ({"epochs": 2.5}, "epochs=2.5: must be a whole number"),
-        ({"drop": "best"}, "drop='best': choose one of eq7, text, uniform"),
+        ({"drop": "best"}, "drop='best': choose one of eq9, text, uniform"),
         ({"device": "tpu"}, "device='tpu': choose one of auto, cpu, cuda, mps"),
         ({"dim": 0}, "must be at least 1"),
         ({"lr": 0.0}, "lr=0.0: must be positive"),
@@ -136,3 +136,30 @@ def test_a_subclass_may_declare_a_setting_under_its_old_name():
 def test_current_names_do_not_warn():
     with warnings.catch_warnings(action="error"):
         EPAGCL(feature_scaling="row-sum").set_params(feature_scaling="row-max")
+
+
+# The value "eq9" of the settings `drop` and `add` was "eq7" in version 0.1.
+
+
+@pytest.mark.parametrize("name", ["drop", "add"])
+def test_the_old_value_of_a_setting_is_accepted_with_a_warning(name):
+    for call in (EPAGCL, EPAGCL().set_params):
+        with pytest.warns(DeprecationWarning, match=f"^{name}='eq7' is now {name}='eq9'$") as warned:
+            model = call(**{name: "eq7"})
+        assert [warning.filename for warning in warned] == [__file__]
+        assert model.get_params() == EPAGCL().get_params()
+
+
+def test_an_old_value_that_is_assigned_becomes_the_current_one():
+    model = EPAGCL()
+    model.drop = "eq7"
+    model.validate()
+    assert model.drop == "eq9"
+
+
+def test_a_subclass_may_keep_the_old_value_as_its_default():
+    @method_settings
+    class Former(EPAGCL):
+        drop: str = setting("eq7", "which edges are dropped", ("eq9", "text"))
+
+    assert Former().drop == "eq9"

@@ -172,7 +172,7 @@ def test_several_seeds(graph, tmp_path, monkeypatch):
 
 def test_settings_of_version_0_1_are_listed_under_their_current_name(finished):
     folder, metrics, _ = finished
-    method = {**EPAGCL().settings(), "features": "row-sum"}
+    method = {**EPAGCL().settings(), "features": "row-sum", "drop": "eq7", "add": "eq7"}
     del method["feature_scaling"]
     text = write_card(folder, {**metrics, "method": method}, {}).read_text(encoding="utf-8")
     assert [row[:3] for row in rows(sections(text)["Settings"])] == [["`feature_scaling`", "row-sum", "given"]]

@@ -175,19 +175,22 @@ def test_several_seeds_of_a_supervised_method_have_a_split_each(tmp_path, data):
 
 
 def rename_to_version_0_1(folder):
-    """Give a run folder the form of version 0.1, in which the setting ``feature_scaling`` was called ``features``."""
+    """Give a run folder the form of version 0.1: ``features`` for ``feature_scaling``, and ``eq7`` for ``eq9``."""
     import gzip
 
     config = folder / "config.toml"
-    config.write_text(config.read_text().replace("feature_scaling =", "features ="))
+    config.write_text(config.read_text().replace("feature_scaling =", "features =").replace('"eq9"', '"eq7"'))
     assert tomllib.loads(config.read_text())["method"]["features"] == "given"
     metrics = json.loads((folder / "metrics.json").read_text())
     metrics["method"]["features"] = metrics["method"].pop("feature_scaling")
+    metrics["method"] |= {"drop": "eq7", "add": "eq7"}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     content = json.loads(gzip.decompress((folder / "report.json.gz").read_bytes()))
     for setting in content["settings"]:
         if setting["name"] == "feature_scaling":
             setting.update(name="features", meaning="an earlier text")
+        if setting["value"] == "eq9":
+            setting["value"] = "eq7"
     (folder / "report.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
 
 
@@ -204,7 +207,8 @@ def test_a_folder_of_version_0_1_is_read(tmp_path, data, monkeypatch):
     assert export_run(tmp_path / "old", tmp_path / "z.csv", None, columns=True) == [tmp_path / "z.csv"]
     page = write_comparison([tmp_path / "old"], tmp_path / "old.html", kind="pca")
     assert page.is_file()
-    assert "feature_scaling" in {setting["name"] for setting in read_content(tmp_path / "old")["settings"]}
+    settings = {setting["name"]: setting["value"] for setting in read_content(tmp_path / "old")["settings"]}
+    assert (settings["feature_scaling"], settings["drop"], settings["add"]) == ("given", "eq9", "eq9")
     # Neither the old name nor another description of the setting makes it another run.
     pages = {}
     monkeypatch.setattr("epagcl.report.files.write_page", lambda content, path: pages.update({path: content}))

@@ -99,8 +99,12 @@ def test_where_a_run_is_computed_may_change(tmp_path):
 def test_a_run_of_version_0_1_is_resumed(tmp_path):
     begin_run(tmp_path, EPAGCL(), SECTIONS)
     config = tmp_path / "config.toml"
-    config.write_text(config.read_text().replace("feature_scaling =", "features ="))
+    former = config.read_text().replace("feature_scaling =", "features =").replace('"eq9"', '"eq7"')
+    assert former.count('"eq7"') == 2
+    config.write_text(former)
     begin_run(tmp_path, EPAGCL(), SECTIONS)
+    with pytest.raises(InputError, match="was started with drop = eq9, now drop = text"):
+        begin_run(tmp_path, EPAGCL(drop="text"), SECTIONS)
     with pytest.raises(InputError, match="was started with feature_scaling = given"):
         begin_run(tmp_path, EPAGCL(feature_scaling="row-sum"), SECTIONS)
 

@@ -132,6 +132,15 @@ def test_earlier_names_of_settings_are_accepted(data):
     assert settings_source(stored) == "published"
 
 
+def test_earlier_values_of_settings_are_accepted(data):
+    keys = [cells(data, "g", [row("epagcl")], settings={"drop": rule})[0].key(0) for rule in ("eq7", "eq9")]
+    assert keys[0] == keys[1]
+    assert keys[0]["settings"]["drop"] == "eq9"
+    settings = row("epagcl").models("Cora", 1, {})[0][0].settings() | {"drop": "eq7", "add": "eq7"}
+    stored = {"source": "paper", "row": "EPAGCL", "graph": {"name": "Cora"}, "settings": settings}
+    assert settings_source(stored) == "published"
+
+
 def test_a_wrong_setting_is_refused_before_training(data):
     with pytest.raises(InputError, match="epochs=-1"):
         cells(data, "g", [row("dgi")], settings={"epochs": -1})

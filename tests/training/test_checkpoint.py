@@ -60,6 +60,20 @@ def test_a_checkpoint_without_a_newer_setting_resumes_with_its_default(tmp_path,
         EPAGCL(epochs=5, encoder="residual", **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
 
 
+def test_a_checkpoint_with_a_former_value_of_a_setting_resumes(tmp_path, small_graph, monkeypatch):
+    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
+    checkpoint = tmp_path / "c.safetensors"
+    identity = EPAGCL.identity
+    with monkeypatch.context() as earlier:
+        earlier.setattr(EPAGCL, "identity", lambda self: identity(self) | {"drop": "eq7", "add": "eq7"})
+        with pytest.raises(Stop):
+            EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
+    resumed = EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+    assert same_weights(resumed, EPAGCL(epochs=5, **SMALL).fit(small_graph))
+    with pytest.raises(InputError, match=r"made with drop=eq9, now drop=text"):
+        EPAGCL(epochs=5, drop="text", **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+
+
 def test_resume_on_another_graph_or_from_an_incomplete_checkpoint_is_rejected(tmp_path, small_graph, monkeypatch):
     monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     checkpoint = tmp_path / "c.safetensors"

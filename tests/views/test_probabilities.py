@@ -18,8 +18,8 @@ from epagcl.views.probabilities import (
 from tests.conftest import random_edges
 
 
-def plain_probabilities(edges, n, p_drop, p_add, drop="eq7", drop_cutoff=1.0, add_cutoff=0.9):
-    """Compute Algorithm 1 and Eq. 7 literally, with sets, loops and float64."""
+def plain_probabilities(edges, n, p_drop, p_add, drop="eq9", drop_cutoff=1.0, add_cutoff=0.9):
+    """Compute Algorithm 1 and Eq. (9) literally, with sets, loops and float64."""
     present = sorted({(min(i, j), max(i, j)) for i, j in edges if i != j})
     d = [sum(v in pair for pair in present) for v in range(n)]
     w_drop = [2 / math.sqrt(d[i] * d[j]) for i, j in present]
@@ -36,7 +36,7 @@ def plain_probabilities(edges, n, p_drop, p_add, drop="eq7", drop_cutoff=1.0, ad
         mean = math.fsum(w) / len(w) if w else 0
         return [min(p if max(w) == min(w) else (max(w) - v) / (max(w) - mean) * p, cutoff) for v in w]
 
-    rule = {"eq7": large, "text": small, "uniform": lambda w, p, cutoff: [min(p, cutoff)] * len(w)}[drop]
+    rule = {"eq9": large, "text": small, "uniform": lambda w, p, cutoff: [min(p, cutoff)] * len(w)}[drop]
     return present, rule(w_drop, p_drop, drop_cutoff), candidates, small(w_add, p_add, add_cutoff)
 
 
@@ -46,7 +46,7 @@ def plain_probabilities(edges, n, p_drop, p_add, drop="eq7", drop_cutoff=1.0, ad
     density=st.floats(0.05, 0.9),
     seed=st.integers(0, 10_000),
     p=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    drop=st.sampled_from(["eq7", "text", "uniform"]),
+    drop=st.sampled_from(["eq9", "text", "uniform"]),
 )
 @settings(max_examples=200, deadline=None)
 def test_probabilities_equal_a_plain_implementation(n, density, seed, p, drop):
@@ -100,7 +100,22 @@ def test_mean_before_the_cutoff_and_the_cutoff():
     assert cut.add.max() == 0.7
 
 
-def test_eq7_drops_large_alpha_more_and_text_small_alpha():
+def test_the_former_name_of_the_rule_is_accepted_with_a_warning():
+    edges = random_edges(30, 0.2, 0)
+    weights = edge_weights(edges, 30)
+    for argument in ("drop", "add"):
+        expected = weights.probabilities(0.3, 0.1)
+        for call in (weights.probabilities, lambda *p, **rule: edge_probabilities(edges, 30, *p, **rule)):
+            with pytest.warns(DeprecationWarning, match=f"^{argument}='eq7' is now {argument}='eq9'$") as warned:
+                result = call(0.3, 0.1, **{argument: "eq7"})
+            assert [warning.filename for warning in warned] == [__file__]
+            assert torch.equal(result.drop, expected.drop)
+            assert torch.equal(result.add, expected.add)
+    with pytest.warns(DeprecationWarning, match="add='eq7' is now add='eq9'"):
+        assert torch.equal(edge_weights(edges, 30, add="eq7").candidates, weights.candidates)
+
+
+def test_eq9_drops_large_alpha_more_and_text_small_alpha():
     edges = random_edges(30, 0.2, 1)
     weights = edge_weights(edges, 30)
     order = torch.argsort(weights.w_drop, stable=True)
@@ -145,8 +160,8 @@ def test_uniform_candidates_of_a_nearly_complete_graph():
     [
         ({"p_drop": 1.2}, "p_drop=1.2"),
         ({"p_add": -0.1}, "p_add=-0.1"),
-        ({"drop": "eq8"}, "drop='eq8': choose one of eq7, text, uniform"),
-        ({"add": "text"}, "add='text': choose one of eq7, uniform"),
+        ({"drop": "eq6"}, "drop='eq6': choose one of eq9, text, uniform"),
+        ({"add": "text"}, "add='text': choose one of eq9, uniform"),
     ],
 )
 def test_errors_name_the_argument_and_the_fix(options, message):

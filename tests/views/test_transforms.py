@@ -1,5 +1,6 @@
 import pickle
 
+import pytest
 import torch
 from torch_geometric.transforms import Compose
 from torch_geometric.utils import is_undirected
@@ -108,3 +109,14 @@ def test_a_used_transform_can_be_pickled(small_graph):
     transform(small_graph)
     again = pickle.loads(pickle.dumps(transform))
     assert torch.equal(again(small_graph).edge_index, transform(small_graph).edge_index)
+
+
+def test_the_former_name_of_a_rule_is_accepted_with_a_warning(small_graph):
+    with pytest.warns(DeprecationWarning, match="^drop='eq7' is now drop='eq9'$") as warned:
+        former = EdgePerturbation(drop="eq7")
+    assert warned[0].filename == __file__
+    assert repr(former) == repr(EdgePerturbation())
+    assert torch.equal(former(small_graph).edge_index, EdgePerturbation()(small_graph).edge_index)
+    stored = EdgePerturbation()
+    stored.drop = stored.add = "eq7"  # as in a pickle of an earlier version
+    assert repr(pickle.loads(pickle.dumps(stored))) == repr(EdgePerturbation())

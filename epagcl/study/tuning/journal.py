@@ -13,11 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.config import RENAMED_SETTINGS, current_settings
+from epagcl.core.config import RENAMED_SETTINGS, current_settings, current_value
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.hashing import fold
 from epagcl.runs.folder import claim
 from epagcl.study.store import locked
+from epagcl.study.tuning.space import Choice, Space
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -106,7 +107,11 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     if saved is None:
         study.set_user_attr("identity", identity)
         saved = identity
-    saved = {**saved, **{key: current_settings(saved.get(key, {})) for key in ("start", "space")}}
+    saved = {
+        **saved,
+        "start": current_settings(saved.get("start", {})),
+        "space": _current_words(saved.get("space", {})),
+    }
     if "published_splits" not in saved:  # studies of earlier versions do not record the masks
         saved["published_splits"] = identity.get("published_splits")
     if changed := [key for key in identity if saved.get(key) != identity[key]]:
@@ -125,6 +130,18 @@ def parameter_names(study: "Study") -> dict[str, str]:
     A study of an earlier version keeps the former names of settings, so that its sampler learns from all its trials.
     """
     return {RENAMED_SETTINGS.get(name, name): name for name in study.user_attrs["identity"]["space"]}
+
+
+def parameter_values(study: "Study", space: Space) -> Space:
+    """Return the space with the values in the journal.
+
+    A study of an earlier version keeps the former values of settings. Optuna allows no other values in a choice.
+    """
+    words = {RENAMED_SETTINGS.get(name, name): text for name, text in study.user_attrs["identity"]["space"].items()}
+    return {
+        name: values if str(values) == words[name] else Choice(tuple(words[name].split(",")))
+        for name, values in space.items()
+    }
 
 
 def counted_trials(study: "Study") -> "list[FrozenTrial]":
@@ -165,6 +182,14 @@ def _fail_orphaned_trials(study: "Study", folder: Path) -> None:
             with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}.lock") as owner_has_ended:
                 if owner_has_ended:
                     give_up(study, trial.number)
+
+
+def _current_words(space: dict[str, str]) -> dict[str, str]:
+    """Return a space in words with the current names and values of settings."""
+    return {
+        name: ",".join(current_value(name, value) for value in words.split(","))
+        for name, words in current_settings(space).items()
+    }
 
 
 def _difference(then: Any, now: Any) -> tuple[Any, Any]:

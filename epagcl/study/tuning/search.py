@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from epagcl.core.config import current_settings, write_config
+from epagcl.core.config import current_settings, current_value, write_config
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.files import atomic_path, write_json
 from epagcl.core.log import log
@@ -25,6 +25,7 @@ from epagcl.study.tuning.journal import (
     give_up,
     others_running,
     parameter_names,
+    parameter_values,
     rank,
 )
 from epagcl.study.tuning.result import FinalScores, SettingsScores, TrialRow, Tuning
@@ -85,13 +86,15 @@ class Search:
 
     def _next_trial(self, is_first: bool) -> "Trial":
         """Return the next trial with its settings drawn. Trial 0 has the start settings, or the nearest ones."""
-        parameters = parameter_names(self.study)
+        parameters, space = parameter_names(self.study), parameter_values(self.study, self.space)
         waiting = any(trial.state.name == "WAITING" for trial in self.study.get_trials(deepcopy=False))
         if is_first and not waiting:
             start = self.first.get_params()
-            nearest = {parameters[name]: values.nearest(start[name]) for name, values in self.space.items()}
+            for name, values in space.items():  # a value that the journal has in its former form
+                start[name] = next((end for end in values.ends if current_value(name, end) == start[name]), start[name])
+            nearest = {parameters[name]: values.nearest(start[name]) for name, values in space.items()}
             self.study.enqueue_trial({name: value for name, value in nearest.items() if value is not None})
-        trial = self.study.ask({parameters[name]: values.distribution() for name, values in self.space.items()})
+        trial = self.study.ask({parameters[name]: values.distribution() for name, values in space.items()})
         trial.set_user_attr("process", self.process)
         return trial
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.config import RENAMED_SETTINGS
+from epagcl.core.config import RENAMED_SETTINGS, current_value
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _value(field: "Field[Any]", part: Any, where: str) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[str(part).strip().lower()]
-        value = kind(part.strip() if isinstance(part, str) else part)
+        value = current_value(field.name, kind(part.strip() if isinstance(part, str) else part))
         if value != value or (kind is int and not isinstance(part, str) and value != part):
             raise ValueError
     except (ValueError, KeyError, TypeError):

@@ -38,7 +38,7 @@ def two_views(num_nodes, p_drop, p_add, *, density=0.15, seed=0, isolated=0, dev
     return Views(
         [
             ViewSampler(
-                edge_probabilities(edges, num_nodes, p, q, drop="uniform" if p == 1 else "eq7").to(device),
+                edge_probabilities(edges, num_nodes, p, q, drop="uniform" if p == 1 else "eq9").to(device),
                 num_nodes,
                 seed=seed,
                 view=view,

@@ -107,6 +107,26 @@ def test_a_study_with_the_former_name_of_a_searched_setting_continues(tune, judg
         tune(trials=12, folder=folder, resume=True, space={"lr": (1e-3, 1e-1, "log")})
 
 
+@pytest.mark.parametrize("trials_before", [0, 6])
+def test_a_study_with_former_values_of_a_searched_setting_continues(tune, judged, tmp_path, trials_before):
+    judged(lambda model: by_lr(model) + (model.drop == "eq9"))
+    options = {"space": {"lr": (1e-3, 1e-1, "log"), "drop": ["text", "eq9"]}, "test": True}
+    folder = tmp_path / "study"
+    whole = tune(trials=8, **options)
+    tune(trials=max(trials_before, 1), folder=folder, **options)
+    path = folder / journal.JOURNAL
+    lines = path.read_text().replace("eq9", "eq7").splitlines(keepends=True)
+    if trials_before == 0:  # the study was interrupted before its first trial: keep its creation and its identity
+        lines = lines[: next(k for k, line in enumerate(lines) if '"identity"' in line) + 1]
+    path.write_text("".join(lines))
+    result = tune(trials=8, folder=folder, resume=True, **options)
+    assert rows(result) == rows(whole)
+    assert result.trials[0]["settings"]["drop"] == "eq9"
+    assert result.best == whole.best
+    with pytest.raises(InputError, match="another space"):
+        tune(trials=8, folder=folder, resume=True, space={"lr": (1e-3, 1e-1, "log"), "drop": ["text", "uniform"]})
+
+
 def test_a_study_on_published_splits_is_resumed_on_the_same_splits(tune, judged, tmp_path, graph):
     judged(by_lr)
     folder = tmp_path / "study"

@@ -96,3 +96,12 @@ def test_earlier_names_of_settings_are_accepted(tune, judged):
     assert result.best["feature_scaling"] == "row-sum"
     result = tune(trials=1, space={"lr": (1e-3, 1e-1), "features": ["given", "row-sum"]})
     assert set(result.search["space"]) == {"lr", "feature_scaling"}
+
+
+def test_earlier_values_of_settings_are_accepted(tune, judged):
+    judged(by_lr)
+    with pytest.warns(DeprecationWarning, match="drop='eq7' is now drop='eq9'"):
+        result = tune(trials=1, drop="eq7")
+    assert result.best["drop"] == "eq9"
+    result = tune(trials=1, space={"drop": ["eq7", "text"]})
+    assert result.search["space"] == {"drop": "eq9,text"}
