@@ -11,7 +11,7 @@ TORCH ?=
 
 # A quarter of the default epochs: the first run, with the installation, takes less than three minutes on two cores.
 demo: $(READY)
-	$(BIN)/epagcl train demo --epochs 100 --references --out runs/demo --overwrite
+	$(BIN)/epagcl train demo --epochs 60 --references --out runs/demo --overwrite
 	@echo "open runs/demo/report.html; then your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
 
 # Linter, layers, types, all tests and doctests, and the coverage floor of pyproject.toml.
