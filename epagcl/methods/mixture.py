@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -88,6 +89,13 @@ class Mixture(nn.Module):
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("components", torch.zeros(width, dim))
         self._near: WeakKeyDictionary[Graph, dict[str, Graph]] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_near"}  # it cannot be pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._near = WeakKeyDictionary()
 
     @property
     def kinds(self) -> list[str]:

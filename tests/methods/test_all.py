@@ -1,6 +1,8 @@
 """Properties of every method in the registry."""
 
+import copy
 import importlib
+import pickle
 import re
 from datetime import date
 
@@ -144,6 +146,13 @@ def test_unseen_graphs_are_embedded_unless_their_columns_differ(small_graph, nam
     assert torch.equal(z, model.embed(other))
     with pytest.raises(InputError, match="the graph has 50 feature columns, the model was trained on 40"):
         model.embed(block_model(80, num_features=50, topic_words=10))
+
+
+@every_method
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_and_pickles_of_a_trained_model_embed_alike(small_graph, name, copied):
+    model = create(name).fit(small_graph)
+    assert torch.equal(copied(model).embed(small_graph), model.embed(small_graph))
 
 
 @every_method

@@ -46,32 +46,32 @@ def test_resume_with_other_settings_is_rejected(tmp_path, small_graph, monkeypat
         EPAGCL(epochs=5, p_add=0.2, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
 
 
-def test_a_checkpoint_without_a_newer_setting_resumes_with_its_default(tmp_path, small_graph, monkeypatch):
+@pytest.mark.parametrize(
+    ("earlier", "other", "message"),
+    [
+        # a checkpoint from before the setting existed
+        ({"encoder": None}, {"encoder": "residual"}, "made with encoder=gcn, now encoder=residual"),
+        # a checkpoint with the former value of a setting
+        ({"drop": "eq7", "add": "eq7"}, {"drop": "text"}, "made with drop=eq9, now drop=text"),
+    ],
+)
+def test_a_checkpoint_of_an_earlier_version_resumes(tmp_path, small_graph, monkeypatch, earlier, other, message):
     monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     checkpoint = tmp_path / "c.safetensors"
     identity = EPAGCL.identity
-    with monkeypatch.context() as earlier:
-        earlier.setattr(EPAGCL, "identity", lambda self: {k: v for k, v in identity(self).items() if k != "encoder"})
+
+    def earlier_identity(self):
+        settings = identity(self) | earlier
+        return {name: value for name, value in settings.items() if name not in earlier or value is not None}
+
+    with monkeypatch.context() as context:
+        context.setattr(EPAGCL, "identity", earlier_identity)
         with pytest.raises(Stop):
             EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
     resumed = EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
     assert same_weights(resumed, EPAGCL(epochs=5, **SMALL).fit(small_graph))
-    with pytest.raises(InputError, match=r"made with encoder=gcn, now encoder=residual"):
-        EPAGCL(epochs=5, encoder="residual", **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
-
-
-def test_a_checkpoint_with_a_former_value_of_a_setting_resumes(tmp_path, small_graph, monkeypatch):
-    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
-    checkpoint = tmp_path / "c.safetensors"
-    identity = EPAGCL.identity
-    with monkeypatch.context() as earlier:
-        earlier.setattr(EPAGCL, "identity", lambda self: identity(self) | {"drop": "eq7", "add": "eq7"})
-        with pytest.raises(Stop):
-            EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
-    resumed = EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
-    assert same_weights(resumed, EPAGCL(epochs=5, **SMALL).fit(small_graph))
-    with pytest.raises(InputError, match=r"made with drop=eq9, now drop=text"):
-        EPAGCL(epochs=5, drop="text", **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+    with pytest.raises(InputError, match=message):
+        EPAGCL(epochs=5, **other, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
 
 
 def test_resume_on_another_graph_or_from_an_incomplete_checkpoint_is_rejected(tmp_path, small_graph, monkeypatch):
