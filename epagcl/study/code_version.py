@@ -21,10 +21,11 @@ from epagcl.study.source_digest import is_type_checking, source_digest
 PACKAGE = "epagcl"
 #: The folder that holds the package.
 ROOT = Path(__file__).resolve().parents[2]
-#: Modules that report, write or look up, and compute no number.
+#: Modules that report, write or look up, and compute no number. Settings stand in the key themselves.
 WITHOUT_INFLUENCE = frozenset(
     {
         "epagcl",
+        "epagcl.core.config",
         "epagcl.core.errors",
         "epagcl.core.files",
         "epagcl.core.formatting",
@@ -35,6 +36,7 @@ WITHOUT_INFLUENCE = frozenset(
         "epagcl.core.version",
         "epagcl.methods.persistence",
         "epagcl.methods.registry",
+        "epagcl.methods.settings",
         "epagcl.training.interrupts",
     }
 )
