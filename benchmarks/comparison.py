@@ -6,7 +6,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from epagcl.cli.rendering import groups_note, overall_table, short_names
 from epagcl.core.errors import InputError
@@ -31,14 +30,14 @@ class Standing:
         best_on: number of graphs on which no row is better.
         behind: points behind the best other row on the graph where it is furthest behind; negative: always ahead.
         graph: that graph.
-        seconds: median over graphs of the mean training time of a model; None for rows without training.
+        rivals: each graph on which a row is better, with the best of them and its lead in points, the largest first.
     """
 
     title: str
     best_on: int
     behind: float
     graph: str
-    seconds: float | None
+    rivals: dict[str, tuple[str, float]]
 
 
 def blocks(path: Path) -> dict[str, str]:
@@ -71,21 +70,20 @@ def standings(comparison: Comparison) -> list[Standing]:
     """Return the standing of each ranked row, the best mean rank first."""
     scores = accuracies(comparison["results"], comparison["protocol"])
     ranking = _ranking(comparison)
-    seconds = _seconds(comparison)
     result = []
     for title in ranking.mean_ranks:
-        gaps = {
-            graph: max(row[graph] for other, row in scores.items() if other != title and graph in row) - score
+        leads = {
+            graph: max((row[graph] - score, other) for other, row in scores.items() if other != title and graph in row)
             for graph, score in scores[title].items()
         }
-        furthest = max(gaps, key=gaps.__getitem__)
-        best_on = sum(gap <= 0 for gap in gaps.values())
-        result.append(Standing(title, best_on, gaps[furthest], furthest, seconds.get(title)))
+        order = sorted(leads, key=leads.__getitem__, reverse=True)
+        rivals = {graph: (leads[graph][1], leads[graph][0]) for graph in order if leads[graph][0] > 0}
+        result.append(Standing(title, len(leads) - len(rivals), leads[order[0]][0], order[0], rivals))
     return result
 
 
 def by_method(comparison: Comparison) -> str:
-    """Return a table of the ranked rows: mean, rank, graphs won, largest deficit, and training time."""
+    """Return a table of the ranked rows: mean, rank, graphs won, and the largest deficit."""
     ranking, rows = _ranking(comparison), standings(comparison)
     titles = [row.title for row in rows]
     means, ranks = [ranking.means[title] for title in titles], list(ranking.mean_ranks.values())
@@ -96,13 +94,12 @@ def by_method(comparison: Comparison) -> str:
         marked(ranks, [f"{rank:.1f}" for rank in ranks], smallest=True),
         [str(row.best_on) for row in rows],
         marked(behind, [f"{row.behind:.1f} ({graphs[row.graph]})".replace("-", "−") for row in rows], smallest=True),
-        ["–" if row.seconds is None else _time(row.seconds) for row in rows],
     ]
-    heads = ["method", "mean", "rank", "best on", "furthest behind", "training"]
+    heads = ["method", "mean", "rank", "best on", "furthest behind"]
     note = (
         f"Mean accuracy and mean rank over {counted(len(ranking.graphs), 'graph')}; the number of graphs on which no "
         "row is better; the points behind the best other row on the graph where a row is furthest behind (negative: "
-        f"ahead on every graph); the median over graphs of the seconds to train one model."
+        "ahead on every graph)."
     )
     title = f"All methods, protocol {comparison['protocol']}"
     return markdown(Table("", title, heads, [list(row) for row in zip(titles, *columns, strict=True)], note))
@@ -111,25 +108,30 @@ def by_method(comparison: Comparison) -> str:
 def reading(comparison: Comparison) -> str:
     """Return the result in words: the best row, the rows that differ significantly from it, and where it is behind."""
     ranking = _ranking(comparison)
-    first, *others = standings(comparison)
-    worse = [pair.worse for pair in ranking.pairs if pair.better == first.title and pair.corrected < ranking.alpha]
-    if len(worse) == len(others):
-        differ = "The difference to every other row is significant"
-    elif worse:
-        differ = f"The difference is significant to {', '.join(worse)}, and to no other row"
+    first, second, *_ = rows = standings(comparison)
+    differs = {pair.worse for pair in ranking.pairs if pair.better == first.title and pair.corrected < ranking.alpha}
+    rest = [row.title for row in rows[1:] if row.title not in differs]
+    if not rest:
+        differ = "Its lead over every other row is significant"
+    elif differs:
+        differ = f"Its lead over every other row except {_listed(rest)} is significant"
     else:
-        differ = "The difference to no other row is significant"
-    graphs = len(ranking.graphs)
-    where = f"It is at most {first.behind:.1f} points behind the best other row (on {first.graph})"
-    if first.behind <= 0:
-        where = "No row is ahead of it on any graph"
+        differ = "Its lead over no other row is significant"
+    short = dict(zip(ranking.graphs, short_names(ranking.graphs), strict=True))
+    where = _listed([f"{short[graph]} ({rival}, by {lead:.1f})" for graph, (rival, lead) in first.rivals.items()])
+    behind = f"Another row is better on {where}" if where else "No row is better on any graph"
     return escape_stars(
-        f"Over {counted(graphs, 'graph')}, {first.title} has the best mean rank, "
+        f"Over {counted(len(ranking.graphs), 'graph')}, {first.title} has the best mean rank, "
         f"{ranking.mean_ranks[first.title]:.1f} of {len(ranking.mean_ranks)} rows, with a mean accuracy of "
-        f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {where}. {differ} (Wilcoxon's "
-        f"signed-rank test with Holm's correction, {ranking.alpha:g}). {others[0].title} follows with a mean rank of "
-        f"{ranking.mean_ranks[others[0].title]:.1f} and a mean accuracy of {ranking.means[others[0].title]:.1f}%."
+        f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {behind}. {differ} (Wilcoxon's "
+        f"signed-rank test with Holm's correction, {ranking.alpha:g}). The second best mean rank is "
+        f"{ranking.mean_ranks[second.title]:.1f} ({second.title}, with a mean accuracy of "
+        f"{ranking.means[second.title]:.1f}%)."
     )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def _main_table(comparison: Comparison, ranking: Ranking) -> str:
@@ -154,17 +156,7 @@ def _origin(comparison: Comparison) -> str:
 
 
 def _plural(noun: str, commits: Sequence[str]) -> str:
-    return f"{noun}{'s' * (len(commits) > 1)} {' and '.join(commit[:7] for commit in commits)}"
-
-
-def _seconds(comparison: Comparison) -> dict[str, float]:
-    times: dict[str, list[float]] = {}
-    for cells in comparison["results"].values():
-        for cell in cells:
-            if cell["training"] is not None and any(cell["training"]["epochs"]):
-                seconds = cell["training"]["seconds"]
-                times.setdefault(cell["row"], []).append(sum(seconds) / len(seconds))
-    return {title: median(values) for title, values in times.items()}
+    return f"{noun}{'s' * (len(commits) > 1)} {_listed([commit[:7] for commit in commits])}"
 
 
 def _ranking(comparison: Comparison) -> Ranking:
@@ -172,7 +164,3 @@ def _ranking(comparison: Comparison) -> Ranking:
     if ranking is None:
         raise InputError("results/comparison.json: nothing is ranked; compare at least two graphs")
     return ranking
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
