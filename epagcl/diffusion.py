@@ -132,11 +132,15 @@ def neighbours(graph: Graph, k: int) -> Diffusion:
         tensor([[0., 1.],
                 [1., 0.]])
     """
-    adjacency = graph.adjacency
-    row, col, degree = adjacency.row, adjacency.col, adjacency.rowptr.diff() - 1
-    scale = degree.clamp(min=1).to(adjacency.dtype).rsqrt()
-    value = torch.where(row == col, 0.0, scale[row] * scale[col])
-    return _repeated(SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True), k)
+    edges = graph.edges
+    scale = _positive(graph.degree).to(edges.dtype).rsqrt()
+    value = edges.value * (scale[edges.row] * scale[edges.col])
+    return _repeated(SparseMatrix(edges.rowptr, edges.col, value, edges.shape, symmetric=True), k)
+
+
+def _positive(degree: Tensor) -> Tensor:
+    """Return the degrees, with 1 for isolated nodes."""
+    return torch.where(degree > 0, degree, 1)
 
 
 def _repeated(matrix: SparseMatrix, k: int) -> Diffusion:
@@ -174,11 +178,10 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
     weights = [math.exp(-t)]
     while sum(weights) < 1 - tolerance:
         weights.append(weights[-1] * t / len(weights))
-    adjacency = graph.adjacency
-    row, col = adjacency.row, adjacency.col
-    degree = adjacency.rowptr.diff() - 1
-    value = torch.where(row != col, 1 / degree.clamp(min=1)[col], (degree[row] == 0).float())
-    walk = SparseMatrix(adjacency.rowptr, col, value.float(), adjacency.shape)
+    edges, degree = graph.edges, graph.degree
+    row, col = edges.row, edges.col
+    value = torch.where(row != col, edges.value / _positive(degree)[col], (degree[row] == 0).float())
+    walk = SparseMatrix(edges.rowptr, col, value, edges.shape)
 
     def polynomial(matrix: SparseMatrix, y: Tensor) -> Tensor:
         z = weights[0] * y

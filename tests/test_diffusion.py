@@ -231,3 +231,26 @@ def test_truncated_pagerank_with_the_products_of_ppr_is_ppr():
 def test_truncated_pagerank_raises_unless_alpha_is_between_0_and_1(alpha):
     with pytest.raises(InputError, match=f"alpha={alpha}: must lie between 0 and 1"):
         truncated_ppr(random_graph(0).adjacency, torch.ones(14, 1), alpha, 6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("diffuse", "dense", "value"), [*KINDS, (power, dense_power, 2), (neighbours, dense_neighbours, 2)]
+)
+def test_weighted_graphs(diffuse, dense, value, seed, monkeypatch):
+    plain = random_graph(seed)
+    weight = torch.rand(plain.pairs.shape[1], generator=torch.Generator().manual_seed(seed)) + 0.2
+    graph = Graph(plain.x, plain.pairs, plain.num_nodes, weight)
+
+    def adjacency(graph):
+        a = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+        a[graph.pairs[0], graph.pairs[1]] = a[graph.pairs[1], graph.pairs[0]] = weight.double()
+        return a
+
+    monkeypatch.setitem(globals(), "adjacency_of", adjacency)
+    if dense in (dense_heat, dense_neighbours):  # which replace degrees of isolated nodes by 1, not those below 1
+        monkeypatch.setattr(torch.Tensor, "clamp", lambda degree, min: torch.where(degree > 0, degree, min))
+    expected = dense(graph, value)
+    monkeypatch.undo()
+    actual = diffuse(graph, value)(torch.eye(graph.num_nodes))
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=3e-5)

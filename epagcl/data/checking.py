@@ -17,8 +17,9 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     """Return a checked copy of ``data``. Raise on errors; repair what can be repaired, and log each repair.
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
-    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, and ``y`` (int64, −1 = no label) if the input has
-    labels. Other attributes (masks, ids) are copied. Edge attributes are dropped, since no method here uses them.
+    ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, ``y`` (int64, −1 = no label) if the input has labels,
+    and ``edge_weight`` (float32, see :func:`pair_weights`) if the input has weights that differ. Other attributes
+    (masks, ids) are copied. Other edge attributes are dropped, since no method here uses them.
 
     Args:
         data: a graph; ``x`` dense or sparse, ``edge_index`` in one or both directions.
@@ -44,6 +45,11 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         raise InputError(f"{source}: {type(data).__name__} is not a torch_geometric.data.Data; {fix}")
     x = None if data.x is None and not features else check_features(data.x, source)
     edge_index = _check_edges(data.edge_index, source)
+    edge_weight = _check_weights(data.get("edge_weight"), edge_index, source)
+    if edge_weight is not None and not edge_weight.all():
+        if not quiet:
+            log.warning("%s: %s of weight 0 removed", source, counted(int((edge_weight == 0).sum()), "edge"))
+        edge_index, edge_weight = edge_index[:, edge_weight > 0], edge_weight[edge_weight > 0]
     y = None if data.y is None or not labels else check_labels(data.y, source)
     num_nodes = _num_nodes(data, x, y, edge_index, source)
     names = data.get("feature_names")
@@ -55,17 +61,22 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     if not quiet:
         for level, note in repair_notes(edge_index, pairs, num_nodes):
             log.log(level, "%s: %s", source, note)
-        if data.get("edge_attr") is not None or data.get("edge_weight") is not None:
-            log.warning("%s: edge weights and attributes are not used", source)
+        if data.get("edge_attr") is not None:
+            log.warning("%s: edge_attr is not used; give weights of edges as edge_weight", source)
         if x is not None and x.layout == torch.strided and len(x) > 1 and bool((x == x[0]).all()):
             log.warning("%s: all nodes have the same features; only their edges can tell them apart", source)
 
-    num_edges = edge_index.shape[1]
+    num_edges = data.edge_index.shape[1]
     checked = Data(
         **{key: value for key, value in data.to_dict().items() if not is_edge_level(key, value, num_nodes, num_edges)}
     )
     checked.x = x
     checked.edge_index = both_directions(pairs, num_nodes)
+    weight = None if edge_weight is None else pair_weights(edge_index, edge_weight, num_nodes)
+    if weight is not None:
+        i, j = checked.edge_index.sort(dim=0).values
+        place = torch.searchsorted(pairs[0] * num_nodes + pairs[1], i * num_nodes + j)
+        checked.edge_weight = weight[place].float()
     checked.num_nodes = num_nodes
     checked.y = y
     return checked
@@ -112,6 +123,36 @@ def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
     key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
     key = torch.unique(key[row != col])
     return torch.stack([key // num_nodes, key % num_nodes])
+
+
+def pair_weights(edge_index: Tensor, edge_weight: Tensor, num_nodes: int) -> Tensor | None:
+    """Return the weight of each undirected pair, relative to their mean, in the order of :func:`undirected_pairs`.
+
+    Weights of repeated edges are added up. The weight of a pair that is given in both directions is the mean of the
+    two, so that an edge list means the same with one or with both directions. The unit of the weights does not matter.
+
+    Args:
+        edge_index: edges in one or both directions, ``[2, E]``; self-loops are ignored.
+        edge_weight: positive weights, ``[E]``.
+        num_nodes: N.
+
+    Returns:
+        A float64 tensor ``[pairs]`` of mean 1, or None if all weights are equal, which is the same as no weights.
+
+    Examples:
+        >>> import torch
+        >>> edge_index = torch.tensor([[0, 1, 1, 1], [1, 0, 2, 2]])
+        >>> pair_weights(edge_index, torch.tensor([1.0, 3.0, 1.0, 5.0]), num_nodes=3)  # 2 and 6
+        tensor([0.5000, 1.5000], dtype=torch.float64)
+    """
+    row, col = edge_index
+    row, col, weight = (values[row != col] for values in (row, col, edge_weight.double()))
+    directed, where = torch.unique(row * num_nodes + col, return_inverse=True)
+    weight = weight.new_zeros(directed.numel()).index_add_(0, where, weight)
+    i, j = directed // num_nodes, directed % num_nodes
+    key, where = torch.unique(torch.minimum(i, j) * num_nodes + torch.maximum(i, j), return_inverse=True)
+    weight = weight.new_zeros(key.numel()).index_add_(0, where, weight) / torch.bincount(where)
+    return None if bool((weight == weight[0]).all()) else weight / weight.mean()
 
 
 def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int, str]]:
@@ -166,6 +207,21 @@ def _check_edges(edge_index: Tensor | None, source: str) -> Tensor:
             f"{source}: {_first_edge(edge_index, negative)} has a negative node number; nodes are numbered from 0"
         )
     return edge_index
+
+
+def _check_weights(weight: object, edge_index: Tensor, source: str) -> Tensor | None:
+    """Return the weights of the edges, or None if there are none. Raise unless they are finite and not negative."""
+    if weight is None:
+        return None
+    weight = torch.as_tensor(weight)
+    if weight.shape not in ((edge_index.shape[1],), (edge_index.shape[1], 1)) or weight.is_complex():
+        shape = f"{tuple(weight.shape)} of {weight.dtype}"
+        raise InputError(f"{source}: edge_weight is {shape}; give one number per edge, {(edge_index.shape[1],)}")
+    weight = weight.flatten().to(edge_index.device).double()
+    if (wrong := ~(weight.isfinite() & (weight >= 0))).any():
+        where, value = _first_edge(edge_index, wrong[None]), float(weight[wrong][0])
+        raise InputError(f"{source}: {where} has the weight {value:g}; weights must be finite and not negative")
+    return weight
 
 
 def _first_edge(edge_index: Tensor, wrong: Tensor) -> str:

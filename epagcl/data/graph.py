@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
-from epagcl.core.hashing import hash64
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
-from epagcl.core.sparse import SparseMatrix
-from epagcl.data.checking import undirected_pairs
+from epagcl.core.sparse import SparseMatrix, multiply
+from epagcl.data.checking import pair_weights, undirected_pairs
+from epagcl.data.identity import graph_fingerprint
 
 # On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.
 DENSE_ABOVE = 0.05
@@ -27,6 +28,8 @@ class Graph:
         x: node features ``[N, F]``, dense or sparse depending on their density; ``x @ weight`` works for both.
         pairs: ``[2, E]`` with i < j, sorted.
         num_nodes: N.
+        weight: positive weight of each pair, of mean 1, float32 ``[E]``; None if all are equal. A self-loop has the
+            weight 1.
 
     Examples:
         >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -38,15 +41,18 @@ class Graph:
     x: Tensor | SparseMatrix
     pairs: Tensor
     num_nodes: int
+    weight: Tensor | None = None
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
         """Build the graph from checked :class:`~torch_geometric.data.Data`."""
-        edge_index = data.edge_index.to(device)
+        edge_index, n = data.edge_index, data.num_nodes
+        weight = None if data.get("edge_weight") is None else pair_weights(edge_index, data.edge_weight, n)
         return cls(
             x=_features(data.x, device),
-            pairs=undirected_pairs(edge_index, data.num_nodes),
-            num_nodes=data.num_nodes,
+            pairs=undirected_pairs(edge_index.to(device), n),
+            num_nodes=n,
+            weight=None if weight is None else weight.float().to(device),
         )
 
     @property
@@ -61,21 +67,8 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short text that identifies the graph.
-
-        It holds the sizes, a hash of the pairs, and a random projection of the features by row and column.
-        """
-        pairs = int(hash64(self.pairs[0] * self.num_nodes + self.pairs[1]).sum()) % 2**64
-        # Sums of absolute values in float64 give the same digits on every device and in any order.
-        x = self.x.to("cpu") if self.device.type == "mps" else self.x
-        weight = uniform(torch.arange(self.num_nodes, device=x.device), 1).double()
-        if isinstance(x, SparseMatrix):
-            columns = torch.zeros(self.num_features, dtype=torch.float64, device=x.device)
-            columns.index_add_(0, x.col.long(), x.value.abs().double() * weight[x.row])
-        else:
-            columns = weight @ x.abs().double()
-        features = float(columns.cpu() @ uniform(torch.arange(self.num_features), 0).double())
-        return f"{self.num_nodes}-{self.pairs.shape[1]}-{self.num_features}-{pairs:016x}-{features:.3e}"
+        """The sizes of the graph, and a digest of its pairs and features; see :mod:`epagcl.data.identity`."""
+        return graph_fingerprint(self)
 
     @cached_property
     def pattern(self) -> Pattern:
@@ -85,8 +78,29 @@ class Graph:
     @cached_property
     def adjacency(self) -> SparseMatrix:
         """The normalised adjacency matrix Â of the unmodified graph."""
-        row, col, _ = self_looped_entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
-        return gcn_adjacency(row, col, self.num_nodes)
+        row, col, pair = self._entries
+        weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)[pair]
+        return gcn_adjacency(row, col, self.num_nodes, weight)
+
+    @property
+    def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self_looped_entries(self.pairs[0] * self.num_nodes + self.pairs[1], self.num_nodes)
+
+    @cached_property
+    def edges(self) -> SparseMatrix:
+        """The adjacency matrix A in the pattern of Ã: the weights of the pairs or 1, and 0 on the diagonal."""
+        adjacency = self.adjacency
+        value = (~self.pattern.loop).to(adjacency.dtype)
+        if self.weight is not None:
+            value = F.pad(self.weight, (0, 1))[self._entries[2]]
+        return SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True)
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """The sum of the weights of each node's pairs, float32; without weights, the number of pairs, int64."""
+        if self.weight is None:
+            return self.adjacency.rowptr.diff() - 1
+        return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
 
     def subsample(self, p: float, view: int) -> "Graph":
         """Return a copy without a random share of the pairs and feature columns.
@@ -106,7 +120,8 @@ class Graph:
             x = SparseMatrix(x.rowptr, x.col, x.value * mask[x.col.long()], x.shape)
         else:
             x = x * mask
-        return Graph(x, self.pairs[:, kept_pairs], self.num_nodes)
+        weight = None if self.weight is None else self.weight[kept_pairs]
+        return Graph(x, self.pairs[:, kept_pairs], self.num_nodes, weight)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

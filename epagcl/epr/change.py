@@ -11,20 +11,25 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr.alpha import alpha_add, alpha_drop
-from epagcl.epr.rate import Messages, canonical_pairs, check_edge_index, compute_messages
+from epagcl.epr.rate import Messages, canonical_pairs, check_edge_index, check_pair_weights, compute_messages
 
 #: A change of m below this share of α is a rounding error: on some graphs an edge leaves m exactly as it is.
 _TIE = 1e-12
 
 
 def epr_change(
-    edge_index: Tensor, y: Tensor, pairs: Tensor | Sequence[tuple[int, int]], self_loops: bool = False
+    edge_index: Tensor,
+    y: Tensor,
+    pairs: Tensor | Sequence[tuple[int, int]],
+    self_loops: bool = False,
+    edge_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the exact change of EPR per edge, r_{G'} − r_G (Proposition 3.2), for each pair separately.
 
     A pair that is not an edge is added. A pair that is an edge is dropped. Only messages along edges of i or j change.
     Let q = d (d + 1 with ``self_loops``), q' = q ± 1 and ξ = [c_i ≠ c_j]. Let m_i and e_i be the sums of all and of the
-    wrong messages to i over its *other* edges (Section 3.3). Then
+    wrong messages to i over its *other* edges (Section 3.3). (With weights, q' = q − w_ij for a dropped edge, and pairs
+    are added with the mean weight 1.) Then
 
         m' − m = 2(√(q_i/q'_i) − 1) m_i + 2(√(q_j/q'_j) − 1) m_j ± α_ij,
         e' − e = 2(√(q_i/q'_i) − 1) e_i + 2(√(q_j/q'_j) − 1) e_j ± ξα_ij,
@@ -41,6 +46,7 @@ def epr_change(
         y: class of each node, ``[N]``.
         pairs: ``[2, P]`` like an edge_index, or ``[P, 2]``, or a list of tuples (i, j), in either direction.
         self_loops: True uses d + 1 under the root of Â.
+        edge_weight: positive weight of each edge, ``[E]``, as in :func:`~epagcl.epr.error_passing_rate`.
 
     Returns:
         A float64 tensor ``[P]``, NaN where the graph has no edge before or after the change.
@@ -51,7 +57,8 @@ def epr_change(
         >>> epr_change(star, y, [(0, 3)])  # drops the only wrong edge: EPR falls from 1/3 to 0
         tensor([-0.3333], dtype=torch.float64)
     """
-    graph = compute_messages(*canonical_pairs(edge_index, y), self_loops)
+    edges, y = canonical_pairs(edge_index, y)
+    graph = compute_messages(edges, y, self_loops, check_pair_weights(edge_index, edge_weight, y.numel()))
     return pair_changes(graph, _check_pairs(pairs, graph))[0]
 
 
@@ -208,10 +215,13 @@ class _Toggle(NamedTuple):
         place = torch.searchsorted(edges, key)  # the pairs of a graph are sorted
         present = torch.cat([edges, edges.new_full((1,), -1)])[place] == key
         sign = torch.where(present, -1, 1)
-        alpha = torch.where(present, alpha_drop(graph.q, pairs), alpha_add(graph.q, pairs))
+        weight = None if graph.weight is None else torch.cat([graph.weight, graph.weight[:1]])[place]
+        alpha = torch.where(present, alpha_drop(graph.q, pairs, weight), alpha_add(graph.q, pairs))
         q = graph.q[pairs]
+        after = q + sign if weight is None else q + torch.where(present, -weight, 1.0)
         # A node that loses its only edge has no other messages to scale. Any finite factor can replace √(1/0).
-        scale = 2 * ((q / (q + sign).clamp(min=1).double()).sqrt() - 1)
+        loses_all = present & (graph.degree[pairs] == 1)
+        scale = 2 * ((q / torch.where(loses_all, q, after).double()).sqrt() - 1)
         return cls(pairs, present, sign, alpha, scale)
 
     def change_of(self, received: Tensor, counted: Tensor | float = 1.0) -> Tensor:

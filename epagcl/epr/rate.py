@@ -11,7 +11,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix, multiply
-from epagcl.data.checking import undirected_pairs
+from epagcl.data.checking import pair_weights, undirected_pairs
 from epagcl.epr.alpha import alpha_drop
 
 # Maximum number of entries of an intermediate matrix for hops > 1; a few hundred MB.
@@ -36,7 +36,12 @@ class Rates:
 
 
 def error_passing_rate(
-    edge_index: Tensor, y: Tensor, per: str = "node", self_loops: bool = False, hops: int = 1
+    edge_index: Tensor,
+    y: Tensor,
+    per: str = "node",
+    self_loops: bool = False,
+    hops: int = 1,
+    edge_weight: Tensor | None = None,
 ) -> float:
     """Return the share of messages that come from another class (Definition 3.1).
 
@@ -60,6 +65,8 @@ def error_passing_rate(
         per: ``"node"`` or ``"edge"``.
         self_loops: True uses d + 1 under the root, as a GCN does. The self-loop itself is not counted as a message.
         hops: length k of the walks.
+        edge_weight: positive weight of each edge, ``[E]``: Â_ij = w_ij/√(d_i d_j), where the degrees d are sums of
+            weights. :func:`~epagcl.data.checking.pair_weights` combines the two directions of an edge.
 
     Returns:
         A number between 0 and 1, or NaN if there are no messages.
@@ -76,7 +83,9 @@ def error_passing_rate(
         raise InputError(f"per={per!r}; pass 'node' or 'edge'")
     if hops < 1 or hops != int(hops):
         raise InputError(f"hops={hops}; pass an integer of at least 1")
-    rates = compute_rates(compute_messages(*canonical_pairs(edge_index, y), self_loops), int(hops))
+    pairs, y = canonical_pairs(edge_index, y)
+    weight = check_pair_weights(edge_index, edge_weight, y.numel())
+    rates = compute_rates(compute_messages(pairs, y, self_loops, weight), int(hops))
     return rates.per_node if per == "node" else rates.per_edge
 
 
@@ -87,8 +96,9 @@ class Messages:
     Attributes:
         pairs: undirected pairs, ``[2, E]``.
         y: class of each node.
-        degree: degree d of each node.
-        q: the number under the root of Â: d, or d + 1 with self-loops.
+        weight: positive weight of each pair; None: 1.
+        degree: number of pairs of each node.
+        q: the number under the root of Â: the degree d, or d + 1 with self-loops; with weights, d is their sum.
         a_hat: Â of each pair.
         differs: whether the two nodes of a pair are in different classes.
         received: sum m_i of all messages to each node.
@@ -97,6 +107,7 @@ class Messages:
 
     pairs: Tensor
     y: Tensor
+    weight: Tensor | None
     degree: Tensor
     q: Tensor
     a_hat: Tensor
@@ -105,14 +116,14 @@ class Messages:
     wrong: Tensor
 
 
-def compute_messages(pairs: Tensor, y: Tensor, self_loops: bool) -> Messages:
+def compute_messages(pairs: Tensor, y: Tensor, self_loops: bool, weight: Tensor | None = None) -> Messages:
     """Return the messages of a graph."""
     degree = torch.bincount(pairs.flatten(), minlength=y.numel())
-    q = degree + int(self_loops)
-    a_hat = alpha_drop(q, pairs) / 2  # α counts both directions of the edge, Â one
+    q = (degree if weight is None else sum_per_node(pairs, weight.double(), y.numel())) + int(self_loops)
+    a_hat = alpha_drop(q, pairs, weight) / 2  # α counts both directions of the edge, Â one
     differs = y[pairs[0]] != y[pairs[1]]
     received, wrong = (sum_per_node(pairs, value, y.numel()) for value in (a_hat, a_hat * differs))
-    return Messages(pairs, y, degree, q, a_hat, differs, received, wrong)
+    return Messages(pairs, y, weight, degree, q, a_hat, differs, received, wrong)
 
 
 def compute_rates(graph: Messages, hops: int = 1) -> Rates:
@@ -193,6 +204,19 @@ def canonical_pairs(edge_index: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         fix = "EPR needs a class for every node; keep the labelled part with data.subgraph(data.y >= 0)"
         raise InputError(f"y: {missing:,} of {y.numel():,} nodes have no class; {fix}")
     return undirected_pairs(check_edge_index(edge_index, y.numel()), y.numel()), y
+
+
+def check_pair_weights(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Tensor | None:
+    """Return the weight of each undirected pair, or None if there are no weights that differ. Raise on wrong ones."""
+    if edge_weight is None:
+        return None
+    if edge_weight.shape != (edge_index.shape[1],):
+        raise InputError(
+            f"edge_weight has shape {tuple(edge_weight.shape)}; pass one per edge, [{edge_index.shape[1]}]"
+        )
+    if not bool((edge_weight.isfinite() & (edge_weight > 0)).all()):
+        raise InputError("edge_weight: weights must be finite and positive; leave out edges of weight 0")
+    return pair_weights(edge_index.long(), edge_weight.to(edge_index.device), num_nodes)
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int, name: str = "edge_index") -> Tensor:

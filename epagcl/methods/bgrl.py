@@ -152,7 +152,9 @@ class BGRL(Method):
 
     def prepare(self, graph: Graph) -> Views:
         """Return two views that drop every pair with the same probability."""
-        return drop_views(graph.pairs, graph.num_nodes, (self.p_drop_1, self.p_drop_2), seed=self.seed)
+        return drop_views(
+            graph.pairs, graph.num_nodes, (self.p_drop_1, self.p_drop_2), seed=self.seed, weight=graph.weight
+        )
 
     def views(self, graph: Graph) -> Views:
         """Return the views of :meth:`prepare`."""

@@ -54,8 +54,11 @@ class EPAGCL(Contrast):
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Run Algorithm 1 once and Eq. (9) for each view."""
-        pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
-        weights = edge_weights(pairs, graph.num_nodes, add=self.add, seed=self.seed)
+        device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
+        edge_weight = None if graph.weight is None else graph.weight.to(device)
+        weights = edge_weights(
+            graph.pairs.to(device), graph.num_nodes, add=self.add, seed=self.seed, edge_weight=edge_weight
+        )
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)
         samplers = [
             ViewSampler(
@@ -63,6 +66,7 @@ class EPAGCL(Contrast):
                 graph.num_nodes,
                 seed=self.seed,
                 view=view,
+                weight=graph.weight,
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
         ]

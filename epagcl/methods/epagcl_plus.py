@@ -104,8 +104,9 @@ class EPAGCLPlus(Method):
         two_hops.fit(graph)
         candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
-        pairs = graph.pairs.cpu() if graph.device.type == "mps" else graph.pairs  # mps has no float64
-        alpha = alpha_drop(torch.bincount(pairs.flatten(), minlength=graph.num_nodes), pairs)
+        device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
+        pairs, weight = graph.pairs.to(device), None if graph.weight is None else graph.weight.to(device)
+        alpha = alpha_drop(graph.degree.to(device), pairs, weight)
         weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0])
         drops = [weights.probabilities(p, 0.0).drop.float().to(graph.device) for p in (self.p_drop_1, self.p_drop_2)]
         samplers = [
@@ -114,6 +115,7 @@ class EPAGCLPlus(Method):
                 graph.num_nodes,
                 seed=self.seed,
                 view=view,
+                weight=graph.weight,
             )
             for view in range(2 * self.members)
         ]

@@ -5,9 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 from epagcl.data.graph import Graph
 from epagcl.methods.settings import method_settings, setting
-from epagcl.methods.supervised import Supervised
+from epagcl.methods.supervised import Supervised, Targets
 from epagcl.nn.layers import GATLayer
 
 
@@ -66,6 +67,12 @@ class SupervisedGAT(Supervised):
     def build(self, num_features: int) -> Network:
         """Return a GAT F → heads × hidden → C."""
         return Network(num_features, self.hidden, self.heads, len(self.classes_), self.out_heads)
+
+    def prepare(self, graph: Graph) -> Targets:
+        """Return the labels on the device of the graph."""
+        if graph.weight is not None:
+            log.warning("GAT does not use edge weights: attention weights the edges")
+        return super().prepare(graph)
 
     def logits(self, network: Network, graph: Graph, epoch: int | Tensor | None) -> Tensor:
         """Return the logits. Dropout places 0 and 2 are the inputs of the layers, places 1 and 3 their attention."""

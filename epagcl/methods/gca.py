@@ -58,10 +58,15 @@ class GCA(GRACE):
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views from centralities, computed on the CPU in float64 to be the same on every device."""
-        phi = CENTRALITIES[self.centrality](graph.adjacency.to("cpu"))
+        edges = graph.edges.to("cpu")
+        phi = CENTRALITIES[self.centrality](
+            SparseMatrix(edges.rowptr, edges.col, edges.value.double(), edges.shape, symmetric=True)
+        )
         score = (phi[graph.pairs.cpu()].sum(0) / 2).log()
         rates = (self.p_drop_1, self.p_drop_2)
-        views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed, score=score, cutoff=self.cutoff)
+        views = drop_views(
+            graph.pairs, graph.num_nodes, rates, seed=self.seed, score=score, cutoff=self.cutoff, weight=graph.weight
+        )
         share = feature_shares(graph.x.to("cpu"), phi).to(graph.device)
         p_mask_1, p_mask_2 = (p and (share * p).clamp(max=self.cutoff) for p in (self.p_mask_1, self.p_mask_2))
         return Augmentation(views, (p_mask_1, p_mask_2))
@@ -84,40 +89,34 @@ def _magnitude(x: Tensor) -> Tensor:
     return (x.abs() if (x < 0).any() else (x != 0)).double()
 
 
-# Node centralities from the pattern of Â, which contains a self-loop for each node; float64 on the CPU.
+# Node centralities from the adjacency matrix A, with weights if the graph has them; float64 on the CPU.
 
 
-def degree(adjacency: SparseMatrix) -> Tensor:
-    """Return the number of neighbours. Isolated nodes get 0; no edge uses this value."""
-    return adjacency.rowptr.diff().double() - 1
+def degree(edges: SparseMatrix) -> Tensor:
+    """Return the row sums of A. Isolated nodes get 0; no edge uses this value."""
+    return (edges @ edges.value.new_ones(edges.shape[1], 1))[:, 0]
 
 
-def pagerank(adjacency: SparseMatrix) -> Tensor:
+def pagerank(edges: SparseMatrix) -> Tensor:
     """Solve x = 0.85·A D⁻¹ x + 0.15 by power iteration, starting at 1. The mean is 1 in each component with edges."""
-    d = degree(adjacency)
-    walk = _without_loops(adjacency)
+    d = degree(edges)
+    d = torch.where(d > 0, d, 1)
     x = torch.ones_like(d)
     for _ in range(ROUNDS):
-        x = DAMPING * (walk @ (x / d.clamp(min=1))[:, None])[:, 0] + 1 - DAMPING
+        x = DAMPING * (edges @ (x / d)[:, None])[:, 0] + 1 - DAMPING
     return x
 
 
-def eigenvector(adjacency: SparseMatrix) -> Tensor:
+def eigenvector(edges: SparseMatrix) -> Tensor:
     """Return the leading eigenvector of A by power iteration with A + I.
 
     A + I has the same leading eigenvector, but no eigenvalue of equal magnitude and opposite sign.
     """
-    walk = _without_loops(adjacency)
-    x = torch.ones(adjacency.shape[0], dtype=torch.float64)
+    x = torch.ones(edges.shape[0], dtype=torch.float64)
     for _ in range(ROUNDS):
-        x = x + (walk @ x[:, None])[:, 0]
+        x = x + (edges @ x[:, None])[:, 0]
         x = x / x.norm()
     return x.clamp(min=FLOOR)
-
-
-def _without_loops(adjacency: SparseMatrix) -> SparseMatrix:
-    value = (adjacency.row != adjacency.col).double()
-    return SparseMatrix(adjacency.rowptr, adjacency.col, value, adjacency.shape, symmetric=True)
 
 
 CENTRALITIES = {"degree": degree, "pagerank": pagerank, "eigenvector": eigenvector}

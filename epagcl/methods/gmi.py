@@ -140,9 +140,8 @@ class GMI(Method):
 
 def neighbour_mean(graph: Graph) -> SparseMatrix:
     """Return Ā = D⁻¹A at the entries of A + I; the row of a node without neighbours is 0."""
-    pattern = graph.pattern
-    neighbours = (pattern.rowptr.diff() - 1).clamp(min=1)
-    return pattern.matrix((~pattern.loop).float() / neighbours[pattern.row])
+    total = torch.where(graph.degree > 0, graph.degree, 1)
+    return graph.pattern.matrix(graph.edges.value / total[graph.pattern.row])
 
 
 def score_loss(a: Tensor, b: Tensor, bias: Tensor, others: Tensor) -> Tensor:

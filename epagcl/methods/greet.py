@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 from epagcl.core.pattern import Pattern
 from epagcl.core.permute import row_products
 from epagcl.core.randomness import Stream, other_nodes, permutation, uniform
@@ -204,6 +205,8 @@ class GREET(Method):
 
     def prepare(self, graph: Graph) -> Prepared:
         """Return structural codes, neighbours in feature space and the numbers of the entries."""
+        if graph.weight is not None:
+            log.warning("GREET does not use edge weights: its gate weights the edges")
         n, pattern = graph.num_nodes, graph.pattern
         itself = torch.arange(n, device=graph.device)[:, None]
         k = min(self.k, n - 2)  # at least one negative is left

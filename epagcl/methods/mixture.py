@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from epagcl.core.pca import Operator, principal_components
@@ -121,9 +122,12 @@ class Mixture(nn.Module):
         kept = self._near.setdefault(graph, {})
         if name not in kept:
             every = torch.cat([pairs, neighbour_candidates(scores(graph), pairs, k)], dim=1)
-            key = (every[0] * graph.num_nodes + every[1]).sort().values
+            key, order = (every[0] * graph.num_nodes + every[1]).sort()
+            weight = None
+            if graph.weight is not None and pairs.shape[1]:  # nearest neighbours have the mean weight, 1
+                weight = F.pad(graph.weight, (0, order.numel() - pairs.shape[1]), value=1.0)[order]
             every = torch.stack([key // graph.num_nodes, key % graph.num_nodes])
-            kept[name] = Graph(graph.x, every, graph.num_nodes)
+            kept[name] = Graph(graph.x, every, graph.num_nodes, weight)
         return kept[name]
 
     def fit_propagated(self, graph: Graph) -> None:

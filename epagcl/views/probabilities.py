@@ -12,7 +12,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform64
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr.alpha import alpha_add, alpha_drop
-from epagcl.epr.rate import check_edge_index
+from epagcl.epr.rate import check_edge_index, check_pair_weights, sum_per_node
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,9 @@ def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) 
     return rules[rule](w)
 
 
-def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq9", seed: int = 0) -> EdgeWeights:
+def edge_weights(
+    edge_index: Tensor, num_nodes: int, *, add: str = "eq9", seed: int = 0, edge_weight: Tensor | None = None
+) -> EdgeWeights:
     """Run Algorithm 1: w^d = 2/√(d_i d_j) on the edges, w^a = 2/√((d_i+1)(d_j+1)) on the candidates.
 
     The candidates are all absent pairs among V_a, the ⌈√(2l)⌉ nodes of highest degree. Among nodes of equal degree,
@@ -169,6 +171,8 @@ def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq9", seed: 
         add: ``"eq9"`` uses the candidates above; ``"uniform"`` draws the same number of absent pairs uniformly from the
             whole graph (random adding in the ablation).
         seed: random seed of that draw.
+        edge_weight: positive weight of each edge, ``[E]``. Degrees are then sums of weights, and w^d is multiplied by
+            the weight of the edge, relative to the mean of all weights.
 
     Examples:
         >>> import torch
@@ -181,12 +185,15 @@ def edge_weights(edge_index: Tensor, num_nodes: int, *, add: str = "eq9", seed: 
     """
     add = warn_of_old_value("add", add)
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
+    weight = check_pair_weights(edge_index, edge_weight, num_nodes)
     degree = torch.bincount(pairs.flatten(), minlength=num_nodes)
+    if weight is not None:
+        degree = sum_per_node(pairs, weight, num_nodes)
     present = pairs[0] * num_nodes + pairs[1]
     candidates = _top_degree_pairs(degree, present, pairs.shape[1])
     if add == "uniform":
         candidates = _random_pairs(candidates.shape[1], present, num_nodes, seed)
-    return EdgeWeights(pairs, alpha_drop(degree, pairs), candidates, alpha_add(degree, candidates))
+    return EdgeWeights(pairs, alpha_drop(degree, pairs, weight), candidates, alpha_add(degree, candidates))
 
 
 def edge_probabilities(
@@ -198,6 +205,7 @@ def edge_probabilities(
     drop: str = "eq9",
     add: str = "eq9",
     seed: int = 0,
+    edge_weight: Tensor | None = None,
 ) -> EdgeProbabilities:
     """Return the drop and add probabilities of a graph's pairs, by Algorithm 1 and Eq. (9).
 
@@ -211,6 +219,7 @@ def edge_probabilities(
         drop: ``"eq9"``, ``"text"`` or ``"uniform"``.
         add: ``"eq9"`` or ``"uniform"``.
         seed: random seed of the candidates for ``add="uniform"``.
+        edge_weight: positive weight of each edge, ``[E]``; see :func:`edge_weights`.
 
     Examples:
         >>> import torch
@@ -219,7 +228,7 @@ def edge_probabilities(
         tensor([0.4500, 0.0000, 0.4500], dtype=torch.float64)
     """
     drop, add = warn_of_old_value("drop", drop), warn_of_old_value("add", add)
-    weights = edge_weights(edge_index, num_nodes, add=add, seed=seed)
+    weights = edge_weights(edge_index, num_nodes, add=add, seed=seed, edge_weight=edge_weight)
     return weights.probabilities(p_drop, p_add, drop=drop, add=add)
 
 

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 from epagcl.core.hardware import has_triton
+from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
-from epagcl.core.sparse import SparseMatrix, StackedMatrix, rowptr_of
+from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, rowptr_of
 from epagcl.views.probabilities import EdgeProbabilities, drop_probabilities
 
 
@@ -24,10 +26,12 @@ class ViewSampler:
         num_nodes: number of nodes N.
         seed: random seed.
         view: number of the view.
+        weight: weight of each edge; candidates have weight 1. None: no weights.
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
         keep: probability that each of these pairs is in the view.
+        weight: weight of each of these pairs; None: no weights.
 
     Examples:
         >>> import torch
@@ -39,12 +43,21 @@ class ViewSampler:
                 [1, 2]])
     """
 
-    def __init__(self, probabilities: EdgeProbabilities, num_nodes: int, *, seed: int, view: int):
+    def __init__(
+        self,
+        probabilities: EdgeProbabilities,
+        num_nodes: int,
+        *,
+        seed: int,
+        view: int,
+        weight: Tensor | None = None,
+    ):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
         self.counter = pairs[0] * num_nodes + pairs[1]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
+        self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
@@ -63,8 +76,9 @@ class ViewSampler:
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix:
         """Return Â of this epoch's view."""
         row, col, pair = self._entries
-        mask = torch.nn.functional.pad(self.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops
-        return gcn_adjacency(row[mask], col[mask], self.num_nodes)
+        mask = F.pad(self.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops
+        weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)[pair[mask]]
+        return gcn_adjacency(row[mask], col[mask], self.num_nodes, weight)
 
 
 class Views:
@@ -97,6 +111,8 @@ class Views:
         """Return Â of every view of this epoch."""
         if not has_triton(self.samplers[0].counter.device):
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
+        if self.samplers[0].weight is not None:
+            return self._weighted(epoch)
         from epagcl.core.kernels.draws import view_weights
 
         pattern, keep = self._pattern
@@ -108,13 +124,49 @@ class Views:
         adjacency.chunks = chunks
         return adjacency
 
+    def _weighted(self, epoch: int | Tensor) -> SparseMatrix:
+        """Return Â of every view with weights, in one fixed pattern: w/√(d_i d_j), where d are the row sums of Ã."""
+        pattern, weight, pair = self._weighted_pattern
+        w = weight.clone()
+        for view, sampler in zip(w, self.samplers, strict=True):
+            view[pair[sampler.view]] *= sampler.kept(epoch)
+        w = w[:, pair[-1]]
+        ones = w.new_ones(pattern.shape[0], 1)
+        scale = multiply(pattern.matrix(w), ones).view(len(self.samplers), -1).rsqrt()
+        value = w * scale[:, pattern.row] * scale[:, pattern.col.long()]
+        adjacency = SparseMatrix(pattern.rowptr, pattern.col, value, pattern.shape, symmetric=True)
+        adjacency.chunks = pattern.chunks
+        return adjacency
+
+    @cached_property
+    def _weighted_pattern(self) -> tuple[Pattern, Tensor, list[Tensor]]:
+        """The pattern of Ã with all pairs that can occur, their weight in each view, and places in it.
+
+        The weights are ``[V, pairs + 1]``, 0 where a pair cannot occur in a view; the last column is for self-loops.
+        The list has the column of each sampler's pairs, and last the column of each entry of the pattern.
+        """
+        counter, (row, col, pair) = self._counter
+        n = self.samplers[0].num_nodes
+        places = [torch.searchsorted(counter, sampler.counter) for sampler in self.samplers]
+        weight = torch.zeros(len(self.samplers), counter.numel() + 1, device=counter.device)
+        weight[:, -1] = 1
+        for view, place, sampler in zip(weight, places, self.samplers, strict=True):
+            assert sampler.weight is not None
+            view[place] = sampler.weight
+        return Pattern(rowptr_of(row, n), col.int(), (n, n)), weight, [*places, pair]
+
+    @property
+    def _counter(self) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """All pairs that can occur in any view, and the entries of Ã with them."""
+        assert [s.view for s in self.samplers] == list(range(len(self.samplers)))
+        counter = torch.unique(torch.cat([sampler.counter for sampler in self.samplers]))
+        return counter, self_looped_entries(counter, self.samplers[0].num_nodes)
+
     @cached_property
     def _pattern(self) -> tuple[SparseMatrix, Tensor]:
         """Ã with all pairs that can occur in any view, and the keep probability of each entry, ``[V, entries]``."""
         n = self.samplers[0].num_nodes
-        assert [s.view for s in self.samplers] == list(range(len(self.samplers)))
-        counter = torch.unique(torch.cat([sampler.counter for sampler in self.samplers]))
-        row, col, pair = self_looped_entries(counter, n)
+        counter, (row, col, pair) = self._counter
         keep = torch.zeros(len(self.samplers), counter.numel() + 1, device=counter.device)
         keep[:, -1] = 2  # self-loops are always kept
         for sampler, p in zip(self.samplers, keep, strict=True):
@@ -131,6 +183,7 @@ def drop_views(
     seed: int,
     score: Tensor | None = None,
     cutoff: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Views:
     """Return views that drop edges, one view per rate.
 
@@ -142,6 +195,7 @@ def drop_views(
         score: importance of each edge, ``[E]``; edges of high score are dropped less often, see
             :func:`drop_probabilities`. None gives all edges the same probability.
         cutoff: maximum drop probability.
+        weight: weight of each edge, ``[E]``; None: no weights.
 
     Examples:
         >>> import torch
@@ -152,5 +206,6 @@ def drop_views(
     score = torch.zeros(pairs.shape[1]) if score is None else score
     probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
     return Views(
-        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view) for view, p in enumerate(probabilities)
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight)
+        for view, p in enumerate(probabilities)
     )

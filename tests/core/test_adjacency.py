@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 
@@ -31,3 +32,20 @@ def test_gcn_adjacency_equals_the_formula(pairs):
     root = a.sum(1).sqrt()[:, None]
     torch.testing.assert_close(adjacency @ root, root)
     assert adjacency.T is adjacency
+
+
+def test_weighted_adjacency_equals_pyg():
+    n = 6
+    row, col, pair = self_looped_entries(torch.tensor([1, 2, 8, 11]), n)
+    weight = torch.cat([torch.tensor([0.5, 2.0, 1.5, 0.25]), torch.ones(1)])[pair]
+    loops = row == col
+    expected, value = gcn_norm(torch.stack([row, col])[:, ~loops], weight[~loops], num_nodes=n)
+    dense = torch.zeros(n, n)
+    dense[expected[0], expected[1]] = value
+    torch.testing.assert_close(gcn_adjacency(row, col, n, weight).to_dense(), dense)
+
+
+def test_weights_of_1_change_no_bit():
+    row, col, _ = self_looped_entries(torch.tensor([1, 2, 8, 11]), 6)
+    plain, weighted = gcn_adjacency(row, col, 6), gcn_adjacency(row, col, 6, torch.ones(row.numel()))
+    assert torch.equal(plain.value, weighted.value)

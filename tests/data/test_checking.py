@@ -164,11 +164,46 @@ def test_quiet_logs_nothing(caplog):
     assert notes(caplog) == []
 
 
-@pytest.mark.parametrize("key", ["edge_attr", "edge_weight"])
-def test_edge_weights_are_dropped_with_a_warning(key, caplog):
-    data = check(graph(**{key: torch.ones(4)}), source="g")
-    assert key not in data
-    assert notes(caplog) == ["g: edge weights and attributes are not used"]
+def test_edge_attributes_are_dropped_with_a_warning(caplog):
+    data = check(graph(edge_attr=torch.ones(4)), source="g")
+    assert "edge_attr" not in data
+    assert notes(caplog) == ["g: edge_attr is not used; give weights of edges as edge_weight"]
+
+
+def test_weights_of_repeated_edges_add_up_and_both_directions_are_averaged():
+    edge_index = torch.tensor([[0, 1, 1, 1, 2], [1, 0, 2, 2, 2]])
+    data = check(graph(edge_index=edge_index, edge_weight=torch.tensor([1, 3, 1, 5, 100])), quiet=True)
+    assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert data.edge_weight.tolist() == [0.5, 0.5, 1.5, 1.5]  # 2 and 6, relative to their mean
+    once = check(graph(edge_index=torch.tensor([[2, 1], [1, 0]]), edge_weight=torch.tensor([[3.0], [1.0]])))
+    assert torch.equal(once.edge_weight, data.edge_weight)
+
+
+def test_equal_weights_are_no_weights(caplog):
+    assert "edge_weight" not in check(graph(edge_weight=torch.full((4,), 7.0)))
+    assert notes(caplog) == []
+
+
+def test_edges_of_weight_0_are_removed_with_a_warning(caplog):
+    edge_index = torch.tensor([[0, 1, 0], [1, 2, 2]])
+    data = check(graph(edge_index=edge_index, edge_weight=torch.tensor([1.0, 0.0, 3.0])), source="g")
+    assert data.edge_index.tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
+    assert data.edge_weight.tolist() == [0.5, 1.5, 0.5, 1.5]
+    assert notes(caplog)[0] == "g: 1 edge of weight 0 removed"
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.ones(3), r"g: edge_weight is \(3,\) of torch.float32; give one number per edge, \(4,\)"),
+        (torch.ones(4, 2), r"g: edge_weight is \(4, 2\) of"),
+        (torch.tensor([1.0, -2.0, 1.0, 1.0]), r"g: edge 1 .* has the weight -2; weights must be finite and not"),
+        (torch.tensor([1.0, 1.0, torch.nan, 1.0]), r"g: edge 2 .* has the weight nan"),
+    ],
+)
+def test_wrong_weights_are_refused(weight, message):
+    with pytest.raises(InputError, match=message):
+        check(graph(edge_weight=weight), source="g")
 
 
 def test_attributes_of_nodes_and_graph_are_copied():

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from epagcl.core.sparse import SparseMatrix
-from epagcl.data import block_model
+from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 
 
@@ -88,3 +88,26 @@ def test_rows_are_divided_by_their_length(layout):
     random = torch.randn(20, 7, generator=torch.Generator().manual_seed(0))
     random = random.to_sparse_csr() if layout == torch.sparse_csr else random
     torch.testing.assert_close(row_normalise(random, by="norm").to_dense().norm(dim=1), torch.ones(20))
+
+
+def test_weights_enter_the_adjacency_the_degrees_and_subsamples():
+    edge_index, weight = torch.tensor([[0, 1, 0], [1, 2, 3]]), torch.tensor([1.0, 2.0, 3.0])
+    graph = Graph.from_data(check(Data(x=torch.eye(5), edge_index=edge_index, edge_weight=weight), quiet=True))
+    assert graph.weight.tolist() == [0.5, 1.5, 1.0]  # of the pairs 0–1, 0–3 and 1–2
+    assert graph.degree.tolist() == [2.0, 1.5, 1.0, 1.5, 0.0]
+    a = torch.zeros(5, 5)
+    a[graph.pairs[0], graph.pairs[1]] = a[graph.pairs[1], graph.pairs[0]] = graph.weight
+    torch.testing.assert_close(graph.edges.to_dense(), a)
+    looped = a + torch.eye(5)
+    scale = looped.sum(1).rsqrt()
+    torch.testing.assert_close(graph.adjacency.to_dense(), scale[:, None] * looped * scale)
+    kept = graph.subsample(0.4, view=1)
+    weights = dict(zip(map(tuple, graph.pairs.T.tolist()), graph.weight.tolist(), strict=True))
+    assert kept.weight.tolist() == [weights[pair] for pair in map(tuple, kept.pairs.T.tolist())]
+
+
+def test_without_weights_degrees_are_integers():
+    graph = Graph(x=torch.eye(4), pairs=torch.tensor([[0, 0], [1, 2]]), num_nodes=4)
+    assert graph.degree.tolist() == [2, 1, 1, 0]
+    assert graph.degree.dtype == torch.int64
+    assert graph.edges.to_dense().sum().item() == 4

@@ -1,5 +1,6 @@
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ import torch
 from epagcl.core.errors import InputError
 from epagcl.epr import rate
 from epagcl.epr.rate import error_passing_rate
+from tests.conftest import random_edges
 from tests.epr.conftest import (
     BUSY,
     K2,
@@ -172,3 +174,32 @@ def test_the_paper_reports_epr_per_node(name):
 @pytest.mark.parametrize("name", PER_EDGE)
 def test_epr_per_edge_of_real_graphs(name):
     assert round(error_passing_rate(*real_graph(name), per="edge"), 4) == PER_EDGE[name]
+
+
+@pytest.mark.parametrize("self_loops", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_weighted_rates_equal_a_dense_computation(seed, self_loops):
+    generator = torch.Generator().manual_seed(seed)
+    edges = random_edges(9, 0.4, seed)
+    weight = torch.rand(edges.shape[1], generator=generator, dtype=torch.float64) + 0.1
+    y = torch.randint(3, (9,), generator=generator)
+    a = torch.zeros(9, 9, dtype=torch.float64)
+    a[edges[0], edges[1]] = a[edges[1], edges[0]] = weight / weight.mean()
+    q = a.sum(1) + int(self_loops)
+    a_hat = torch.where(a > 0, a / (q[:, None] * q).sqrt(), 0.0)
+    wrong = a_hat * (y[:, None] != y)
+    rate = partial(error_passing_rate, edges, y, self_loops=self_loops, edge_weight=weight)
+    assert rate(per="edge") == pytest.approx(float(wrong.sum() / a_hat.sum()))
+    receives = a_hat.sum(1) > 0
+    assert rate(per="node") == pytest.approx(float((wrong.sum(1) / a_hat.sum(1))[receives].mean()))
+    two = (a_hat @ a_hat).fill_diagonal_(0)
+    assert rate(per="edge", hops=2) == pytest.approx(float((two * (y[:, None] != y)).sum() / two.sum()))
+
+
+def test_equal_weights_change_no_bit_and_wrong_ones_are_refused():
+    edges, y = random_edges(12, 0.3, 0), torch.arange(12) % 3
+    assert error_passing_rate(edges, y, edge_weight=torch.full((edges.shape[1],), 3.0)) == error_passing_rate(edges, y)
+    with pytest.raises(InputError, match="edge_weight has shape \\(2,\\); pass one per edge"):
+        error_passing_rate(edges, y, edge_weight=torch.ones(2))
+    with pytest.raises(InputError, match="weights must be finite and positive"):
+        error_passing_rate(edges, y, edge_weight=torch.zeros(edges.shape[1]))

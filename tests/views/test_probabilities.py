@@ -215,3 +215,17 @@ def test_equal_scores_give_the_mean_probability_everywhere(score):
     pairs = random_edges(12, 0.3, 0)
     equal = torch.full((pairs.shape[1],), score, dtype=torch.float64)
     assert torch.equal(drop_probabilities(pairs, equal, 0.37).drop, torch.full_like(equal, 0.37))
+
+
+def test_edge_weights_enter_algorithm_1():
+    edges, weight = torch.tensor([[0, 0, 1], [1, 2, 2]]), torch.tensor([2.0, 4.0, 6.0])
+    weights = edge_weights(edges, 4, edge_weight=weight)
+    w, d = [0.5, 1.0, 1.5], [1.5, 2.0, 2.5]
+    expected = [2 * w[0] / (d[0] * d[1]) ** 0.5, 2 * w[1] / (d[0] * d[2]) ** 0.5, 2 * w[2] / (d[1] * d[2]) ** 0.5]
+    assert weights.w_drop.tolist() == pytest.approx(expected)
+    assert weights.w_add.tolist() == pytest.approx([2 / (d[i] + 1) ** 0.5 for i in range(3)])  # to the isolated node 3
+    same = edge_weights(edges, 4, edge_weight=torch.full((3,), 5.0))
+    assert torch.equal(same.w_drop, edge_weights(edges, 4).w_drop)
+    rising = edge_probabilities(edges, 4, p_drop=0.3, edge_weight=weight).drop
+    assert rising.mean().item() == pytest.approx(0.3)
+    assert rising.argmax() == weights.w_drop.argmax()

@@ -75,3 +75,30 @@ def test_drop_views_drop_at_their_rates_and_spare_high_scores():
     assert scored.keep[-1] == 1
     assert scored.keep[0] == pytest.approx(0.4)  # 1 − 2·0.4 = 0.2 without the cut-off
     assert (scored.keep.diff() >= 0).all()
+
+
+def weighted_views(edges, p, seed=2):
+    weight = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(0)) + 0.5
+    return Views(ViewSampler(p, 15, seed=seed, view=view, weight=weight) for view in range(2)), weight
+
+
+def test_weighted_adjacency_of_a_view_is_the_formula_on_its_pairs():
+    p = edge_probabilities(random_edges(15, 0.2, 0), 15, 0.4, 0.3)
+    views, weight = weighted_views(p.pairs, p)
+    weights = dict(zip(map(tuple, p.pairs.T.tolist()), weight.tolist(), strict=True))
+    for sampler in views:
+        a = torch.eye(15)
+        for i, j in sampler.pairs(3).T.tolist():
+            a[i, j] = a[j, i] = weights.get((i, j), 1.0)  # added pairs have weight 1
+        scale = a.sum(1).rsqrt()
+        torch.testing.assert_close(sampler.adjacency(3).to_dense(), scale[:, None] * a * scale)
+
+
+def test_weighted_views_in_one_fixed_pattern_equal_compact_ones():
+    p = edge_probabilities(random_edges(15, 0.2, 0), 15, 0.4, 0.3)
+    views, _ = weighted_views(p.pairs, p)
+    for epoch in (0, 7):
+        fixed = views._weighted(epoch)
+        assert fixed.views == 2
+        compact = torch.cat([sampler.adjacency(epoch).to_dense() for sampler in views])
+        torch.testing.assert_close(fixed.to_dense(), compact)
