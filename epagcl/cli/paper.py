@@ -167,6 +167,46 @@ def page(
     print(f"written: {write_page(results, docs)}")
 
 
+@app.command()
+def plan(
+    results: Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")] = Path("results/paper"),
+    processes: Annotated[int, typer.Option(help="Number of processes that will share the work.")] = 1,
+    data: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs that the study lacks, with their estimated time, ordered by what they decide. Nothing is trained.
+
+    The comparison over all graphs is read from comparison.json beside the folder of results.
+
+    Example: epagcl paper plan --processes 14
+    """
+    from epagcl.paper.page import read_comparison_beside, read_results
+    from epagcl.paper.plan import plan as plan_study
+
+    if processes < 1:
+        raise InputError(f"--processes {processes}: at least 1")
+    found = plan_study(read_results(results), read_comparison_beside(results), data)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
+    if not found.runs:
+        show("nothing is missing", *absent)
+        return
+    listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
+    for runs in found.runs:
+        seconds = "–" if runs.seconds is None else f"{runs.seconds:.1f}"
+        seeds = f"{len(runs.seeds)} of {runs.wanted}"
+        where = (runs.decides, ", ".join(runs.parts), runs.graph, runs.row)
+        listing.add_row(*where, seeds, seconds, f"{runs.total / 60:.1f}", runs.basis)
+    count = sum(len(runs.seeds) for runs in found.runs)
+    hours = found.seconds / processes / 3600
+    shared = "one process" if processes == 1 else f"{processes} processes"
+    show(
+        listing, f"{count} runs of {len(found.runs)} cells are missing: about {hours:.1f} hours with {shared}", *absent
+    )
+
+
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":
     """Return the request to an artefact. Raise if an option is wrong.
 

@@ -39,7 +39,11 @@ ARTEFACTS = {
         "heterophily", "Appendix G", "graphs on which most neighbours belong to another class"
     ),
     "significance": ArtefactEntry(
-        "significance", "Appendix E", "Wilcoxon tests on independent paired runs, effect sizes and intervals"
+        "significance", "Appendix E", "corrected tests of EPAGCL against each method on paired runs, and effect sizes"
+    ),
+    "graphs": ArtefactEntry("graphs", "Section 2", "repeated nodes, and the edges that EPAGCL and GCA drop"),
+    "overlap": ArtefactEntry(
+        "overlap", "Beyond the paper", "the correlation of runs on overlapping splits, and the size of paired tests"
     ),
     "theory": ArtefactEntry("theory", "Section 3", "how often the theorems hold, and the EPR of sampled views"),
     "leakage": ArtefactEntry(

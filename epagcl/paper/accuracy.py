@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import counted, mean_and_std
 from epagcl.paper import drawing
+from epagcl.paper.accuracy_reading import reading, source_text
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import (
+    Ranks,
     accuracies,
     graphs_of,
     measured_graphs,
-    reported_gaps,
+    ranks_of,
+    reported_ranks_of,
     reported_scores,
     reported_text,
-    scores,
     self_supervised_titles,
     titles_of,
     usual_runs,
 )
-from epagcl.paper.tables import Table, TableCell, escape_stars, marked
-from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
-from epagcl.study.design import Cell, rows, settings_source
-from epagcl.study.ranking import mean_ranks
+from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.runs.evaluation import RAW
+from epagcl.study.design import Cell, rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,11 +35,6 @@ PROTOCOL_STYLE = {
     "strict": (drawing.COLOURS[0], "o"),
     "paper": (drawing.COLOURS[1], "s"),
     "public": (drawing.COLOURS[2], "D"),
-}
-#: References that trained methods are compared with in the text: their name, and their mean.
-REFERENCE_WORDS = {
-    UNTRAINED: ("the untrained encoder", "the untrained encoder's"),
-    PROPAGATED: ("propagated features", "that of propagated features"),
 }
 SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "published"}
 
@@ -63,11 +59,9 @@ def tables(result: Result) -> list[Table]:
 def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
     graphs, titles, rivals = graphs_of(result), titles_of(result), self_supervised_titles(result)
     columns = [_graph_column(result, protocol, graph, titles, rivals) for graph in graphs]
-    ranks = mean_ranks({graph: scores(result, protocol, graph) for graph in graphs}, rivals)
-    rank_texts = [f"{ranks[title]:.1f}" if title in ranks else "" for title in titles]
-    columns.append(marked([ranks.get(title) for title in titles], rank_texts, smallest=True))
-    reported = {graph: reported_scores(graph) for graph in measured_graphs(result)} if protocol != "public" else {}
-    reported_ranks = mean_ranks(reported, rivals)
+    ranks = ranks_of(result, protocol)
+    columns.append(marked([ranks.mean.get(title) for title in titles], _rank_texts(ranks, titles), smallest=True))
+    reported_ranks = reported_ranks_of(result, protocol).mean if protocol != "public" else {}
     if reported_ranks:
         texts = [f"{reported_ranks[title]:.1f}" if title in reported_ranks else "" for title in titles]
         columns.append([TableCell(text) for text in texts])
@@ -79,6 +73,11 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
     return Table(slug, f"Test accuracy, {protocol} protocol", headers, table_rows, note)
 
 
+def _rank_texts(ranks: Ranks, titles: Sequence[str]) -> list[str]:
+    """Return the mean ranks; a dash for methods that lack a graph."""
+    return [f"{ranks.mean[title]:.1f}" if title in ranks.mean else "–" * (title in ranks.unranked) for title in titles]
+
+
 def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> str:
     counts = {graph: usual_runs(result, protocol, graph) for graph in graphs_of(result)}
     runs = ", ".join(f"{graph} {count}" for graph, count in counts.items() if count) or "none"
@@ -88,12 +87,15 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
         if protocol == "public"
         else "the accuracy that the paper reports"
     )
-    reported_ranks = " The reported rank is computed from the paper's numbers on the same graphs." * has_reported_ranks
+    reported_ranks = (
+        " The reported rank is computed in the same way from the paper's numbers on these graphs." * has_reported_ranks
+    )
     return (
         f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "
         "k. Of the self-supervised methods with all runs, the best is bold and the second best underlined. The "
-        f"rank is their mean rank over the graphs measured here.{reported_ranks}{absent}"
+        "rank is the mean rank over the graphs measured here, of the methods that have all runs on each of them; the "
+        f"others (–) are not ranked.{reported_ranks}{absent}"
     )
 
 
@@ -126,14 +128,15 @@ def _provenance_table(result: Result) -> Table:
         epochs = f"{fmean(training['epochs']):.0f}" if training else ""
         seconds = f"{fmean(training['seconds']):.1f}" if training and any(training["epochs"]) else ""
         commits = ", ".join(commit[:7] for commit in cell["commits"])
-        source = "" if cell["source"] is None else settings_source(cell)
+        source = "" if cell["source"] is None else source_text(cell)
         where = [", ".join(cell["hardware"]), ", ".join(cell["dates"]), commits]
         lines.append([cell["row"], cell["graph"]["name"], str(len(cell["seeds"])), source, epochs, seconds, *where])
     columns = ["method", "graph", "runs", "settings", "epochs", "s a model", "hardware", "date", "commit"]
     note = (
         "All cells were measured here, with several processes sharing one device. The numbers in brackets above are "
-        "the paper's; for published splits, those of other publications. Settings are published, or ours: taken from "
-        "related graphs or chosen on validation nodes. The recipes name the source of each."
+        "the paper's; for published splits, those of other publications. Settings are published, if a script of the "
+        "method's repository or a table of its paper has them, or ours: taken from related graphs or chosen on "
+        "validation nodes. The recipes name the source of each."
     )
     return Table("provenance", "Provenance of each cell", columns, lines, note, folded=True)
 
@@ -201,122 +204,6 @@ def _cut_off_raw_features(axes: "Axes", result: Result, graph: str, titles: list
         axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         text = "◂ " + ", ".join(f"{value:.1f}" for value in raw)
         axes.text(0.01, titles.index(RAW), text, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-
-
-def reading(result: Result) -> list[str]:
-    """Return paragraphs on ranks, settings, the distance to the paper, weak methods and missing cells."""
-    protocols = result["asked"]["protocols"]
-    parts = [_rank_sentences(result, protocols[0]), settings_sentences(result)]
-    if "paper" in protocols:
-        parts.append(_reported_sentences(result))
-    parts += [_reference_sentence(result, protocols[0], reference) for reference in REFERENCE_WORDS]
-    parts.append(missing_sentences(result, protocols[0]))
-    return [part for part in parts if part]
-
-
-def _rank_sentences(result: Result, protocol: str) -> str:
-    rivals = self_supervised_titles(result)
-    by_graph = {graph: found for graph in graphs_of(result) if (found := scores(result, protocol, graph))}
-    ranks = mean_ranks(by_graph, rivals)
-    if "EPAGCL" not in ranks or len(ranks) == 1:
-        return ""
-    place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
-    reported = mean_ranks({graph: reported_scores(graph) for graph in by_graph}, rivals) if protocol != "public" else {}
-    reported_rank = (
-        f" By the paper's numbers on these graphs, which lack CCA-SSG, it is {reported['EPAGCL']:.1f}."
-        if "EPAGCL" in reported
-        else ""
-    )
-    first = min(ranks, key=ranks.__getitem__)
-    best = {
-        graph: max((title for title in rivals if title in graph_scores), key=graph_scores.__getitem__)
-        for graph, graph_scores in by_graph.items()
-    }
-    wins = [graph for graph, title in best.items() if title in ("EPAGCL", "EPAGCL*")]
-    return (
-        f"**EPAGCL ranks {place} of {len(ranks)}** by mean rank over {', '.join(by_graph)} under the {protocol} "
-        f"protocol. Its mean rank is {ranks['EPAGCL']:.1f}.{reported_rank} {escape_stars(first)} has the lowest mean "
-        f"rank ({ranks[first]:.1f}). EPAGCL or EPAGCL\\* is first on {len(wins)} of {len(by_graph)} graphs"
-        + (f" ({', '.join(wins)})." if wins else ".")
-    )
-
-
-def settings_sentences(result: Result) -> str:
-    """State where the settings come from. Methods are compared as published, not with their best settings."""
-    ours: dict[str, list[str]] = {}
-    for cell in result["cells"]:
-        is_method = cell["row"] in self_supervised_titles(result) and cell["source"] is not None
-        if is_method and settings_source(cell) != "published":
-            ours.setdefault(escape_stars(cell["row"]), []).append(cell["graph"]["name"])
-    if not ours:
-        return ""
-    listed = "; ".join(f"{title} on {', '.join(graphs)}" for title, graphs in ours.items())
-    return (
-        "Every method is trained with the settings and the number of epochs published for it, if there are any. For "
-        "EPAGCL these are the paper's. Appendix D describes a grid search for the best average accuracy; it does not "
-        "say by which scoring rule. Our own settings, taken from related graphs or chosen on validation nodes, are "
-        f"used for: {listed}."
-    )
-
-
-def _reported_sentences(result: Result) -> str:
-    gaps = reported_gaps(result, "paper")
-    groups = {
-        "More than a point below the paper": [title for title, gap in gaps.items() if gap < -1],
-        "More than a point above it": [title for title, gap in gaps.items() if gap > 1],
-        "Within a point of it": [title for title, gap in gaps.items() if abs(gap) <= 1],
-    }
-    parts = [
-        f"{label}: "
-        + ", ".join(f"{escape_stars(title)} ({gaps[title]:+.1f})" for title in sorted(titles, key=gaps.__getitem__))
-        for label, titles in groups.items()
-        if titles
-    ]
-    if not parts:
-        return ""
-    return (
-        f"Measured minus reported accuracy under the paper's protocol in points, mean over graphs. {'. '.join(parts)}."
-    )
-
-
-def _reference_sentence(result: Result, protocol: str, reference: str) -> str:
-    """Return which trained methods are below a reference, and on which graphs."""
-    if not any(cell["row"] == reference for cell in result["cells"]):
-        return ""
-    by_graph = {graph: scores(result, protocol, graph) for graph in graphs_of(result)}
-    weak = [
-        f"{escape_stars(title)} on {graph} ({score - graph_scores[reference]:+.1f})"
-        for graph, graph_scores in by_graph.items()
-        if reference in graph_scores
-        for title, score in graph_scores.items()
-        if title in self_supervised_titles(result) and score < graph_scores[reference]
-    ]
-    if not weak:
-        return f"Every trained method is above {REFERENCE_WORDS[reference][0]} on every graph."
-    return f"**Trained methods with a mean below {REFERENCE_WORDS[reference][1]}**, in points: {', '.join(weak)}."
-
-
-def missing_sentences(result: Result, protocol: str) -> str:
-    """List the cells that are missing or have fewer runs than the others."""
-    incomplete = []
-    for graph in graphs_of(result):
-        usual, measured = usual_runs(result, protocol, graph), accuracies(result, protocol, graph)
-        for title in titles_of(result):
-            count = len(measured[title]["runs"]) if title in measured else 0
-            if count < usual:
-                runs = "no run" if count == 0 else f"{count} of {usual} runs"
-                incomplete.append(f"{escape_stars(title)} on {graph} ({runs})")
-    absent = [f"{graph} ({reason} here)" for graph, reason in result["absent"].items()]
-    if not incomplete and not absent:
-        return ""
-    twins = (
-        " In the published files, Texas and Cornell have the same features and labels; only their edges differ."
-        if {"Texas", "Cornell"} <= set(graphs_of(result))
-        else ""
-    )
-    missing = ", ".join([*incomplete, *absent])
-    advice = "Run the command again to compute these cells, if the data are available."
-    return f"Missing or incomplete: {missing}. {advice}{twins}"
 
 
 ARTEFACT = Artefact(

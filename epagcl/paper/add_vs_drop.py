@@ -15,7 +15,7 @@ from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import UNTRAINED
 from epagcl.study.design import UNMASKED, Cell, Row, rows
-from epagcl.study.statistics import bootstrap_interval
+from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
 from epagcl.views.probabilities import edge_weights
 
 if TYPE_CHECKING:
@@ -76,16 +76,11 @@ def curves(result: Result, protocol: str, graph: str) -> dict[str, dict[float, d
     return by_kind
 
 
-def gaps(result: Result, protocol: str, graph: str, kind: str = "add") -> dict[float, tuple[float, float, float]]:
-    """Return dropping minus adding on the same seeds at each rate: mean and 95% bootstrap interval, in points."""
+def gaps(result: Result, protocol: str, graph: str, kind: str = "add") -> dict[float, PairedTest]:
+    """Return dropping minus adding on common seeds at each rate, with Holm's correction for the rates of a graph."""
     by_kind = curves(result, protocol, graph)
-    by_rate = {}
-    for rate in sorted(set(by_kind[kind]) & set(by_kind["drop"])):
-        added = by_kind[kind][rate]
-        differences = [score - added[seed] for seed, score in by_kind["drop"][rate].items() if seed in added]
-        if differences:
-            by_rate[rate] = (fmean(differences), *bootstrap_interval(differences))
-    return by_rate
+    added, dropped = by_kind[kind], by_kind["drop"]
+    return paired_tests({rate: (dropped[rate], added[rate]) for rate in sorted(set(added) & set(dropped))})
 
 
 def tables(result: Result) -> list[Table]:
@@ -117,16 +112,18 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         f"Protocol {protocol}, random 10/10/80 splits. Accuracy in percent, mean ± standard deviation. Runs: {runs}. "
         "At rate r both views lose, or both gain, r·|E| edges on average, all with equal probability. Added edges are "
         "drawn again for every view of every epoch. With a fixed pool, one to two random pairs per edge are drawn once "
-        "per model, like the candidates of Algorithm 1, and return during training. Differences are on the same seeds, "
-        f"with 95% bootstrap intervals. Measured on {' and '.join(devices)}. The paper shows only a chart, so there "
+        "per model, like the candidates of Algorithm 1, and return during training. Differences are on common "
+        "seeds, with 95% intervals that are corrected for overlapping splits, verdicts with Holm's correction for the "
+        f"rates of a line, and the smallest difference that such a test can show. Measured on {' and '.join(devices)}. "
+        "The paper shows only a chart, so there "
         "are no reported numbers."
     )
     columns = ["graph", "views", *(f"{rate:g}" for rate in rates)]
     return Table(slug, f"Adding against dropping, {protocol} protocol", columns, lines, note)
 
 
-def _gap_text(gap: tuple[float, float, float] | None) -> str:
-    return "–" if gap is None else f"{gap[0]:+.1f} ({gap[1]:+.1f} to {gap[2]:+.1f})"
+def _gap_text(gap: PairedTest | None) -> str:
+    return "–" if gap is None else f"{gap}, {gap.decision}"
 
 
 def _accuracy_text(runs: dict[int, float] | None) -> str:
@@ -156,13 +153,14 @@ def figures(result: Result) -> "dict[str, Figure]":
 def _draw_curves(axes: "Axes", result: Result, protocol: str, graph: str) -> None:
     for colour, (kind, by_rate) in zip(drawing.COLOURS, curves(result, protocol, graph).items(), strict=False):
         rates = sorted(by_rate)
-        bands = [bootstrap_interval(list(by_rate[rate].values())) for rate in rates]
-        axes.fill_between(rates, [low for low, _ in bands], [high for _, high in bands], color=colour, alpha=0.2, lw=0)
-        means = [fmean(by_rate[rate].values()) for rate in rates]
+        spreads = [spread(list(by_rate[rate].values())) for rate in rates]
+        means = [accuracy["mean"] for accuracy in spreads]
+        low, high = ([one["mean"] + sign * one["std"] for one in spreads] for sign in (-1, 1))
+        axes.fill_between(rates, low, high, color=colour, alpha=0.2, lw=0)
         axes.plot(rates, means, "o-", ms=4, color=colour, label=KINDS[kind])
     if (floor := scores(result, protocol, graph).get(UNTRAINED)) is not None:
         axes.axhline(floor, ls="--", lw=1, color=drawing.GREY, label=UNTRAINED)
-    axes.set(xlabel="edges changed, share of |E|", ylabel="accuracy, %, 95% band", title=graph)
+    axes.set(xlabel="edges changed, share of |E|", ylabel="accuracy, %, mean ± std", title=graph)
     axes.grid(lw=0.3)
 
 
@@ -204,8 +202,8 @@ def reading(result: Result) -> list[str]:
                 rate = max(means, key=means.__getitem__)
                 best.append(f"{means[rate]:.1f} ({KINDS[kind]}, rate {rate:g})")
         paragraphs.append(
-            f"**{graph}**: {' '.join(filter(None, comparisons))} A rate counts if the 95% interval of the difference "
-            f"excludes 0, without correction for the number of rates. Best accuracies: {', '.join(best)}."
+            f"**{graph}**: {' '.join(filter(None, comparisons))} A rate counts if the paired test is significant after "
+            f"correction for overlapping splits and for the number of rates. Best accuracies: {', '.join(best)}."
         )
     return paragraphs
 
@@ -214,13 +212,15 @@ def _comparison_sentence(result: Result, protocol: str, graph: str, kind: str) -
     differences = gaps(result, protocol, graph, kind)
     if not differences:
         return ""
-    better = [rate for rate, (_, low, _) in differences.items() if low > 0]
-    worse = [rate for rate, (_, _, high) in differences.items() if high < 0]
+    words = {rate: test.verdict for rate, test in differences.items()}
+    better, worse = ([rate for rate, word in words.items() if word == wanted] for wanted in (BETTER, WORSE))
     source = "new random pairs" if kind == "add" else "pairs from a fixed pool"
-    mean = fmean(gap for gap, _, _ in differences.values())
+    mean = fmean(test.mean for test in differences.values())
+    counts = sorted({test.n for test in differences.values()})
     return (
-        f"Compared with adding {source}, dropping is better at {_rates_text(better)} and worse at "
-        f"{_rates_text(worse)}, out of {len(differences)}; the mean difference over rates is {mean:+.1f} points."
+        f"Compared with adding {source} ({'/'.join(map(str, counts))} common seeds), dropping is better at "
+        f"{_rates_text(better)} and worse at {_rates_text(worse)}, out of {len(differences)}; the mean difference over "
+        f"rates is {mean:+.1f} points."
     )
 
 

@@ -63,7 +63,7 @@ def _against_gca(graph: str, by_method: dict[str, dict[str, Any]]) -> str:
             numbers = [value for cell in theirs if isinstance(value := cell.get(key), float)]
             paper = f"; the paper: {numbers[0] / numbers[1]:.2f}" if len(numbers) == 2 else ""
             parts.append(f"{ratios[name]:.2f} times the {name} ({pair}{paper})")
-    widths = [tuple(cell["settings"][name] for name in ("hidden", "dim")) for cell in (ours, gca)]
+    widths = [_widths(cell) for cell in (ours, gca)]
     comparable = [name for name, ratio in ratios.items() if ratio <= COMPARABLE]
     higher = [name for name in ratios if name not in comparable]
     verdict = "; ".join(
@@ -75,6 +75,22 @@ def _against_gca(graph: str, by_method: dict[str, dict[str, Any]]) -> str:
         first, second = ("/".join(map(str, pair)) for pair in widths)
         verdict = f"no verdict, as the recipes' widths differ: {first} against {second}"
     return f"{graph}: compared with GCA, EPAGCL has {', '.join(parts)}. {verdict[:1].upper()}{verdict[1:]}."
+
+
+def _widths(cell: dict[str, Any]) -> tuple[int, int]:
+    return cell["settings"]["hidden"], cell["settings"]["dim"]
+
+
+def epoch_ratios(result: "Result") -> dict[str, float | None]:
+    """Return the time of an epoch of EPAGCL divided by that of GCA; None where the recipes' widths differ."""
+    cells = {(cell["graph"], cell["method"]): cell for cell in result["cells"] if "seconds_per_epoch" in cell}
+    ratios: dict[str, float | None] = {}
+    for graph in result["graphs"]:
+        if (graph, "EPAGCL") in cells and (graph, "GCA") in cells:
+            ours, gca = cells[graph, "EPAGCL"], cells[graph, "GCA"]
+            same = _widths(ours) == _widths(gca)
+            ratios[graph] = ours["seconds_per_epoch"] / gca["seconds_per_epoch"] if same else None
+    return ratios
 
 
 def _out_of_memory(cells: "Cells") -> str:

@@ -1,13 +1,14 @@
 """Accuracies of a result that consists of cells: by graph and row, beside the reported ones, and as ranks."""
 
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from epagcl.evaluation.scores import Spread
 from epagcl.paper import published, reported
 from epagcl.paper.artefact import Result
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
+from epagcl.study.ranking import mean_ranks
 
 SUPERVISED = ("GCN", "GAT")
 
@@ -49,10 +50,55 @@ def scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
     return {title: 100 * accuracy["mean"] for title, accuracy in accuracies(result, protocol, graph).items()}
 
 
+def runs_by_seed(result: Result, protocol: str, graph: str) -> dict[str, dict[int, float]]:
+    """Return the accuracy of each row on a graph by seed, in percent."""
+    return {
+        cell["row"]: {seed: 100 * run for seed, run in zip(found["seeds"], found["accuracy"]["runs"], strict=True)}
+        for cell in result["cells"]
+        if cell["graph"]["name"] == graph and (found := cell["protocols"].get(protocol))
+    }
+
+
 def usual_runs(result: Result, protocol: str, graph: str) -> int:
     """Return the number of runs that most rows have on a graph."""
     counts = [len(accuracy["runs"]) for accuracy in accuracies(result, protocol, graph).values()]
     return max(counts, key=counts.count, default=0)
+
+
+def complete_scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
+    """Return the mean accuracy of each row that has as many runs on a graph as most rows, in percent."""
+    usual = usual_runs(result, protocol, graph)
+    found = accuracies(result, protocol, graph)
+    return {title: 100 * one["mean"] for title, one in found.items() if len(one["runs"]) >= usual}
+
+
+class Ranks(NamedTuple):
+    """Mean ranks of the methods with all runs on every graph, the graphs, and the methods that are not ranked."""
+
+    mean: dict[str, float]
+    graphs: list[str]
+    unranked: list[str]
+
+
+def ranks_of(result: Result, protocol: str) -> Ranks:
+    """Rank the self-supervised methods over the graphs that were measured by a protocol.
+
+    A mean over fewer graphs, or of fewer runs, cannot be compared with the others. So a method that lacks a graph or
+    some runs there is not ranked.
+    """
+    by_graph = {graph: complete_scores(result, protocol, graph) for graph in measured_graphs(result)}
+    return _complete_ranks({graph: found for graph, found in by_graph.items() if found}, self_supervised_titles(result))
+
+
+def reported_ranks_of(result: Result, protocol: str) -> Ranks:
+    """Rank the methods by the paper's numbers on the same graphs."""
+    graphs = [graph for graph in ranks_of(result, protocol).graphs if reported_scores(graph)]
+    return _complete_ranks({graph: reported_scores(graph) for graph in graphs}, self_supervised_titles(result))
+
+
+def _complete_ranks(by_graph: dict[str, dict[str, float]], titles: list[str]) -> Ranks:
+    complete = [title for title in titles if by_graph and all(title in found for found in by_graph.values())]
+    return Ranks(mean_ranks(by_graph, complete), list(by_graph), [title for title in titles if title not in complete])
 
 
 def reported_scores(graph: str) -> dict[str, float]:

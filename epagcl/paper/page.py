@@ -9,20 +9,25 @@ from typing import Any
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.paper import ARTEFACTS, find_artefact
-from epagcl.paper.artefact import Artefact, Result
+from epagcl.paper.artefact import Artefact, Result, digest
+from epagcl.paper.drawing import save
+from epagcl.paper.first_page import figures as first_page_figures
+from epagcl.paper.first_page import first_page
 from epagcl.paper.tables import markdown, wrap
 from epagcl.paper.verdicts import verdicts
+from epagcl.study.summary import Comparison, read_comparison
 
 FIGURES = Path("figures") / "paper"
 HEAD = """# The paper's results, reproduced
 
 This page has every table and figure of the paper's experiments, computed by this library, with the numbers that
-the paper reports. `epagcl paper page` generates it, text included, from the files under `results/paper`. Nothing on it
-is written by hand. Each section ends with the command that computes it.
+the paper reports. `epagcl paper page` generates it, text included, from the files under `results`. Nothing on it is
+written by hand. Each section ends with the command that computes it; `epagcl paper plan` lists what is missing.
 
 The *strict* protocol scores the embedding of the recipe's last epoch. The classifier is chosen on validation nodes, and
 test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch.
 [Evaluation](evaluation.md) describes the protocols, and [What in the paper holds](paper.md) summarises the claims.
+Paired tests are corrected for overlapping splits ([How the verdicts are decided](#how-the-verdicts-are-decided)).
 """
 
 
@@ -42,16 +47,23 @@ def read_results(folder: Path) -> dict[str, Result]:
     return results
 
 
-def page_text(results: dict[str, Result]) -> str:
+def read_comparison_beside(results: Path) -> Comparison | None:
+    """Return the comparison over many graphs in ``comparison.json`` beside the folder of results, if there is one."""
+    path = results.parent / "comparison.json"
+    return read_comparison(path) if path.is_file() else None
+
+
+def page_text(results: dict[str, Result], comparison: Comparison | None = None) -> str:
     """Return the page as Markdown."""
     parts = [
         HEAD,
+        first_page(results, comparison),
         "## In short\n\n" + markdown(verdicts(results)),
         *(_section(find_artefact(name), result) for name, result in results.items()),
     ]
     if missing := [name for name in ARTEFACTS if name not in results]:
         parts.append("## Not measured\n\n" + wrap(", ".join(f"`epagcl paper {name}`" for name in missing)) + "\n")
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))
 
 
 def _section(artefact: Artefact, result: Result) -> str:
@@ -99,12 +111,15 @@ def _devices(part: Any) -> Iterator[str]:
 
 def write_page(results: Path, docs: Path) -> Path:
     """Write ``results.md`` and its figures, remove figures of earlier results, and return the path of the page."""
-    by_name = read_results(results)
+    by_name, comparison = read_results(results), read_comparison_beside(results)
     path = docs / "results.md"
     docs.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
-        temporary.write_text(page_text(by_name), encoding="utf-8")
+        temporary.write_text(page_text(by_name, comparison), encoding="utf-8")
     drawn = set()
+    if comparison is not None:
+        for name, figure in first_page_figures(comparison).items():
+            drawn |= {os.fspath(file) for file in save(figure, docs / FIGURES / name, digest(dict(comparison)))}
     for name, result in by_name.items():
         drawn |= {os.fspath(file) for file in find_artefact(name).draw(result, docs / FIGURES)}
     for file in (docs / FIGURES).glob("*.*"):

@@ -1,56 +1,54 @@
-"""Comparison of two methods on paired runs: differences, effect size, tests and verdict."""
+"""EPAGCL and another method on paired runs: the runs that a result stores, and their test."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 import numpy as np
 
-from epagcl.paper.statistics import repeated
-from epagcl.study.statistics import DECIMALS, bootstrap_interval, holm, rank_biserial, signed_rank
-
-ALPHA = 0.05
-#: Pairs that a test needs. With n pairs no one-sided p is below 2⁻ⁿ, and correcting for 28 tests multiplies it by 28.
-ENOUGH = 20
-RESAMPLES = 10_000
-
-#: EPAGCL and another method on a graph under a protocol, as plain JSON values.
-Comparison = dict[str, Any]
+from epagcl.study.paired_test import PairedTest, corrected, paired_test
+from epagcl.study.statistics import DECIMALS
 
 
-def compare(graph: str, protocol: str, title: str, ours: dict[int, float], theirs: dict[int, float]) -> Comparison:
-    """Compare runs paired by seed: model k of both methods is scored on split k."""
+class Comparison(TypedDict):
+    """Two methods on a graph under a protocol: the common seeds, and the accuracies of both, between 0 and 1."""
+
+    graph: str
+    protocol: str
+    method: str
+    seeds: list[int]
+    ours: list[float]
+    theirs: list[float]
+
+
+def compare(
+    graph: str, protocol: str, title: str, ours: Mapping[int, float], theirs: Mapping[int, float]
+) -> Comparison:
+    """Pair runs by seed: model k of both methods is scored on split k."""
     seeds = sorted(set(ours) & set(theirs))
-    about = {"graph": graph, "protocol": protocol, "method": title, "seeds": seeds}
-    if not seeds:
-        return about
-    d = np.round([100 * (ours[seed] - theirs[seed]) for seed in seeds], DECIMALS)
-    return about | {
+    return {
+        "graph": graph,
+        "protocol": protocol,
+        "method": title,
+        "seeds": seeds,
         "ours": [ours[seed] for seed in seeds],
         "theirs": [theirs[seed] for seed in seeds],
-        "mean_difference": float(d.mean()),
-        "interval": bootstrap_interval(d.tolist(), RESAMPLES),
-        "rank_biserial": rank_biserial(d),
-        "wins": int((d > 0).sum()),
-        "ties": int((d == 0).sum()),
-        "losses": int((d < 0).sum()),
-        "p": signed_rank(d) if len(d) >= ENOUGH else None,
-        "holm": {},
-        "repeated": repeated(d),
     }
 
 
-def verdict(comparison: Comparison) -> str:
-    """Return "better", "worse", "undecided" (two-sided, corrected), or "untested"."""
-    if comparison["p"] is None:
-        return "untested"
-    if comparison["holm"]["two_sided"] >= ALPHA:
-        return "undecided"
-    return "better" if comparison["rank_biserial"] > 0 else "worse"
+def differences(comparison: Comparison) -> list[float]:
+    """Return the differences in points, by seed."""
+    values: list[float] = np.round(
+        100 * (np.asarray(comparison["ours"]) - np.asarray(comparison["theirs"])), DECIMALS
+    ).tolist()
+    return values
 
 
-def correct(family: list[Comparison]) -> None:
-    """Add Holm's correction, for each alternative, to the tested comparisons of a family."""
-    tested = [comparison for comparison in family if comparison["p"] is not None]
-    for test in ("better", "worse", "two_sided"):
-        corrected = holm([comparison["p"][test] for comparison in tested])
-        for comparison, p in zip(tested, corrected, strict=True):
-            comparison["holm"][test] = p
+def wins_ties_losses(comparison: Comparison) -> str:
+    """Return the numbers of positive, zero and negative differences, such as ``12/1/7``."""
+    d = differences(comparison)
+    return "/".join(str(sum(np.sign(value) == sign for value in d)) for sign in (1, 0, -1))
+
+
+def corrected_tests(family: Sequence[Comparison]) -> list[PairedTest]:
+    """Test the comparisons of a table, with Holm's correction for their number."""
+    return corrected([paired_test(differences(comparison)) for comparison in family])

@@ -37,13 +37,15 @@ def root_mean_square(mean: float, std: float, views: int) -> float:
     return (mean**2 + std**2 * (views - 1) / views) ** 0.5
 
 
+def moments(result: "Result", key: str) -> dict[str, tuple[float, float, int]]:
+    """Return mean and standard deviation of the change of EPR per edge on each graph, and the number of views."""
+    views = {name: graph["views"]["views"] for name, graph in result["graphs"].items()}
+    return {name: (cell["edge"][0], cell["edge"][1], views[name]) for name, cell in _cells(result, key).items()}
+
+
 def sizes(result: "Result", key: str) -> dict[str, float]:
     """Return how far an augmentation moves the EPR of a view on each graph, as a root mean square."""
-    views = {name: graph["views"]["views"] for name, graph in result["graphs"].items()}
-    return {
-        name: root_mean_square(cell["edge"][0], cell["edge"][1], views[name])
-        for name, cell in _cells(result, key).items()
-    }
+    return {name: root_mean_square(*values) for name, values in moments(result, key).items()}
 
 
 def addition_totals(result: "Result", form: str, where: str) -> list[float]:

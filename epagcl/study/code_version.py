@@ -31,12 +31,15 @@ WITHOUT_INFLUENCE = frozenset(
         "epagcl.core.formatting",
         "epagcl.core.lazy",
         "epagcl.core.log",
+        "epagcl.core.memory",
         "epagcl.core.moved",
         "epagcl.core.progress",
         "epagcl.core.version",
+        "epagcl.data.identity",
         "epagcl.methods.persistence",
         "epagcl.methods.registry",
         "epagcl.methods.settings",
+        "epagcl.training.checkpoint",
         "epagcl.training.interrupts",
     }
 )

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch_geometric.data import Data
 
 from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
-from epagcl.core.hashing import hash64
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
+from epagcl.data.identity import label_digest, split_digest
 from epagcl.methods import method, names
 from epagcl.methods.base import Method
 from epagcl.methods.propagated import Propagated
@@ -25,7 +24,6 @@ from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.runs.record import describe
 from epagcl.study.code_version import code_version
 from epagcl.study.scoring import scored_by
-from epagcl.study.split_digest import split_digest
 from epagcl.study.store import Key, Store
 
 #: Settings of the paper's starred rows: no feature masks.
@@ -242,7 +240,7 @@ class Cell:
     def cost(self) -> float:
         """Expected cost of one seed: epochs × size of the graph, each with a constant for its overhead."""
         epochs = self.models[0].epochs if self.models else 0
-        return float((epochs + 50) * (self.about["nodes"] + self.about["edges"] + 5000))
+        return expected_cost(epochs, self.about["nodes"], self.about["edges"])
 
     @property
     def seeds_per_batch(self) -> int:
@@ -252,6 +250,16 @@ class Cell:
         if resolve_device(self.models[0].device).type != "cuda":
             return 1
         return max(1, int(BATCH / (self.models[0].epochs * self.about["nodes"])))
+
+
+def expected_cost(epochs: float, nodes: int, edges: int) -> float:
+    """Return the expected cost of training a model, in units that are the same for all graphs.
+
+    Examples:
+        >>> expected_cost(150, nodes=3000, edges=2000) / expected_cost(50, nodes=3000, edges=2000)
+        2.0
+    """
+    return float((epochs + 50) * (nodes + edges + 5000))
 
 
 def cells(
@@ -298,6 +306,5 @@ def fingerprint(data: Data) -> str:
         >>> fingerprint(block_model(60)) == fingerprint(block_model(60, seed=1))
         False
     """
-    labels = int(hash64(data.y.cpu().long().flatten() * 2**32 + torch.arange(data.num_nodes)).sum()) % 2**64
-    parts = [Graph.from_data(check(data, quiet=True)).fingerprint, f"{labels:016x}", split_digest(data)]
+    parts = [Graph.from_data(check(data, quiet=True)).fingerprint, label_digest(data.y), split_digest(data)]
     return "-".join(part for part in parts if part is not None)

@@ -1,25 +1,10 @@
-"""Intervals, tests and effect sizes of paired runs."""
+"""Wilcoxon's exact test, and the correction for several tests."""
 
 import numpy as np
 import numpy.typing as npt
 
 #: Digits after the decimal point of a difference in points: equal differences must tie despite rounding in float64.
 DECIMALS = 9
-
-
-def bootstrap_interval(values: npt.ArrayLike, resamples: int = 10_000) -> tuple[float, float]:
-    """Return the 95% percentile bootstrap interval of the mean; (0, 0) for no values.
-
-    Examples:
-        >>> bootstrap_interval([2.0, 2.0, 2.0])
-        (2.0, 2.0)
-    """
-    sample = np.asarray(values)
-    if len(sample) == 0:
-        return 0.0, 0.0
-    drawn = np.random.default_rng(0).integers(len(sample), size=(resamples, len(sample)))
-    low, high = np.quantile(sample[drawn].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)
 
 
 def holm(p: list[float]) -> list[float]:
@@ -38,21 +23,6 @@ def holm(p: list[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p) - place) * p[index]))
         corrected[index] = largest
     return corrected
-
-
-def rank_biserial(differences: npt.ArrayLike) -> float:
-    r"""Return the matched-pairs rank-biserial correlation :math:`r = (W^+ - W^-)/(W^+ + W^-)`.
-
-    :math:`W^\pm` is the sum of the ranks of \|d\| over d > 0 or d < 0. Ties get their mean rank, zeros are left out.
-    r is 1 if every difference is positive, and 0 if all are zero.
-
-    Examples:
-        >>> rank_biserial([1, 2, -3])
-        0.0
-    """
-    ranks, positive = _signed_ranks(differences)
-    total = ranks.sum()
-    return float((2 * ranks[positive].sum() - total) / total) if total else 0.0
 
 
 def signed_rank(differences: npt.ArrayLike) -> dict[str, float]:

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epagcl.core.errors import InputError
-from epagcl.core.files import write_json
+from epagcl.core.files import locked, write_json
 
 #: Everything that a stored result depends on, as plain JSON. ``graph.name`` and ``what`` name the folders of a record.
 Key = dict[str, Any]
@@ -100,31 +99,6 @@ class Store:
         return record
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[bool]:
-    """Try to lock a file for this process. The value is whether it holds the lock.
-
-    The operating system releases the lock when the process ends.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows: one process at a time
-        yield True
-        return
-    _make_folder(path.parent)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = os.fstat(file.fileno()).st_ino == path.stat().st_ino  # False if its last holder just removed it
-        except OSError:
-            held = False
-        try:
-            yield held
-        finally:
-            if held:
-                path.unlink(missing_ok=True)
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,4 +107,5 @@ def _make_folder(folder: Path) -> None:
 
 
 def _folder_name(text: str) -> str:
-    return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-") or "graph"
+    # Without dots at the ends, no name leaves the store.
+    return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "graph"

@@ -11,6 +11,7 @@ from epagcl.core.files import write_json
 from epagcl.report.metrics import Provenance
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult
+from epagcl.study.paired_test import PairedTest, paired_tests
 from epagcl.study.ranking import Ranking, rank
 
 #: The results of each graph, in the order of the rows.
@@ -56,6 +57,49 @@ def accuracies(results: Results, protocol: str) -> dict[str, dict[str, float]]:
             if protocol in cell["protocols"]:
                 scores.setdefault(cell["row"], {})[graph] = 100 * cell["protocols"][protocol]["accuracy"]["mean"]
     return scores
+
+
+def runs_by_seed(results: Results, protocol: str) -> dict[str, dict[str, dict[int, float]]]:
+    """Return the test accuracy of each row on each graph by seed, in percent.
+
+    Examples:
+        >>> runs_by_seed({"Cora": []}, "strict")
+        {}
+    """
+    runs: dict[str, dict[str, dict[int, float]]] = {}
+    for graph, cells in results.items():
+        for cell in cells:
+            if scores := cell["protocols"].get(protocol):
+                by_seed = zip(scores["seeds"], scores["accuracy"]["runs"], strict=True)
+                runs.setdefault(cell["row"], {})[graph] = {seed: 100 * run for seed, run in by_seed}
+    return runs
+
+
+def paired_against(results: Results, protocol: str, title: str) -> dict[tuple[str, str], PairedTest]:
+    """Test a row against every other row on each graph, on common seeds, with Holm's correction for all tests.
+
+    Args:
+        results: the results of each graph.
+        protocol: of the scores.
+        title: the row that is tested.
+
+    Returns:
+        The tests by graph and other row. A positive difference means that the row is better than the other.
+
+    Examples:
+        >>> paired_against({"Cora": []}, "strict", "EPAGCL+")
+        {}
+    """
+    runs = runs_by_seed(results, protocol)
+    return paired_tests(
+        {
+            (graph, other): (runs[title][graph], by_graph[graph])
+            for other, by_graph in runs.items()
+            if other != title
+            for graph in by_graph
+            if graph in runs.get(title, {})
+        }
+    )
 
 
 def ranking_of(results: Results, protocol: str) -> Ranking | None:

@@ -83,6 +83,8 @@ def test_quiet_prints_nothing(run):
         (["accuracy", "--datasets", "demo", "--methods", "epagcl", "--epochs", "-1"], "epochs=-1: must be at least 0"),
         (["acuracy"], "acuracy"),
         (["page", "--results", "nowhere"], "nowhere: no results"),
+        (["plan", "--results", "nowhere"], "nowhere: no results"),
+        (["plan", "--processes", "0"], "--processes 0: at least 1"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
@@ -108,4 +110,35 @@ def test_all_artefacts_share_one_store(run, tmp_path, monkeypatch):
     code, _, err = run("paper", "page", "--results", folder, "--docs", tmp_path / "page")
     assert code == 0, err
     text = (tmp_path / "page" / "results.md").read_text(encoding="utf-8")
-    assert text.count("\n## ") == 5  # claims, three artefacts, and what is missing
+    assert text.count("\n## ") == 6  # the first page, claims, three artefacts, and what is missing
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Replace the plan by an invented one, and the results by none."""
+    from epagcl.paper.plan import MissingRuns, Plan
+
+    monkeypatch.setattr("epagcl.paper.page.read_results", lambda _: {})
+    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE")
+    made = [Plan([runs], {"WikiCS": "data are absent"})]
+    monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_: made[0])
+    return made
+
+
+def test_plan_lists_the_missing_runs_and_their_time(run, planned):
+    code, out, err = run("paper", "plan", "--processes", 2)
+    assert code == 0, err
+    for part in ("the rank of GRACE", "2 of 20", "1800.0", "60.0", "WikiCS: data are absent"):
+        assert part in out
+    assert "2 runs of 1 cells are missing: about 0.5 hours with 2 processes" in out
+    code, out, _ = run("paper", "plan", "--json")
+    assert code == 0
+    assert (
+        json.loads(out)["runs"][0] | {"graph": "Cora", "seeds": [3, 4], "total": 3600.0} == json.loads(out)["runs"][0]
+    )
+
+
+def test_plan_of_a_complete_study(run, planned):
+    planned[0] = replace(planned[0], runs=[], absent={})
+    code, out, _ = run("paper", "plan")
+    assert (code, out.strip()) == (0, "nothing is missing")

@@ -1,7 +1,19 @@
 import pytest
 
 from epagcl.methods import names
-from epagcl.paper.ablation import ADD_ONLY, ARTEFACT, BASE, BOTH, DROP_ONLY, ORACLE, OURS, gains, variants
+from epagcl.paper.ablation import (
+    ADD_ONLY,
+    ARTEFACT,
+    BASE,
+    BOTH,
+    DROP_ONLY,
+    ORACLE,
+    OURS,
+    claim_tests,
+    gains,
+    variants,
+)
+from epagcl.study.paired_test import paired_test
 from tests.paper.conftest import cell, result
 
 
@@ -30,19 +42,30 @@ def test_variants_register_no_method():
 
 
 def test_gains_are_paired_by_seed():
-    made = result([cell(BASE, "Cora", [80, 90]), cell(OURS, "Cora", [83, 91, 99]), cell(ORACLE, "CiteSeer", [70])])
+    made = result(
+        [cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87, 99]), cell(ORACLE, "CiteSeer", [70])]
+    )
     gain = gains(made, "strict", "Cora")[OURS]
     assert gain.gain == pytest.approx(2.0)
-    assert (gain.low, gain.high) == pytest.approx((1.0, 3.0))
-    assert gain.n == 3
+    assert gain.test.interval == paired_test([3, 1, 2]).interval
+    assert gain.n == 3  # the mean is over the seeds that all variants have, so that means can be compared
+    assert gain.mean == pytest.approx(87.0)
     assert gains(made, "strict", "Cora")[BASE].gain is None
     assert str(gains(made, "strict", "CiteSeer")[ORACLE]) == ""  # no common seed, no gain
 
 
-def test_reading_counts_the_graphs_where_a_claim_holds():
+def test_other_numbers_of_seeds_are_named():
+    made = result([cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87]), cell(ORACLE, "Cora", [70])])
+    assert str(gains(made, "strict", "Cora")[OURS]).endswith(" [3 seeds]")
+    assert "[" not in str(gains(made, "strict", "Cora")[ORACLE])
+
+
+def test_reading_decides_each_claim():
     titles = [row.title for row in variants()]
-    made = result([cell(title, "Cora", [80 + place, 81 + place]) for place, title in enumerate(titles)])
+    made = result([cell(title, "Cora", [80 + 2 * place + k for k in range(3)]) for place, title in enumerate(titles)])
     words = ARTEFACT.reading(made)
-    assert "holds on 0 of 1 graphs" in words[0]
-    assert "Cora -2.0 (-2.0 to -2.0)" in words[1]  # Drop Only is third, Add Only fifth
-    assert "Cora +1.0 (+1.0 to +1.0)" in words[2]
+    assert "better in 2 of 5 pairs, worse in 3, undecided in 0." in words[0]  # EPAGCL is third
+    assert "Cora -4.0 (-4.0 to -4.0), worse, detectable 0.0" in words[1]  # Drop Only is fourth, Add Only sixth
+    assert "Cora +2.0 (+2.0 to +2.0), better, detectable 0.0" in words[2]
+    assert len(claim_tests(made, "strict", OURS, [BASE, DROP_ONLY])) == 2
+    assert claim_tests(made, "strict", OURS, ["unknown"]) == {}

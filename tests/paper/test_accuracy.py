@@ -40,6 +40,7 @@ def test_stored_runs_make_a_table_without_training(request_of, monkeypatch):
 
 
 def invented():
+    """Return a table with an incomplete cell and an absent graph."""
     return result(
         [
             cell("raw features", "Cora", [60, 62]),
@@ -64,6 +65,8 @@ def test_cells_have_measured_and_reported_accuracy_and_unusual_numbers_of_runs()
     assert str(rows["raw features"][2]) == "absent"
     assert [rows[title][1].mark for title in ("GCN", "GRACE", "EPAGCL", "MVGRL")] == ["", BEST, SECOND, ""]
     assert [str(cell) for cell in rows["EPAGCL"][3:]] == ["2.0", "1.0"]
+    assert str(rows["MVGRL"][3]) == "–"  # it lacks a run, so it is not ranked
+    assert str(rows["raw features"][3]) == ""
     assert "Runs: Cora 2" in table.note
     assert "WikiCS: data are absent here." in table.note
 
@@ -74,41 +77,6 @@ def test_methods_without_a_finished_run_keep_their_row():
     rows = {row[0]: row for row in ARTEFACT.tables(made)[0].rows}
     assert str(rows["DGI"][1]) == "– (82.5)"
     assert "DGI on Cora (no run)" in ARTEFACT.reading(made)[-1]
-
-
-def test_reading():
-    made = invented() | {"asked": {"datasets": ["Cora", "WikiCS"], "protocols": ["strict", "paper"]}}
-    rank, settings, weak, missing = ARTEFACT.reading(made)
-    assert "EPAGCL ranks 2 of 3" in rank
-    assert "which lack CCA-SSG, it is 1.0" in rank
-    assert "EPAGCL or EPAGCL\\* is first on 0 of 1 graphs." in rank
-    assert settings.endswith("GRACE on Cora; MVGRL on Cora; EPAGCL on Cora.")
-    assert weak == "**Trained methods with a mean below the untrained encoder's**, in points: MVGRL on Cora (-1.0)."
-    assert "MVGRL on Cora (1 of 2 runs), WikiCS (data are absent here)" in missing
-    # No cell is scored by the paper's protocol.
-    assert all("paper's protocol" not in paragraph for paragraph in (rank, settings, weak, missing))
-
-
-def test_reading_compares_with_propagated_features_where_they_were_measured():
-    made = invented()
-    assert not [part for part in ARTEFACT.reading(made) if "propagated" in part]
-    assert "propagated" not in [row[0] for row in ARTEFACT.tables(made)[0].rows]
-    made["cells"].append(cell("propagated", "Cora", [85, 85]))
-    (sentence,) = [part for part in ARTEFACT.reading(made) if "propagated" in part]
-    assert sentence.startswith("**Trained methods with a mean below that of propagated features**, in points: ")
-    assert "MVGRL on Cora (-2.0)" in sentence
-    titles = [row[0] for row in ARTEFACT.tables(made)[0].rows]
-    assert titles.index("untrained encoder") + 1 == titles.index("propagated")
-
-
-def test_distance_to_the_paper_is_by_its_protocol():
-    made = result(
-        [cell("EPAGCL", "Cora", [84, 86], "paper"), cell("MVGRL", "Cora", [83, 83], "paper")], protocols=("paper",)
-    )
-    paragraph = next(paragraph for paragraph in ARTEFACT.reading(made) if "paper's protocol" in paragraph)
-    assert "EPAGCL (-1.1)" in paragraph
-    assert "More than a point above it: MVGRL (+1.5)" in paragraph
-    assert not any("Measured minus reported" in paragraph for paragraph in ARTEFACT.reading(invented()))
 
 
 def test_graphs_without_published_splits_are_absent_from_the_public_table(request_of):

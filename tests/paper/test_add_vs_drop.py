@@ -4,6 +4,7 @@ import epagcl
 from epagcl.methods.epagcl import EPAGCL
 from epagcl.paper import add_vs_drop
 from epagcl.paper.add_vs_drop import ARTEFACT, curves, gaps, variants
+from epagcl.study.paired_test import paired_test
 from tests.paper.conftest import SMALL, cell, result
 
 
@@ -34,34 +35,43 @@ def test_as_many_edges_are_added_as_dropped(rate):
 
 def invented():
     cells = [
-        cell("add 0.1", "Cora", [70, 72]),
-        cell("pool 0.1", "Cora", [60, 62]),
-        cell("drop 0.1", "Cora", [80, 81]),
-        cell("add 0.5", "Cora", [75, 77]),
-        cell("drop 0.5", "Cora", [74, 78, 99]),
+        cell("add 0.1", "Cora", [70, 72, 71]),
+        cell("pool 0.1", "Cora", [60, 62, 61]),
+        cell("drop 0.1", "Cora", [80, 81.5, 81]),
+        cell("add 0.5", "Cora", [75, 77, 76]),
+        cell("drop 0.5", "Cora", [74, 78, 76, 99]),
     ]
     return result(cells, rates=[0.1, 0.5], absent={"WikiCS": "data are absent"}, datasets=("WikiCS", "Cora"))
 
 
 def test_differences_are_paired_by_seed():
-    assert curves(invented(), "strict", "Cora")["add"] == {0.1: {0: 70, 1: 72}, 0.5: {0: 75, 1: 77}}
-    assert gaps(invented(), "strict", "Cora") == {0.1: (9.5, 9.0, 10.0), 0.5: (0.0, -1.0, 1.0)}
-    assert gaps(invented(), "strict", "Cora", "pool") == {0.1: (19.5, 19.0, 20.0)}
+    assert curves(invented(), "strict", "Cora")["add"] == {0.1: {0: 70, 1: 72, 2: 71}, 0.5: {0: 75, 1: 77, 2: 76}}
+    new = gaps(invented(), "strict", "Cora")
+    assert {rate: (test.n, test.verdict) for rate, test in new.items()} == {0.1: (3, "better"), 0.5: (3, "undecided")}
+    assert new[0.1].interval == paired_test([10, 9.5, 10]).interval
+    assert new[0.1].corrected == pytest.approx(2 * new[0.1].p)  # two rates
+    assert gaps(invented(), "strict", "Cora", "pool")[0.1].mean == pytest.approx(59.5 / 3)
 
 
 def test_table_and_reading():
     table = ARTEFACT.tables(invented())[0]
     lines = {row[1]: row[2:] for row in table.rows}
     assert table.rows[0][:2] == ["WikiCS", "data are absent"]
-    assert lines["only add, fixed pool"] == ["61.0 ± 1.4", "–"]
-    assert lines["only drop − only add"] == ["+9.5 (+9.0 to +10.0)", "+0.0 (-1.0 to +1.0)"]
-    assert lines["only drop − only add, fixed pool"] == ["+19.5 (+19.0 to +20.0)", "–"]
-    assert "only drop 2/3" in table.note
+    assert lines["only add, fixed pool"] == ["61.0 ± 1.0", "–"]
+    first, second = lines["only drop − only add"]
+    assert first.startswith("+9.8 (")
+    assert "), better, detectable " in first
+    assert second.startswith("+0.0 (")
+    assert "undecided" in second
+    assert lines["only drop − only add, fixed pool"][1] == "–"
+    assert "only drop 3/4" in table.note
     (paragraph,) = ARTEFACT.reading(invented())
-    assert "adding new random pairs, dropping is better at 1 rate (0.1) and worse at none, out of 2" in paragraph
-    assert "from a fixed pool, dropping is better at 1 rate (0.1) and worse at none, out of 1" in paragraph
-    assert "mean difference over rates is +4.8 points" in paragraph
-    assert "83.7 (only drop, rate 0.5)" in paragraph
+    assert (
+        "new random pairs (3 common seeds), dropping is better at 1 rate (0.1) and worse at none, out of 2" in paragraph
+    )
+    assert "from a fixed pool (3 common seeds), dropping is better at 1 rate (0.1) and worse at none" in paragraph
+    assert "mean difference over rates is +4.9 points" in paragraph
+    assert "81.8 (only drop, rate 0.5)" in paragraph
 
 
 def test_incomplete_rates_are_drawn(tmp_path):

@@ -3,11 +3,15 @@ import pytest
 from epagcl.paper import reported
 from epagcl.paper.cell_scores import (
     accuracies,
+    complete_scores,
     graphs_of,
     measured_graphs,
+    ranks_of,
     reported_gaps,
+    reported_ranks_of,
     reported_scores,
     reported_text,
+    runs_by_seed,
     scores,
     self_supervised_titles,
     titles_of,
@@ -72,3 +76,26 @@ def test_ranks_of_the_paper_are_reproduced():
     printed = {"DGI": 7.8, "GRACE": 3.6, "GCA*": 4.6, "GCA": 4.7, "BGRL": 6.1, "EPAGCL*": 3.0, "EPAGCL": 2.0}
     for title, rank in printed.items():
         assert ranks[title] == pytest.approx(rank, abs=0.25), title  # the paper does not say how it ranks OOM
+
+
+def test_only_methods_with_all_runs_on_every_graph_are_ranked():
+    cells = [
+        *(
+            cell(title, graph, runs)
+            for graph in ("Cora", "CiteSeer")
+            for title, runs in (("DGI", [80, 81]), ("GCA", [70, 71]))
+        ),
+        cell("GRACE", "Cora", [90, 91]),  # lacks a graph
+        cell("BGRL", "Cora", [85]),  # lacks a run
+        cell("BGRL", "CiteSeer", [85, 86]),
+    ]
+    made = result(cells, datasets=("Cora", "CiteSeer"))
+    ranks = ranks_of(made, "strict")
+    assert ranks.mean == {"DGI": 1.0, "GCA": 2.0}
+    assert ranks.graphs == ["Cora", "CiteSeer"]
+    assert ranks.unranked == ["GRACE", "BGRL"]
+    assert "BGRL" not in complete_scores(made, "strict", "Cora")
+    assert runs_by_seed(made, "strict", "Cora")["GCA"] == pytest.approx({0: 70, 1: 71})
+    reported_ranks = reported_ranks_of(made, "strict").mean
+    assert reported_ranks["GRACE"] < reported_ranks["DGI"]
+    assert ranks_of(result([]), "strict").mean == {}

@@ -5,8 +5,8 @@ import pytest
 
 from epagcl.paper import accuracy
 from epagcl.paper.artefact import Request
-from epagcl.paper.paired import verdict
-from epagcl.paper.significance import ARTEFACT
+from epagcl.paper.paired import wins_ties_losses
+from epagcl.paper.significance import ARTEFACT, family_of
 from epagcl.study.store import Store
 
 
@@ -52,81 +52,63 @@ def result(monkeypatch, tmp_path):
 
 
 def test_comparisons_and_verdicts(result):
-    strict = {one["method"]: one for one in result["comparisons"] if one["protocol"] == "strict"}
-    assert list(strict) == ["GRACE", "GCA", "BGRL", "DGI"]
-    assert {title: verdict(one) for title, one in strict.items()} == {
+    strict = {one["method"]: (one, test) for one, test in family_of(result, "strict")}
+    assert {title: test.verdict for title, (_, test) in strict.items()} == {
         "GRACE": "better",
         "GCA": "worse",
         "BGRL": "undecided",
-        "DGI": "untested",
+        "DGI": "better",
     }
-    grace = strict["GRACE"]
-    assert (grace["wins"], grace["ties"], grace["losses"]) == (20, 0, 0)
-    assert grace["p"]["better"] == pytest.approx(2.0**-20)
-    assert grace["holm"]["two_sided"] == pytest.approx(3 * 2 * 2.0**-20)  # three comparisons are tested
-    assert grace["repeated"] == 2.0**-25
-    assert grace["interval"][0] < grace["mean_difference"] < grace["interval"][1]
-    assert strict["DGI"]["p"] is None
-    assert strict["DGI"]["mean_difference"] == pytest.approx(1.0)
+    grace, test = strict["GRACE"]
+    assert wins_ties_losses(grace) == "20/0/0"
+    assert test.corrected == pytest.approx(3 * test.p)  # DGI has a smaller p, so that three tests remain
+    assert test.interval[0] < test.mean < test.interval[1]
+    assert strict["DGI"][1].mean == pytest.approx(1.0)
+    assert strict["DGI"][1].n == 5
 
 
 def test_tables(result):
     tables = ARTEFACT.tables(result)
-    assert [table.slug for table in tables] == ["", "one-sided", "paper", "paper-one-sided"]
-    assert [table.folded for table in tables] == [False, True, False, True]
-    main, folded = tables[:2]
-    rows = {(row[0], row[1]): [str(cell) for cell in row] for row in main.rows}
-    assert len(main.columns) == 10
-    assert rows["Cora", "DGI"][4] == "+1.00 to +1.00 (few runs)"
-    assert rows["Cora", "DGI"][7] == "few runs"
-    assert "few runs" not in "".join(rows["Cora", "BGRL"])
-    assert rows["Cora", "GRACE"][7] == f"{2 * 2.0**-20:.2e} ({6 * 2.0**-20:.2e})"
-    assert rows["Cora", "GRACE"][-1] == "2.45e-04 (0.094)"
-    assert rows["WikiCS", "GCA"][3] == "data are absent"
+    assert [table.slug for table in tables] == ["", "paper"]
+    main = tables[0]
+    rows = {(row[0], row[1]): dict(zip(main.columns, map(str, row), strict=True)) for row in main.rows}
+    assert rows["Cora", "GRACE"]["verdict"] == "better"
+    assert rows["Cora", "GRACE"]["wins/ties/losses"] == "20/0/0"
+    assert rows["Cora", "GRACE"][main.columns[-2]] == "2.98e-08"  # 2⁻²⁵: five runs counted five times
+    assert rows["Cora", "GRACE"][main.columns[-1]] == "2.45e-04 (0.094)"
+    assert rows["Cora", "DGI"]["95% interval"] == "+1.00 to +1.00"
+    assert float(rows["Cora", "BGRL"]["detectable"]) > 0
+    assert rows["WikiCS", "GCA"]["mean difference"] == "data are absent"
     assert len(main.rows) == 8
-    assert "Few runs: pairs with fewer than 20 runs are not tested" in main.note
+    marks = {row[1]: row[main.columns.index("p (Holm)")].mark for row in main.rows if row[0] == "Cora"}
+    assert marks == {"GRACE": "best", "GCA": "best", "BGRL": "", "DGI": "best"}
+    assert "Holm's correction for the 4 tests of this table" in main.note
     assert "Measured on invented." in main.note
-    assert [row[1] for row in folded.rows] == ["GRACE", "GCA", "BGRL"]  # only tested comparisons
-    better, worse = folded.rows[0][3:]
-    assert (str(better), better.mark) == (f"{2.0**-20:.2e} ({3 * 2.0**-20:.2e})", "best")
-    assert (str(worse), worse.mark) == ("1.000 (1.000)", "")
 
 
 def test_reading_names_every_verdict(result):
     strict, paper, absent, settings, *_ = ARTEFACT.reading(result)
-    assert strict.startswith("Protocol strict: 3 pairs of graph and method have 20 paired runs or more.")
-    assert "significantly better in 1, significantly worse in 1, and 1 are undecided (" in strict
-    assert "Better: GRACE on Cora. Worse: GCA on Cora. Undecided: BGRL on Cora." in strict
-    assert "fewer than 20 paired runs: 1 pair with 5 runs (Cora)" in strict
-    assert "ahead in every run against DGI on Cora, and behind in every run against none. Mixed" in strict
-    assert paper.startswith("Protocol paper: 3 pairs")
+    assert strict.startswith("Protocol strict: of 4 pairs of graph and method, EPAGCL is significantly better in 2 and")
+    assert "significantly worse in 1; 1 are undecided (" in strict
+    assert "Better: GRACE, DGI on Cora. Worse: GCA on Cora. Undecided: BGRL on Cora." in strict
+    assert "The tests can show differences of" in strict
+    assert paper.startswith("Protocol paper: of 4 pairs")
     assert absent == "Not measured here (WikiCS: data are absent)."
     assert "as published" in settings
-    few = [one for one in result["comparisons"] if one["method"] == "DGI"]
-    few[0] |= {"wins": 2, "ties": 1, "losses": 2}
-    assert "Mixed (wins/ties/losses): DGI 2/1/2 on Cora." in ARTEFACT.reading(result)[0]
-    few[0] |= {"wins": 0, "ties": 0, "losses": 5}
-    assert "behind in every run against DGI on Cora." in ARTEFACT.reading(result)[0]
-    only = result | {"comparisons": few}
-    no_test = "no test is possible, because there are at most 5 paired runs and 20 are needed. Not tested"
-    assert no_test in ARTEFACT.reading(only)[0]
-    assert [table.slug for table in ARTEFACT.tables(only)] == ["", "paper"]  # no test, no table of tests
 
 
-def test_figure_distinguishes_untested_from_undecided(result):
+def test_figure_distinguishes_decided_from_undecided(result):
     (axes,) = ARTEFACT.figures(result)[""].axes
     assert axes.get_title() == "Cora (n = 5–20 runs)"
-    assert axes.get_xlabel() == "difference in points, bootstrap 95%"
-    means = {one["method"]: one["mean_difference"] for one in result["comparisons"]}
+    assert axes.get_xlabel() == "difference in points, corrected 95%"
+    means = {one["method"]: test.mean for one, test in family_of(result, "strict")}
     points = [line for line in axes.lines if len(line.get_xdata()) == 1]
-    looks = {
-        title: {(line.get_marker(), line.get_markerfacecolor()) for line in points if line.get_xdata()[0] == mean}
+    faces = {
+        title: {line.get_markerfacecolor() for line in points if line.get_xdata()[0] == mean}
         for title, mean in means.items()
     }
-    assert {marker for marker, _ in looks["DGI"]} == {"x"}
-    assert {face for _, face in looks["BGRL"]} == {"white"}
-    assert {marker for marker, _ in looks["GRACE"] | looks["GCA"] | looks["BGRL"]} == {"o"}
-    assert "white" not in {face for _, face in looks["GRACE"] | looks["GCA"]}
+    assert faces["BGRL"] == {"white"}
+    assert "white" not in faces["GRACE"] | faces["GCA"] | faces["DGI"]
 
 
 def test_hardware_repetition_and_files(result, tmp_path):
@@ -149,5 +131,5 @@ def test_empty_result():
     }
     (table,) = ARTEFACT.tables(nothing)
     assert table.rows[0][:4] == ["WikiCS", "GRACE", "0", "data are absent"]
-    assert "no test is possible" in ARTEFACT.reading(nothing)[0]
+    assert "of 0 pairs of graph and method" in ARTEFACT.reading(nothing)[0]
     assert ARTEFACT.figures(nothing)

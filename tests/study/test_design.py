@@ -2,6 +2,7 @@ import re
 import sys
 
 import pytest
+import torch
 
 import epagcl
 from epagcl.core.errors import InputError
@@ -78,6 +79,18 @@ def test_another_graph_of_the_same_name_has_other_keys(tmp_path, data):
         assert again["graph"]["fingerprint"] != first["graph"]["fingerprint"]
         expected = linear_evaluation([other.x], other.y).runs
         assert again["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx(expected)
+
+
+def test_flipped_signs_and_one_changed_row_have_other_keys(data):
+    raw = rows(["dgi"])[:1]
+    [cell] = cells(data, "g", raw)
+    x = data.x.to_dense()
+    signs = torch.where(torch.arange(x.numel()).view(x.shape) % 2 == 0, 1.0, -1.0)
+    one_row = x.clone()
+    one_row[7] = x[8]
+    for features in (x * signs, one_row):
+        [other] = cells(data.clone().update({"x": features}), "g", raw)
+        assert other.key(0) != cell.key(0)
 
 
 def test_other_published_splits_have_other_keys(tmp_path, data):

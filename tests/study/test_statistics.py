@@ -4,21 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from epagcl.study.statistics import bootstrap_interval, holm, rank_biserial, signed_rank
-
-
-def test_interval_of_equal_values_and_of_no_values():
-    assert bootstrap_interval([2.0, 2.0, 2.0]) == (2.0, 2.0)
-    assert bootstrap_interval([]) == (0.0, 0.0)
-
-
-def test_interval_of_a_large_normal_sample_is_the_normal_interval():
-    values = np.random.default_rng(1).normal(3.0, 2.0, 400)
-    low, high = bootstrap_interval(values.tolist())
-    error = values.std(ddof=1) / 20
-    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.02)
-    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.02)
-    assert bootstrap_interval(values.tolist()) == (low, high)  # reproducible
+from epagcl.study.statistics import holm, signed_rank
 
 
 def test_holm_matches_a_computation_by_hand():
@@ -26,18 +12,6 @@ def test_holm_matches_a_computation_by_hand():
     assert holm([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.06, 0.5, 0.04, 0.06])
     assert holm([0.4, 0.6]) == pytest.approx([0.8, 0.8])
     assert holm([]) == []
-
-
-def test_rank_biserial_by_counting():
-    d = np.array([3.0, -1.0, 2.0, -2.0, 0.0, 5.0])
-    kept = d[d != 0]
-    # The mean rank is one more than the number below, plus half of the others that tie.
-    rank = [sum(abs(e) < abs(x) for e in kept) + (sum(abs(e) == abs(x) for e in kept) + 1) / 2 for x in kept]
-    signed = sum(r * np.sign(x) for r, x in zip(rank, kept, strict=True))
-    assert rank_biserial(d) == pytest.approx(signed / sum(rank))
-    assert rank_biserial([1, 2, 3]) == 1
-    assert rank_biserial([-1, -2]) == -1
-    assert rank_biserial([0, 0]) == 0
 
 
 @pytest.mark.parametrize("n", [5, 12, 20])

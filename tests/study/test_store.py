@@ -110,3 +110,10 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file/my-graph/run: cannot be created"):
         Store(tmp_path / "file").write(key(), {})
+
+
+@pytest.mark.parametrize("name", ["..", "...", "../..", "/etc", ".", "", "..-", "a/../../b"])
+def test_no_name_leaves_the_store(tmp_path, name):
+    path = Store(tmp_path).path({**key(), "graph": {"name": name}})
+    assert path.resolve().is_relative_to(tmp_path.resolve())
+    assert len(path.relative_to(tmp_path).parts) == 3

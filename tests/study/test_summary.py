@@ -3,7 +3,15 @@ import json
 import pytest
 
 from epagcl.core.errors import InputError
-from epagcl.study.summary import accuracies, ranking_of, read_comparison, summarise, write_comparison
+from epagcl.study.summary import (
+    accuracies,
+    paired_against,
+    ranking_of,
+    read_comparison,
+    runs_by_seed,
+    summarise,
+    write_comparison,
+)
 from tests.study.invented import invented
 
 
@@ -46,3 +54,24 @@ def test_another_file_is_refused(tmp_path, text):
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(InputError, match=r"c.json: not a comparison; write one with `epagcl compare --save`"):
         read_comparison(tmp_path / "c.json")
+
+
+def test_rows_are_tested_on_common_seeds_with_correction():
+    rows = {
+        "a": {"x": [80.0, 81.0, 82.0, 83.0], "y": [70.0, 71.0, 72.0, 73.5]},
+        "b": {"x": [70.0, 71.1, 72.2], "y": [70.1, 70.9, 72.2, 73.3]},
+        "c": {"x": [90.0, 91.0, 92.1]},
+    }
+    results = invented(rows)
+    tests = paired_against(results, "strict", "a")
+    assert set(tests) == {("x", "b"), ("y", "b"), ("x", "c")}
+    assert tests["x", "b"].n == 3
+    assert tests["x", "b"].mean == pytest.approx(9.9)
+    assert {pair: test.verdict for pair, test in tests.items()} == {
+        ("x", "b"): "better",
+        ("y", "b"): "undecided",
+        ("x", "c"): "worse",
+    }
+    assert all(test.corrected >= test.p for test in tests.values())
+    assert runs_by_seed(results, "strict")["c"] == {"x": pytest.approx({0: 90.0, 1: 91.0, 2: 92.1})}
+    assert paired_against(results, "strict", "d") == {}

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from epagcl.core.config import RENAMED_SETTINGS, current_settings, current_value
 from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.files import locked
 from epagcl.core.hashing import fold
 from epagcl.runs.folder import claim
-from epagcl.study.store import locked
 from epagcl.study.tuning.space import Choice, Space
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from epagcl.core.log import log
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
+from epagcl.data.identity import split_digest
 from epagcl.methods import method as method_class
 from epagcl.methods.base import Method
 from epagcl.methods.settings import warn_of_old_names
-from epagcl.study.split_digest import split_digest
 from epagcl.study.tuning.criterion import FEW_NODES, STRICT_RATIOS, Criterion, splits_with_one_test
 from epagcl.study.tuning.journal import need_optuna, open_study, prepare_folder, process_lock, quiet_optuna
 from epagcl.study.tuning.result import Tuning

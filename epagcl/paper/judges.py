@@ -1,0 +1,258 @@
+"""Verdicts on the claims of the paper: each case is decided for a claim, against it, or not at all."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from epagcl.paper import ablation, add_vs_drop, burden_reading, graphs, heterophily, significance, theory_reading
+from epagcl.paper.accuracy_reading import against
+from epagcl.paper.artefact import Result
+from epagcl.paper.cell_scores import (
+    measured_graphs,
+    ranks_of,
+    reported_scores,
+    runs_by_seed,
+    self_supervised_titles,
+)
+from epagcl.study.paired_test import (
+    ALPHA,
+    BETTER,
+    FEWEST,
+    UNDECIDED,
+    WORSE,
+    PairedTest,
+    corrected,
+    paired_test,
+    paired_tests,
+)
+from epagcl.study.statistics import holm
+
+
+class Verdict(NamedTuple):
+    """Whether a claim holds, the evidence, and the smallest differences that its tests could have shown."""
+
+    word: str
+    evidence: str
+    detectable: str = ""
+
+
+NOT_MEASURED = Verdict("not measured", "")
+
+
+def decide(words: Sequence[str]) -> str:
+    """Return the verdict on a claim, given whether each case is better (for it), worse (against it) or undecided."""
+    better, worse = words.count(BETTER), words.count(WORSE)
+    if not words:
+        return NOT_MEASURED.word
+    if better == len(words):
+        return "holds"
+    if worse and worse >= better:
+        return "contradicted"
+    if better > worse and 2 * (better + worse) > len(words):
+        return "in part"
+    return "undecided"
+
+
+def counted_cases(words: Sequence[str], cases: str) -> str:
+    """Return the evidence of a claim: its cases for, against and undecided."""
+    better, worse, open_ = (words.count(word) for word in (BETTER, WORSE, UNDECIDED))
+    parts = [f"for it on {better}"] + [f"against it on {worse}"] * (worse > 0) + [f"undecided on {open_}"] * (open_ > 0)
+    return f"of {len(words)} {cases}, {', '.join(parts)}"
+
+
+def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdict:
+    """Return the verdict of paired tests."""
+    family = list(tests)
+    words = [test.verdict for test in family]
+    seen = [test.detectable for test in family if test.detectable is not None]
+    span = "" if not seen else f"{min(seen):.1f} to {max(seen):.1f}" if len(seen) > 1 else f"{seen[0]:.1f}"
+    return Verdict(decide(words), counted_cases(words, cases) + more, span) if family else NOT_MEASURED
+
+
+def drop_over_add(result: Result) -> Verdict:
+    """Judge dropping against adding new random pairs and pairs of a fixed pool, at every rate with both."""
+    protocol = result["asked"]["protocols"][0]
+    pairs = {}
+    for graph in measured_graphs(result):
+        by_kind = add_vs_drop.curves(result, protocol, graph)
+        for kind in ("add", "pool"):
+            for rate in set(by_kind[kind]) & set(by_kind["drop"]):
+                pairs[graph, kind, rate] = (by_kind["drop"][rate], by_kind[kind][rate])
+    tests = paired_tests(pairs)
+    parts = []
+    for kind, words in (("add", "new random pairs"), ("pool", "a fixed pool")):
+        own = [test for (_, name, _), test in tests.items() if name == kind]
+        if own:
+            better, runs = sum(test.verdict == BETTER for test in own), sorted({test.n for test in own})
+            parts.append(f"{better} of {len(own)} against {words} with {'/'.join(map(str, runs))} common seeds")
+    listed = ", ".join(dict.fromkeys(graph for graph, _, _ in tests))
+    return from_tests(tests.values(), "pairs of graph and rate", f" ({'; '.join(parts)}; {listed})")
+
+
+def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
+    """Return the judge of one augmentation disturbing EPR less than another, by Welch's test of mean squares."""
+
+    def judge(result: Result) -> Verdict:
+        words = list(steadier_words(result, one, other).values())
+        return Verdict(decide(words), counted_cases(words, "graphs"))
+
+    return judge
+
+
+def steadier_words(result: Result, one: str, other: str) -> dict[str, str]:
+    """Return on each graph whether one augmentation is better (disturbs EPR less), worse, or undecided.
+
+    The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V.
+    """
+    from scipy.stats import t
+
+    ones, others = theory_reading.moments(result, one), theory_reading.moments(result, other)
+    p, gaps = [], {}
+    for name, (mean, std, views) in ones.items():
+        squares = [(mean**2 + std**2, std, mean), (others[name][0] ** 2 + others[name][1] ** 2, *others[name][1::-1])]
+        gaps[name] = squares[1][0] - squares[0][0]
+        variance = sum((2 * s**4 + 4 * m**2 * s**2) / views for _, s, m in squares)
+        ratio = abs(gaps[name]) / variance**0.5 if variance else np.inf
+        p.append(float(2 * t.sf(ratio, views - 1)) if gaps[name] else 1.0)
+    decided = dict(zip(gaps, (value < ALPHA for value in holm(p)), strict=True))
+    return {name: (BETTER if gap > 0 else WORSE) if decided[name] else UNDECIDED for name, gap in gaps.items()}
+
+
+def theorem_3_3(result: Result) -> Verdict:
+    """Judge Theorem 3.3 in both readings: one exception is enough."""
+    if not result["random_graphs"]:
+        return NOT_MEASURED
+    shares = {form: theory_reading.contradicted(result, form) for form in ("d", "d1")}
+    families = {form: theory_reading.contradicted_by_family(result, form).values() for form in shares}
+    with_d, with_d1 = (
+        f"{shares[form]:.2%} (by family {min(of):.1%} to {max(of):.1%})" for form, of in families.items()
+    )
+    exceptions = theory_reading.repaired_exceptions(result)
+    evidence = (
+        f"contradicted by {with_d} of additions to random graphs that meet its conditions with its proof's d, by "
+        f"{with_d1} with d+1; repaired, it is proved and has {exceptions or 'no'} exceptions"
+    )
+    return Verdict("contradicted" if any(shares.values()) else "holds", evidence)
+
+
+def theorem_3_5(result: Result) -> Verdict:
+    """Judge Theorem 3.5, which is exact under its assumption."""
+    if not result["graphs"]:
+        return NOT_MEASURED
+    signs = [graph["theorem_3_5"]["added"]["sign"] for graph in result["graphs"].values()]
+    evidence = f"exact under its assumption; without it, the sign is right for {median(signs):.0%} of random additions"
+    return Verdict("holds", evidence)
+
+
+def epr_below_half(result: Result) -> Verdict:
+    """Judge whether most graphs have an EPR below 0.5; there is no randomness."""
+    above = [name for name, graph in result["graphs"].items() if graph["per_node"] >= 0.5]
+    below, total = len(result["graphs"]) - len(above), len(result["graphs"])
+    exceptions = f"; not {', '.join(above)}" if above else ""
+    return Verdict("holds" if 2 * below > total else "contradicted", f"{below} of {total} graphs{exceptions}")
+
+
+def first_place(result: Result) -> Verdict:
+    """Judge EPAGCL against every other self-supervised method on every graph."""
+    protocol = result["asked"]["protocols"][0]
+    ranks = ranks_of(result, protocol).mean
+    tests = against(result, protocol, "EPAGCL", [t for t in self_supervised_titles(result) if t != "EPAGCL*"])
+    if "EPAGCL" not in ranks or not tests:
+        return NOT_MEASURED
+    place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
+    more = f"; place {place} of {len(ranks)} by mean rank ({protocol} protocol, settings of the recipes)"
+    return from_tests(tests.values(), "pairs of graph and method", more)
+
+
+def reported_accuracy(result: Result) -> Verdict:
+    """Judge the accuracies of EPAGCL against the reported means, which are taken as exact."""
+    protocols = result["asked"]["protocols"]
+    protocol = "paper" if "paper" in protocols else protocols[0]
+    gaps = {}
+    for graph in measured_graphs(result):
+        runs, reported = runs_by_seed(result, protocol, graph).get("EPAGCL"), reported_scores(graph).get("EPAGCL")
+        if runs and reported is not None:
+            gaps[graph] = paired_test([run - reported for run in runs.values()])
+    tests = corrected(list(gaps.values()))
+    listed = ", ".join(f"{graph} {test.mean:+.1f}" for graph, test in zip(gaps, tests, strict=True))
+    return from_tests(tests, "graphs", f" ({listed} points; {protocol} protocol, last epoch)")
+
+
+def lower_deviation(result: Result) -> Verdict:
+    """Judge whether EPAGCL scatters less than GCA, by Pitman and Morgan's test of two paired variances.
+
+    Two variances are equal if sums and differences of the pairs do not correlate.
+    """
+    from scipy.stats import pearsonr
+
+    protocol = result["asked"]["protocols"][0]
+    p, lower, parts = [], [], []
+    for graph in measured_graphs(result):
+        runs = runs_by_seed(result, protocol, graph)
+        seeds = sorted(set(runs.get("EPAGCL", {})) & set(runs.get("GCA", {})))
+        if len(seeds) < FEWEST:
+            continue
+        ours, theirs = (np.array([runs[title][seed] for seed in seeds]) for title in ("EPAGCL", "GCA"))
+        p.append(float(pearsonr(ours + theirs, ours - theirs).pvalue))
+        stds = ours.std(ddof=1), theirs.std(ddof=1)
+        lower.append(stds[0] < stds[1])
+        parts.append(f"{graph} {stds[0]:.1f} against {stds[1]:.1f}")
+    words = [
+        (BETTER if less else WORSE) if value < ALPHA else UNDECIDED for less, value in zip(lower, holm(p), strict=True)
+    ]
+    if not words:
+        return NOT_MEASURED
+    return Verdict(
+        decide(words), f"{counted_cases(words, 'graphs')} (lower on {sum(lower)}: {', '.join(parts)} points)"
+    )
+
+
+def preserved_in_gca(result: Result) -> Verdict:
+    """Judge by the sign of the rank correlation of drop probabilities; there is no randomness."""
+    correlations = graphs.drop_correlations(result)
+    if not correlations:
+        return NOT_MEASURED
+    words = [BETTER if value < 0 else WORSE for value in correlations.values()]
+    span = f"{min(correlations.values()):+.2f} to {max(correlations.values()):+.2f}"
+    return Verdict(
+        decide(words), f"{counted_cases(words, 'graphs')}; rank correlation of the drop probabilities {span}"
+    )
+
+
+def significant(result: Result) -> Verdict:
+    """Judge EPAGCL against each method of Appendix E on each graph."""
+    protocol = result["protocols"][0]
+    tests = [test for _, test in significance.family_of(result, protocol)]
+    return from_tests(tests, "pairs of graph and method", f" ({protocol} protocol)")
+
+
+def variant_over(one: str, others: Sequence[str]) -> Callable[[Result], Verdict]:
+    """Return the judge of a variant of the views being better than others."""
+
+    def judge(result: Result) -> Verdict:
+        tests: Mapping[tuple[str, str], PairedTest] = ablation.claim_tests(
+            result, result["asked"]["protocols"][0], one, others
+        )
+        cases = "graphs" if len(others) == 1 else "pairs of graph and variant"
+        runs = sorted({test.n for test in tests.values()})
+        return from_tests(tests.values(), cases, f" ({'/'.join(map(str, runs))} common seeds)")
+
+    return judge
+
+
+def over_gca(result: Result) -> Verdict:
+    """Judge EPAGCL against GCA on heterophilous graphs, by the paper's protocol."""
+    return from_tests(heterophily.over_gca(result, "paper").values(), "graphs", " (paper's protocol)")
+
+
+def burden(result: Result) -> Verdict:
+    """Judge the time of an epoch against GCA's where the recipes have the same widths."""
+    ratios = burden_reading.epoch_ratios(result)
+    if not ratios:
+        return NOT_MEASURED
+    most = burden_reading.COMPARABLE
+    words = [UNDECIDED if r is None else BETTER if r <= most else WORSE for r in ratios.values()]
+    parts = [f"{graph} {'widths differ' if r is None else f'ratio {r:.2f}'}" for graph, r in ratios.items()]
+    return Verdict(decide(words), f"{counted_cases(words, 'graphs')} ({', '.join(parts)})")

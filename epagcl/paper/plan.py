@@ -1,0 +1,257 @@
+"""The plan of the study: which runs are missing, how long they take, and what they decide."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from epagcl.core.config import current_settings
+from epagcl.paper import find_artefact
+from epagcl.paper.artefact import Request, Result
+from epagcl.paper.operators import GRAPHS
+from epagcl.paper.verdicts import CLAIMS
+from epagcl.study.comparison import CellResult
+from epagcl.study.design import Cell, expected_cost, rows
+from epagcl.study.store import Store
+from epagcl.study.summary import Comparison
+
+#: Seeds of each graph: more on the graphs that are small, or on which most claims rest.
+MANY, FEW = 20, 10
+MANY_ON = ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Texas", "Cornell", "Wisconsin", "Chameleon")
+COMPARISON = "comparison"
+#: Methods of the comparison over all graphs.
+METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
+#: The parts of the study that rank methods.
+RANKED = {"accuracy", "heterophily", COMPARISON}
+#: The artefacts that consist of runs.
+ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop")
+
+
+@dataclass(frozen=True)
+class MissingRuns:
+    """The missing runs of a row on a graph.
+
+    Attributes:
+        parts: the parts of the study that need them: names of artefacts, or ``comparison``.
+        graph: name of the graph.
+        row: title of the row.
+        seeds: the missing seeds.
+        wanted: number of seeds that the study needs.
+        seconds: estimated time of one seed; None if no run like it is stored.
+        basis: the runs that the estimate comes from.
+        decides: what the runs decide.
+
+    Examples:
+        >>> runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 5, 2.5, "the same cell", "its rank")
+        >>> runs.total
+        5.0
+    """
+
+    parts: tuple[str, ...]
+    graph: str
+    row: str
+    seeds: list[int]
+    wanted: int
+    seconds: float | None
+    basis: str
+    decides: str
+
+    @property
+    def total(self) -> float:
+        """Estimated time of all missing seeds in seconds; 0 if it is unknown."""
+        return (self.seconds or 0.0) * len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The missing runs, in the order in which they should be computed, and the graphs that cannot be loaded.
+
+    Examples:
+        >>> Plan([], {}).seconds
+        0.0
+    """
+
+    runs: list[MissingRuns]
+    absent: dict[str, str]
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of all missing runs, one after the other."""
+        return sum((runs.total for runs in self.runs), 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        runs = [{**asdict(one), "parts": list(one.parts), "total": one.total} for one in self.runs]
+        return {"seconds": self.seconds, "runs": runs, "absent": self.absent}
+
+
+class _Wanted(NamedTuple):
+    cell: Cell
+    parts: list[str]
+    protocols: set[str]
+
+
+def seeds_of(graph: str) -> int:
+    """Return the number of seeds that the study needs on a graph.
+
+    Examples:
+        >>> seeds_of("Cora"), seeds_of("Squirrel")
+        (20, 10)
+    """
+    return MANY if graph in MANY_ON else FEW
+
+
+def plan(
+    results: Mapping[str, Result],
+    comparison: Comparison | None,
+    root: Path | None = None,
+    parts: Sequence[str] = (*ARTEFACTS, COMPARISON),
+) -> Plan:
+    """Return the runs of the study that the results lack. Nothing is trained.
+
+    A stored run counts if its settings are those of today's recipe. Its code may be older.
+
+    Args:
+        results: results of the artefacts by name.
+        comparison: the comparison over all graphs, if there is one.
+        root: folder of the named graphs; None for the default folder.
+        parts: names of artefacts that consist of runs, and ``comparison``.
+    """
+    requests = {part: _request(part, root) for part in parts}
+    stored = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
+    stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
+    by_place: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in stored:
+        by_place.setdefault((cell["graph"]["name"], cell["row"]), []).append(cell)
+    undecided = undecided_claims(results)
+    missing = [
+        runs
+        for wanted in _wanted(requests).values()
+        if (runs := _missing(wanted, by_place, stored, undecided)) is not None
+    ]
+    missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
+    return Plan(missing, {name: reason for request in requests.values() for name, reason in request.absent.items()})
+
+
+def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:
+    """Return the claims of each artefact that its results leave undecided."""
+    claims: dict[str, list[str]] = {}
+    for claim in CLAIMS:
+        if claim.artefact in results and claim.judge(results[claim.artefact]).word == "undecided":
+            claims.setdefault(claim.artefact, []).append(claim.text)
+    return claims
+
+
+def _request(part: str, root: Path | None) -> Request:
+    store = Store("unused")  # nothing is read from it or written to it
+    if part == COMPARISON:
+        return Request(GRAPHS, METHODS, 1, ("strict",), store, root=root)
+    artefact = find_artefact(part)
+    return Request(artefact.datasets, artefact.methods, 1, artefact.protocols, store, root=root)
+
+
+def _wanted(requests: Mapping[str, Request]) -> dict[tuple[str, str, str], _Wanted]:
+    """Return the runs that the parts of the study need. Parts share a run if row, graph and settings are the same."""
+    wanted: dict[tuple[str, str, str], _Wanted] = {}
+    for part, request in requests.items():
+        if part == COMPARISON:
+            cells = request.cells(lambda _, request=request: rows(request.methods, untrained=True))  # type: ignore[misc]
+        else:
+            cells = find_artefact(part).cells(request)
+        for cell in cells:
+            key = (cell.name, cell.title, repr(sorted(cell.resolved.items())))
+            entry = wanted.setdefault(key, _Wanted(cell, [], set()))
+            entry.parts.append(part)
+            entry.protocols.update(cell.protocols)
+    return wanted
+
+
+def _missing(
+    wanted: _Wanted,
+    by_place: Mapping[tuple[str, str], Sequence[CellResult]],
+    stored: Sequence[CellResult],
+    undecided: Mapping[str, list[str]],
+) -> MissingRuns | None:
+    cell = wanted.cell
+    alike = [one for one in by_place.get((cell.name, cell.title), []) if same_settings(cell, one)]
+    done = {
+        protocol: {
+            seed for one in alike if protocol in one["protocols"] for seed in one["protocols"][protocol]["seeds"]
+        }
+        for protocol in wanted.protocols
+    }
+    count = seeds_of(cell.name)
+    seeds = [seed for seed in range(count) if any(seed not in by_protocol for by_protocol in done.values())]
+    if not seeds:
+        return None
+    seconds, basis = estimate(cell, alike, stored)
+    decides = _decides(cell, len(seeds) == count, wanted.parts, undecided)
+    return MissingRuns(tuple(wanted.parts), cell.name, cell.title, seeds, count, seconds, basis, decides)
+
+
+def same_settings(cell: Cell, result: CellResult) -> bool:
+    """Return whether a result has the settings of a cell. Settings that are newer than it must have their defaults."""
+    stored = current_settings(result["settings"])
+    defaults = type(cell.models[0])().settings() if cell.models else {}
+    return all(value == stored.get(name, defaults.get(name)) for name, value in cell.resolved.items())
+
+
+def estimate(cell: Cell, alike: Iterable[CellResult], stored: Iterable[CellResult]) -> tuple[float | None, str]:
+    """Return the expected seconds of one seed, and the runs that this comes from.
+
+    The seconds of runs on another graph are scaled by epochs × size of the graph.
+    """
+    if not cell.models or not cell.models[0].epochs or not cell.models[0].trained:
+        return 0.0, "no training"
+    trained = _on_gpu(stored)
+    own = [one for one in alike if one in trained]
+    if own:
+        return fmean(second for one in own for second in _seconds(one)), "the same cell"
+    method = cell.row.method
+    groups = {
+        "row": [one for one in trained if one["row"] == cell.title],
+        "method": [one for one in trained if current_settings(one["settings"]).get("name") == method],
+    }
+    for kind, group in groups.items():
+        if group:
+            nearest = min(group, key=lambda one: abs(_size(one["graph"]) - _size(cell.about)))
+            return _rate(nearest) * cell.cost, f"the same {kind} on {nearest['graph']['name']}"
+    return (median(map(_rate, trained)) * cell.cost, "other methods") if trained else (None, "no stored run")
+
+
+def _on_gpu(results: Iterable[CellResult]) -> list[CellResult]:
+    """Return the results of trained models; without those from a CPU, unless there are no others."""
+    trained = [one for one in results if _seconds(one)]
+    return [one for one in trained if "cpu" not in one["hardware"]] or trained
+
+
+def _seconds(result: CellResult) -> list[float]:
+    training = result["training"]
+    return [] if training is None or not any(training["epochs"]) else list(training["seconds"])
+
+
+def _size(graph: Mapping[str, Any]) -> int:
+    return int(graph["nodes"] + graph["edges"])
+
+
+def _rate(result: CellResult) -> float:
+    """Return the seconds of a stored cell per unit of its expected cost."""
+    epochs = fmean((result["training"] or {})["epochs"])
+    cost = expected_cost(epochs, result["graph"]["nodes"], result["graph"]["edges"])
+    return fmean(_seconds(result)) / cost
+
+
+def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[str, list[str]]) -> str:
+    """Return what missing runs decide: whether a row can be ranked, undecided claims, or only narrower intervals."""
+    ranked = not cell.row.reference and bool(cell.models) and not cell.models[0].supervised
+    if empty and ranked and set(parts) & RANKED:
+        return f"the rank of {cell.title}"
+    return "; ".join(claim for part in parts for claim in undecided.get(part, [])) or "narrower intervals"
+
+
+def _urgency(runs: MissingRuns, undecided: Mapping[str, list[str]]) -> int:
+    """Return 0 for runs that let a row be ranked, 1 for those that may decide a claim, and 2 for others."""
+    if runs.decides.startswith("the rank of"):
+        return 0
+    return 1 if any(part in undecided for part in runs.parts) else 2

@@ -1,0 +1,98 @@
+import pytest
+
+from epagcl.paper import plan as module
+from epagcl.paper.artefact import Request
+from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, seeds_of, undecided_claims
+from epagcl.study.design import cells, expected_cost, rows
+from epagcl.study.store import Store
+from tests.paper.conftest import SMALL, cell, result
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """A study of two methods on the packaged graph, with three seeds; return its cells by row."""
+    monkeypatch.setattr(module, "MANY_ON", ())
+    monkeypatch.setattr(module, "FEW", 3)
+    request = Request(("demo",), ("grace", "gcn"), 1, ("strict",), Store("unused"), dict(SMALL))
+    monkeypatch.setattr(module, "_request", lambda part, root: request)
+    return {one.title: one for one in request.cells(lambda _: rows(request.methods))}
+
+
+def stored(one, seeds, seconds=2.0, **more):
+    """Return the result of a cell of the study."""
+    epochs = one.models[0].epochs if one.models else 0
+    training = {"epochs": [epochs] * seeds, "seconds": [seconds] * seeds}
+    made = cell(one.title, one.name, [80.0] * seeds, settings=one.resolved, training=training, **more)
+    return made | {"graph": one.about}
+
+
+def results_of(study, seeds):
+    return {"accuracy": result([stored(one, seeds) for one in study.values()], datasets=("demo",))}
+
+
+def test_nothing_is_missing_when_all_seeds_are_there(study):
+    assert plan(results_of(study, 3), None, parts=("accuracy",)).runs == []
+    assert plan(results_of(study, 4), None, parts=("accuracy",)).seconds == 0
+
+
+def test_missing_seeds_and_their_time(study):
+    found = plan(results_of(study, 1), None, parts=("accuracy",))
+    by_row = {runs.row: runs for runs in found.runs}
+    assert set(by_row) == set(study)
+    assert by_row["GRACE"].seeds == [1, 2]
+    assert (by_row["GRACE"].seconds, by_row["GRACE"].basis) == (2.0, "the same cell")
+    assert (by_row["raw features"].seconds, by_row["raw features"].basis) == (0.0, "no training")
+    assert found.seconds == pytest.approx(8.0)
+    assert found.to_dict()["runs"][0].keys() >= {"graph", "row", "seeds", "seconds", "total", "decides"}
+
+
+def test_empty_cells_of_methods_come_first(study):
+    results = {"accuracy": result([stored(study["GCN"], 1), stored(study["raw features"], 1)], datasets=("demo",))}
+    first, *others = plan(results, None, parts=("accuracy",)).runs
+    assert (first.row, first.decides) == ("GRACE", "the rank of GRACE")
+    assert all("rank" not in runs.decides for runs in others)
+
+
+def test_runs_with_other_settings_do_not_count(study):
+    grace = study["GRACE"]
+    assert same_settings(grace, stored(grace, 1))
+    older = stored(grace, 1)
+    older["settings"] = {name: value for name, value in grace.resolved.items() if name != "encoder"}
+    assert same_settings(grace, older)  # the setting is newer than the run and has its default
+    older["settings"] = {**grace.resolved, "lr": 9.0}
+    assert not same_settings(grace, older)
+
+
+def test_times_are_scaled_from_the_nearest_graph_and_the_gpu():
+    (wanted,) = cells(*_demo(), rows(["grace"])[3:], seeds=1, settings={"epochs": 50})
+    assert estimate(wanted, [], []) == (None, "no stored run")
+    half = {**wanted.about, "name": "half", "nodes": 10, "edges": 10}
+    far = {**wanted.about, "name": "far", "nodes": 10**6, "edges": 10**6}
+    there = stored(wanted, 1, seconds=3.0) | {"graph": half}
+    others = [there, stored(wanted, 1, seconds=99.0) | {"graph": far}]
+    seconds, basis = estimate(wanted, [], others)
+    assert basis == "the same row on half"
+    assert seconds == pytest.approx(3.0 * wanted.cost / expected_cost(50, 10, 10))
+    on_cpu = stored(wanted, 1, seconds=500.0, hardware=["cpu"])
+    assert estimate(wanted, [on_cpu], [on_cpu, *others])[1] == "the same row on half"  # slower, and not comparable
+    assert estimate(wanted, [on_cpu], [on_cpu]) == (500.0, "the same cell")
+
+
+def _demo():
+    import epagcl
+
+    return epagcl.load("demo"), "demo"
+
+
+def test_undecided_claims_are_named_by_their_artefact():
+    cells_ = [cell("GCA", "Texas", [60, 61, 62], "paper"), cell("EPAGCL", "Texas", [59, 62, 61.5], "paper")]
+    made = result(cells_, datasets=("texas",), protocols=("paper",))
+    assert undecided_claims({"heterophily": made}) == {
+        "heterophily": ["EPAGCL is better than GCA on heterophilous graphs"]
+    }
+
+
+def test_seeds_and_totals():
+    assert (seeds_of("Texas"), seeds_of("Flickr")) == (20, 10)
+    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [0, 1], 20, None, "no stored run", "narrower intervals")
+    assert Plan([runs], {}).seconds == 0.0

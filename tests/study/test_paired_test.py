@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from epagcl.study.paired_test import ALPHA, FEWEST, OVERLAP, corrected, paired_test, paired_tests
+
+
+def test_without_overlap_it_is_the_paired_t_test():
+    d = np.random.default_rng(0).normal(0.5, 1, size=12)
+    test = paired_test(d, overlap=0.0)
+    expected = stats.ttest_1samp(d, 0.0)
+    interval = expected.confidence_interval(0.95)
+    assert test.p == pytest.approx(expected.pvalue)
+    assert test.interval == pytest.approx((interval.low, interval.high))
+    assert test.effect == pytest.approx(d.mean() / d.std(ddof=1))
+
+
+@pytest.mark.parametrize("n", [3, 10, 20])
+def test_the_overlap_widens_the_interval_by_its_closed_form(n):
+    d = np.random.default_rng(n).normal(size=n)
+    plain, wide = (paired_test(d, overlap) for overlap in (0.0, OVERLAP))
+    width, wider = (test.interval[1] - test.interval[0] for test in (plain, wide))
+    assert wider / width == pytest.approx((1 + n * OVERLAP) ** 0.5)
+    assert wide.p > plain.p
+    # Nadeau and Bengio's statistic on splits of 90% and 10% is the case c = 1/9
+    t = d.mean() / np.sqrt((1 / n + 1 / 9) * d.var(ddof=1))
+    assert paired_test(d, 1 / 9).p == pytest.approx(2 * stats.t.sf(abs(t), n - 1))
+
+
+def test_the_smallest_detectable_difference_is_found_with_the_stated_power():
+    rng, n = np.random.default_rng(1), 20
+    d = rng.normal(size=(4000, n))
+    shared = rng.normal(scale=OVERLAP**0.5, size=(4000, 1))
+    error = (1 / n + OVERLAP) ** 0.5
+    truth = error * (stats.t.ppf(1 - ALPHA / 2, n - 1) + stats.t.ppf(0.8, n - 1))
+    assert paired_test(np.linspace(-1, 1, n) / np.linspace(-1, 1, n).std(ddof=1)).detectable == pytest.approx(truth)
+    found = [
+        abs(row.mean()) > error * row.std(ddof=1) * stats.t.ppf(1 - ALPHA / 2, n - 1) for row in d + shared + truth
+    ]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.03)
+
+
+def test_verdicts():
+    assert paired_test([5.0, 5.1, 4.9, 5.2]).verdict == "better"
+    assert paired_test([-5.0, -5.1, -4.9, -5.2]).verdict == "worse"
+    assert paired_test([5.0, -5.1, 4.9, -5.2]).verdict == "undecided"
+    assert paired_test([1.0] * 3).p == 0.0  # the same difference in every run
+    assert paired_test([0.0] * 3).verdict == "undecided"
+    assert str(paired_test([1.0] * 3)) == "+1.0 (+1.0 to +1.0)"
+
+
+def test_too_few_pairs_stay_undecided_and_do_not_count_in_the_correction():
+    few = paired_test([9.0] * (FEWEST - 1))
+    assert (few.p, few.interval, few.detectable, few.verdict) == (1.0, None, None, "undecided")
+    assert str(few) == "+9.0"
+    enough = paired_test([1.0, 1.2, 1.1, 0.9])
+    assert corrected([enough, few, enough])[0].corrected == pytest.approx(2 * enough.p)
+
+
+def test_pairs_are_compared_on_their_common_seeds_only():
+    ours, theirs = {0: 1.0, 1: 2.0, 2: 3.5, 9: 99.0}, {2: 1.0, 1: 1.0, 0: 0.5, 7: -99.0}
+    tests = paired_tests({"both": (ours, theirs), "none": (ours, {5: 0.0})})
+    assert list(tests) == ["both"]
+    assert (tests["both"].n, tests["both"].mean) == (3, pytest.approx(4 / 3))
