@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PYTHONS ?= python3.11 python3.12 python3.13
 TORCH ?=
 
-.PHONY: demo test quick lint types coverage lowest pythons docs package format bench hooks clean
+.PHONY: demo test quick lint types coverage trust lowest pythons docs package format bench hooks clean
 
 # A quarter of the default epochs: the first run, with the installation, takes less than three minutes on two cores.
 demo: $(READY)
@@ -32,6 +32,10 @@ types: $(READY)
 
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+
+# Damaged files, kills, full disks and shared folders: many cases, in about an hour; results in results/trust.
+trust: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.trust
 
 # The quick tests with the lowest versions that pyproject.toml allows, in an environment of their own.
 lowest: $(READY)

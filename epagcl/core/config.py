@@ -1,6 +1,7 @@
 """Configuration files: TOML tables of plain values."""
 
 import json
+import math
 import tomllib
 import warnings
 from collections.abc import Mapping
@@ -54,13 +55,19 @@ def warn_of_old_value(name: str, value: Any, *, stacklevel: int = 3) -> Any:
 def read_config(path: str | Path) -> dict[str, Any]:
     """Return the tables of a TOML file."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the path") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a readable TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of text that is not UTF-8
         raise InputError(f"{path}: not a TOML file ({error}); correct it") from None
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            is_method = name == "method"
+            fix = "write [method] and its entries below" if is_method else "write it below one, such as [method]"
+            raise InputError(f"{path}: {name} is not a table; {fix}")
+    return tables
 
 
 def write_config(path: str | Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
@@ -77,10 +84,20 @@ def write_config(path: str | Path, sections: Mapping[str, Mapping[str, Any]]) ->
     lines = []
     for section, values in sections.items():
         lines.append(f"[{section}]")
-        # Numbers, strings, booleans and lists have the same syntax in JSON and in TOML.
-        lines += [
-            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if value is not None
-        ]
+        lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
         lines.append("")
     with atomic_path(path) as temporary:
         temporary.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    """Return a number, a string, a boolean or a list of these in the syntax of TOML."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf or -inf
+    if isinstance(value, str):
+        # TOML has no halves of characters, as names of files that are not UTF-8 have them.
+        value = value.encode("utf-8", "backslashreplace").decode()
+    # What is left has the same syntax as in JSON, except that TOML also escapes the character DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,14 +1,32 @@
 """Errors that the user can fix. Each message is one line."""
 
+from epagcl.core.formatting import one_line
+
 
 class InputError(ValueError):
     """An invalid argument, file or graph. The message says what is wrong, where, and how to fix it.
+
+    Messages quote what users wrote. Line breaks and control characters in them are escaped, and long texts are cut.
 
     Examples:
         >>> raise InputError("temperature=0.01: must be at least 0.03")
         Traceback (most recent call last):
         ...
         epagcl.core.errors.InputError: temperature=0.01: must be at least 0.03
+    """
+
+    def __init__(self, message: str = ""):
+        super().__init__(one_line(message))
+
+
+class OutputError(InputError, OSError):
+    """A file that cannot be written. The message names the file and the reason.
+
+    Examples:
+        >>> raise OutputError("z.npy: cannot be written (No space left on device); free some space there")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.OutputError: z.npy: cannot be written (No space left on device); free some space there
     """
 
 

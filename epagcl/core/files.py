@@ -1,18 +1,58 @@
-"""Atomic writing: a file is written completely or not at all."""
+"""Files that are written completely or not at all, by one process at a time, and read without surprises."""
 
+import contextlib
+import errno
+import itertools
 import json
 import os
+import re
+import secrets
+import shutil
+import socket
+import threading
+import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from epagcl.core.errors import InputError, OutputError
+
+#: Files of a process on another machine are removed after this time, since only their age is known.
+FOREIGN_SECONDS = 24 * 3600
+#: What to do about an error of the operating system, by its number.
+_FIXES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space there, or write elsewhere"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give a path that you may write to"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "its folder is gone; create it again, or write elsewhere"),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.EINVAL, errno.EISDIR), "give another path"),
+    errno.EIO: "check the disk, or write elsewhere",
+}
+#: What reading a damaged file can raise, besides an InputError.
+_DAMAGE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError),
+    *(ArithmeticError, MemoryError, RecursionError, zlib.error),
+)
+_HOST = sha256(socket.gethostname().encode()).hexdigest()[:6]
+_TOKEN = secrets.token_hex(3)  # tells this process from an earlier one with the same number
+_counter = itertools.count()
+_umask_lock = threading.Lock()
+# .NAME.PID.HOST-TOKEN-COUNT.tmp.SUFFIX; earlier versions wrote .NAME.PID.tmp.SUFFIX
+_TEMPORARY = re.compile(r"\..*\.(\d+)(?:\.([0-9a-f]{6})-([0-9a-f]{6})-\d+)?\.tmp(?:\.[^.]*)?", re.DOTALL)
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of ``path``. It replaces ``path`` on success and is deleted on failure.
 
-    If the process is killed, ``path`` holds either its old or its new content.
+    If the process is killed or the machine stops, ``path`` holds either its old or its new content. Threads and
+    processes may write the same path at the same time; the last one wins. Temporary files of processes that were
+    killed are removed.
+
+    Raises:
+        OutputError: if the disk is full, the folder is gone, or the file cannot be written for another such reason.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -23,16 +63,74 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         ...     path.read_text()
         '84.6'
     """
-    path = Path(path)
-    # Many writers choose the format by the suffix, so it stays last. The process id separates concurrent writers.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-    try:
+    with atomic_paths(path) as (temporary,):
         yield temporary
-        os.umask(mask := os.umask(0))
-        temporary.chmod(0o666 & ~mask)  # some writers create files that only the owner can read
-        os.replace(temporary, path)
+
+
+@contextmanager
+def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
+    """Yield temporary paths of files that belong together, which replace ``paths`` on success; the first one last.
+
+    No mixture of old and new files is ever visible. If the others change, the first file is removed before they are
+    replaced. If the process is killed in between, the first file is missing, and a reader notices.
+
+    Raises:
+        OutputError: as in :func:`atomic_path`.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     with atomic_paths(Path(folder, "z.npy"), Path(folder, "z.ids.txt")) as (z, ids):
+        ...         _ = z.write_bytes(b"..."), ids.write_text("a")
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['z.ids.txt', 'z.npy']
+    """
+    targets = [Path(path) for path in paths]
+    temporaries = tuple(_temporary(path) for path in targets)
+    current = targets[0]
+    try:
+        for folder in {path.parent for path in targets}:
+            remove_leftovers(folder)
+        yield temporaries
+        for current, temporary in zip(targets, temporaries, strict=True):  # noqa: B007, named in the message
+            temporary.chmod(0o666 & ~_umask())  # some writers create files that only the owner can read
+            _sync(temporary)
+        others = [pair for pair in zip(targets[1:], temporaries[1:], strict=True) if not _same_content(*pair)]
+        if others:
+            targets[0].unlink(missing_ok=True)
+            _sync(targets[0].parent)
+        for current, temporary in (*others, (targets[0], temporaries[0])):
+            os.replace(temporary, current)
+        for folder in {path.parent for path in targets}:
+            _sync(folder)
+    except Exception as error:
+        number = _error_number(error)
+        other = getattr(error, "filename", None)
+        if isinstance(error, InputError) or number is None:
+            raise
+        if other is not None and not {Path(os.fsdecode(other))} <= {*temporaries, *targets, targets[0].parent}:
+            raise  # about another file
+        raise write_failure(current, number, str(error)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def write_failure(path: Path, number: int | None, words: str = "unknown reason") -> OutputError:
+    """Return the error of a file that cannot be written.
+
+    Args:
+        path: the file.
+        number: the operating system's number of the error.
+        words: the reason if it has no number.
+
+    Examples:
+        >>> print(write_failure(Path("z.npy"), errno.ENOSPC))
+        z.npy: cannot be written (No space left on device); free some space there, or write elsewhere
+    """
+    reason, fix = (words, None) if not number else (os.strerror(number), _FIXES.get(number))
+    return OutputError(f"{path}: cannot be written ({reason}); {fix or 'write elsewhere'}")
 
 
 def write_json(value: Mapping[str, Any], path: Path) -> None:
@@ -47,5 +145,201 @@ def write_json(value: Mapping[str, Any], path: Path) -> None:
           "mean": 0.846
         }
     """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def read_json(path: str | Path, fix: str) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Args:
+        path: the file.
+        fix: how to get a valid file, for the message.
+
+    Raises:
+        InputError: if the file cannot be read or does not hold an object.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_json({"mean": 0.846}, Path(folder, "scores.json"))
+        ...     read_json(Path(folder, "scores.json"), fix="write it again")
+        {'mean': 0.846}
+    """
+    with reading(path, fix):
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+    return dict(value)
+
+
+@contextmanager
+def reading(path: str | Path, fix: str) -> Iterator[None]:
+    """Turn the errors of reading a damaged file into an :class:`InputError` of one line.
+
+    Args:
+        path: the file.
+        fix: how to get a valid file, for the message.
+
+    Examples:
+        >>> with reading("metrics.json", fix="train the run again"):
+        ...     json.loads("{")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.InputError: metrics.json: damaged (Expecting property name enclosed in double quotes: ...
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {fix}") from None
+    except PermissionError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {fix}") from None
+    except _DAMAGE as error:
+        words = str(error) if not isinstance(error, KeyError) else f"{error} is missing"
+        raise InputError(f"{path}: damaged ({words or type(error).__name__}); {fix}") from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Try to lock a file for this block. The value is whether it holds the lock.
+
+    Other processes and other threads are excluded. The operating system releases the lock when the process ends.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     with locked(Path(folder, ".lock")) as first, locked(Path(folder, ".lock")) as second:
+        ...         first, second
+        (True, False)
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: one process at a time
+        yield True
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise write_failure(path, error.errno) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = os.fstat(file.fileno()).st_ino == path.stat().st_ino  # False if its last holder just removed it
+        except OSError:
+            held = False
+        try:
+            yield held
+        finally:
+            if held:
+                path.unlink(missing_ok=True)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raise if the disk of a folder has less free space than the files to be written need.
+
+    Args:
+        folder: an existing folder.
+        needed: size of the files in bytes, roughly.
+
+    Examples:
+        >>> check_space(Path(), 2**80)
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.OutputError: .: about 1,208,925,819,614,629,174,706 MB will be written, but only ...
+    """
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return  # unknown; writing tells
+    if free < needed:
+        sizes = f"about {needed / 1e6:,.0f} MB will be written, but only {free / 1e6:,.0f} MB are free"
+        raise OutputError(f"{folder}: {sizes}; free some space there, or write elsewhere")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote to a folder."""
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(folder) if is_leftover(folder / name)]
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Return whether a file is a temporary file of a process that no longer runs.
+
+    Examples:
+        >>> is_leftover(Path("scores.json"))
+        False
+    """
+    match = _TEMPORARY.fullmatch(path.name)
+    if match is None:
+        return False
+    pid, host, token = int(match[1]), match[2], match[3]
+    if os.name == "nt" or (host is not None and host != _HOST):
+        with contextlib.suppress(OSError):
+            return time.time() - path.stat().st_mtime > FOREIGN_SECONDS
+        return False
+    if pid == os.getpid():
+        return token is not None and token != _TOKEN
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    with _umask_lock:
+        mask = os.umask(0)
+        os.umask(mask)
+    return mask
+
+
+def _temporary(path: Path) -> Path:
+    """Return the temporary path of a file. Many writers choose the format by the suffix, so it stays last."""
+    writer = f"{os.getpid()}.{_HOST}-{_TOKEN}-{next(_counter)}"
+    return path.with_name(f".{path.stem[:60]}.{writer}.tmp{path.suffix}")
+
+
+def _same_content(path: Path, new: Path) -> bool:
+    """Return whether a file exists and has the content of another one."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == new.stat().st_size:
+            return path.read_bytes() == new.read_bytes()
+    return False
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    is_folder = path.is_dir()
+    if os.name == "nt" and is_folder:
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    except PermissionError:
+        if is_folder:  # that can be written to, but not listed
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _error_number(error: Exception) -> int | None:
+    """Return the operating system's number of an error, 0 if unknown, or None if it is none of its errors."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    # safetensors only mentions the number in its text.
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    return None if match is None else int(match[1])

@@ -1,7 +1,17 @@
-"""Numbers as text: means with their standard deviation, counts with their noun."""
+"""Numbers as text: means with their standard deviation, counts with their noun; and users' text in one line."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
+
+#: Longest text that :func:`one_line` leaves whole.
+LONGEST = 1000
+#: Line breaks and controls, also of the writing direction, and halves of characters.
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Spreadsheets read text that begins with one of these as a formula.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def mean_and_std(mean: float, std: float | None = None, digits: int = 1) -> str:
@@ -41,3 +51,51 @@ def counted(count: int, noun: str) -> str:
         ('1 node', '2,708 nodes')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def one_line(text: object, longest: int = LONGEST) -> str:
+    """Return text for a terminal: line breaks and control characters escaped, and a long text cut in its middle.
+
+    Args:
+        text: the text, which may quote what users wrote.
+        longest: number of characters to keep.
+
+    Examples:
+        >>> one_line("id \\x1b[31mred" + chr(10))
+        'id \\\\x1b[31mred\\\\n'
+        >>> one_line("abcdefghij", longest=6)
+        'abcd…j'
+    """
+    text = str(text)
+    if len(text) > longest:
+        tail = longest // 5
+        text = f"{text[: longest - 1 - tail]}…{text[len(text) - tail :]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        letter.encode("unicode_escape").decode() if unicodedata.category(letter) in _UNPRINTABLE else letter
+        for letter in text
+    )
+
+
+def spreadsheet_text(cell: Any) -> Any:
+    """Return a cell of a CSV file. Text that a spreadsheet would read as a formula gets a leading apostrophe.
+
+    Numbers stay as they are. :func:`spreadsheet_original` is the inverse.
+
+    Examples:
+        >>> [spreadsheet_text(cell) for cell in ("=1+2", "-5", "@a", "a", 3)]
+        ["'=1+2", '-5', "'@a", 'a', 3]
+    """
+    risky = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if risky else cell
+
+
+def spreadsheet_original(cell: Any) -> Any:
+    """Return a cell as it was before :func:`spreadsheet_text`.
+
+    Examples:
+        >>> [spreadsheet_original(cell) for cell in ("'=1+2", "-5", "'a", 3)]
+        ['=1+2', '-5', "'a", 3]
+    """
+    return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +54,27 @@ def graph_fingerprint(graph: "Graph") -> str:
     _add_features(digest, graph.x)
     sizes = f"{graph.num_nodes}-{graph.pairs.shape[1]}-{graph.x.shape[1]}"
     return f"{sizes}-{digest.hexdigest()[:DIGITS]}"
+
+
+def data_fingerprint(data: Data) -> str:
+    """Return the fingerprint of a graph, followed by a digest of its labels, published splits, ids and names, if any.
+
+    It identifies a run, whose files depend on all of these.
+
+    Args:
+        data: a checked graph.
+
+    Examples:
+        >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> len(data_fingerprint(data)), len(data_fingerprint(data.update({"y": torch.tensor([0, 1, 1])})))
+        (38, 55)
+    """
+    from epagcl.data.graph import Graph  # which imports this module
+
+    digests = (None if data.y is None else label_digest(data.y), split_digest(data), text_digest(data))
+    parts = [f"{name}{part}" for name, part in zip("yst", digests, strict=True) if part]
+    graph = Graph.from_data(data).fingerprint
+    return graph if not parts else f"{graph}-{hashlib.sha256('-'.join(parts).encode()).hexdigest()[:16]}"
 
 
 def label_digest(y: Tensor) -> str:
@@ -115,7 +135,7 @@ def is_former_fingerprint(fingerprint: object) -> bool:
     return isinstance(fingerprint, str) and _FORMER.fullmatch(fingerprint) is not None
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
+def _plain(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray | Tensor) else list(values)
 
 

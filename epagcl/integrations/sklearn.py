@@ -164,7 +164,7 @@ def _trained(method: Method, data: Data) -> tuple[Method, npt.NDArray[np.float32
 
 
 def _digest(data: Data) -> str:
-    """Return a hash of everything training reads. Unlike the graph's fingerprint, it changes with any bit."""
+    """Return a hash of everything that training reads, before the graph is checked."""
     if not isinstance(data, Data) or data.x is None or data.edge_index is None:
         check(data)  # raises and names what is missing
     x = data.x if data.x.layout == torch.strided else data.x.to_sparse_csr()

@@ -20,12 +20,13 @@ from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph, row_normalise
-from epagcl.evaluation.health import Finding, judge
+from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
+from epagcl.methods.initial import initial_network
 from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
-from epagcl.training.history import Callback, Look, Row, measure
+from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 from epagcl.training.protocol import Step, calibrate
 from epagcl.views.sampling import Views
@@ -150,7 +151,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     @abstractmethod
     def build(self, num_features: int) -> nn.Module:
-        """Return the network. Initial weights are drawn from torch's global generator, which the caller seeds."""
+        """Return the network. Its initial weights are drawn as from torch's global generator, seeded by the caller."""
 
     def prepare(self, graph: Graph) -> Any:
         """Return values that every call of :meth:`loss` needs. Called once, before training."""
@@ -234,7 +235,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         device = resolve_device(self.device)
         graph = self._graph(check(data, labels=False), device)
         self.num_features_ = graph.num_features
-        self.feature_names_ = column_names(data)
+        self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
         self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = []
         if not type(self).trained:
@@ -255,8 +256,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def embed(self, data: Data) -> Tensor:
         """Return float32 embeddings ``[num_nodes, dim]`` of the training graph or any graph with the same columns.
 
-        Feature columns are matched by name if both graphs have ``feature_names``. Otherwise they must be in the same
-        order.
+        Feature columns are matched by name if both graphs have ``feature_names``, and encoded as in training if they
+        come from a table. Otherwise they must be in the same order.
         """
         return self._embed(data)
 
@@ -280,10 +281,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def health(self, data: Data) -> list[Finding]:
         """Judge the embedding of a graph without labels: measures, verdicts and advice."""
-        network = self.fitted_network
-        graph = self._checked_graph(data, quiet=True)
-        nodes, dim = self._embed(data, quiet=True).shape
-        return judge(measure(self, network, graph), nodes, dim, self.num_features_, trained=type(self).trained)
+        return examine(self, self.fitted_network, self._checked_graph(data, quiet=True), trained=type(self).trained)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
@@ -328,7 +326,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
         device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
         checked = check(data, quiet=quiet, labels=False)
-        return self._graph(match_columns(checked, self.feature_names_, self.num_features_), device)
+        return self._graph(match_columns(checked, self.feature_names_, self.num_features_, self.encoding_), device)
 
     def _graph(self, data: Data, device: torch.device) -> Graph:
         if self.feature_scaling != "given":
@@ -337,10 +335,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""
-        # Drawn on the CPU, so that a seed gives the same weights on every device.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            return self.build(self.num_features_)
+        return initial_network(self)
 
     @property
     def fitted_network(self) -> nn.Module:

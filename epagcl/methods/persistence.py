@@ -1,22 +1,30 @@
-"""Trained models on disk: ``config.toml`` with the settings, ``model.safetensors`` with the weights; no pickle."""
+"""Trained models on disk: ``config.toml`` with the settings, ``model.safetensors`` with the weights; no pickle.
 
+A model of an encoded table also has ``columns.json``, the encoding of its columns.
+"""
+
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from epagcl.core.config import write_config
-from epagcl.core.errors import InputError
-from epagcl.core.files import atomic_path
+from epagcl.core.config import current_settings, read_config, write_config
+from epagcl.core.errors import InputError, OutputError
+from epagcl.core.files import atomic_path, write_failure, write_json
 from epagcl.core.hardware import resolve_device
+from epagcl.core.rescue import rescue
 from epagcl.core.version import __version__
+from epagcl.data.io.columns.encoding import TableEncoding
+from epagcl.training.checkpoint import tensor_digest
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
+COLUMNS = "columns.json"
 
 
 def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) -> None:
@@ -27,16 +35,47 @@ def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) 
         folder: created if it does not exist.
         sections: further tables of the configuration file.
     """
-    state = {key: value.detach().cpu().contiguous() for key, value in model.fitted_network.state_dict().items()}
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; give the name of a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _write_model(model, folder, sections)
+    except OutputError as error:
+        raise rescue(error, lambda place: _write_model(model, place, sections), "the trained model") from error
+
+
+def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, Any]]) -> None:
+    state = {key: value.detach().cpu().contiguous() for key, value in model.fitted_network.state_dict().items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_failure(folder, error.errno) from error
+    if model.encoding_ is None:
+        (folder / COLUMNS).unlink(missing_ok=True)
+    else:
+        write_json(model.encoding_.to_dict(), folder / COLUMNS)
+    attributes = (*type(model).saved_attributes, "feature_names_")
+    table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
+    table |= {"version": __version__, "weights": tensor_digest(state)}
+    # The configuration is written last. Until then it does not have the digest of the new weights.
     with atomic_path(folder / WEIGHTS) as path:
         save_file(state, path)
-    attributes = (*type(model).saved_attributes, "feature_names_")
-    table = {name.removesuffix("_"): getattr(model, name) for name in attributes} | {"version": __version__}
     write_config(folder / CONFIG, {"method": model.settings(), "model": table, **sections})
+
+
+def read_model_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the ``[method]`` and the ``[model]`` table of a trained model. Raise if they are not complete.
+
+    Args:
+        folder: the folder of the model.
+    """
+    config = read_config(folder / CONFIG)
+    if "method" not in config or "model" not in config:
+        raise InputError(f"{folder}/{CONFIG}: no trained model; give a folder that save() or `epagcl train` finished")
+    settings, table = current_settings(config["method"]), config["model"]
+    if not isinstance(settings.get("name"), str):
+        raise InputError(f"{folder}/{CONFIG}: [method] has no name of a method; was it edited?")
+    return settings, table
 
 
 def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> None:
@@ -53,13 +92,38 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
     for name in type(model).saved_attributes:
         if name.removesuffix("_") not in table:
             raise InputError(f"{folder}/{CONFIG}: [model] has no {name.removesuffix('_')}; was it edited?")
-        setattr(model, name, table[name.removesuffix("_")])
-    model.feature_names_ = table.get("feature_names")
+        setattr(model, name, _checked(name, table[name.removesuffix("_")], folder))
+    names = table.get("feature_names")
+    if names is not None and (not isinstance(names, list) or len(names) != model.num_features_):
+        raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
+    model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS)
     model.history_ = []  # the history of training is not stored with the weights
-    model.network_ = model.initial_network()
     try:
-        model.network_.load_state_dict(load_file(path))
-    except (SafetensorError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+        state = load_file(path)
+        if "weights" in table and table["weights"] != tensor_digest(state):
+            raise RuntimeError("their checksum differs")
+        model.network_ = model.initial_network()
+        model.network_.load_state_dict(state)
+    except (SafetensorError, OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path}: not the weights that {CONFIG} in the same folder describes ({reason})") from None
     model.network_.to(resolve_device(model.device)).eval()
+
+
+def _checked(name: str, value: Any, folder: str | Path) -> Any:
+    """Return a saved attribute. Raise unless counts are counts."""
+    if name.startswith("num_") and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        raise InputError(f"{folder}/{CONFIG}: {name.removesuffix('_')} = {value!r} is not a count; was it edited?")
+    return value
+
+
+def _read_encoding(path: Path) -> TableEncoding | None:
+    """Return the encoding of the columns of a table; None if they were used as they are."""
+    if not path.is_file():
+        return None
+    try:
+        return TableEncoding.from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not a JSON file; save the model again") from None

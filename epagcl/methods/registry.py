@@ -5,10 +5,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from epagcl.core.config import current_settings, read_config
 from epagcl.core.errors import InputError
 from epagcl.methods.base import Method
-from epagcl.methods.persistence import CONFIG, WEIGHTS
+from epagcl.methods.persistence import CONFIG, WEIGHTS, read_model_config
 
 
 def names() -> list[str]:
@@ -59,14 +58,12 @@ def load_model(folder: str | Path, device: str = "auto") -> Method:
         raise InputError(f"{folder}: no such folder; give one that save() or `epagcl train` wrote")
     if not (folder / WEIGHTS).exists() and (seeds := sorted(folder.glob(f"seed-*/{WEIGHTS}"))):
         raise InputError(f"{folder}: a run of several seeds; give one of them, such as {seeds[0].parent}")
-    config = read_config(folder / CONFIG)
-    if "method" not in config or "model" not in config:
-        raise InputError(f"{folder}/{CONFIG}: no trained model; give a folder that save() or `epagcl train` finished")
-    settings = {**current_settings(config["method"]), "device": device}
+    settings, table = read_model_config(folder)
+    settings["device"] = device
     cls = method(settings.pop("name"))
     if unknown := set(settings) - {field.name for field in cls.setting_fields()}:
         raise InputError(f"{folder}/{CONFIG}: {cls.name} has no setting {sorted(unknown)[0]!r}; was it edited?")
-    return cls(**settings).load_weights(folder, config["model"])
+    return cls(**settings).load_weights(folder, table)
 
 
 def _registry() -> dict[str, type[Method]]:

@@ -19,14 +19,15 @@ from torch_geometric.data import Data
 
 from epagcl.core.config import RENAMED_SETTINGS, current_value
 from epagcl.core.errors import InputError
-from epagcl.core.files import atomic_path
+from epagcl.core.files import atomic_path, reading
 from epagcl.core.formatting import counted
 from epagcl.core.version import __version__
+from epagcl.data.io.columns.encoding import columns_in_words
 from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
 from epagcl.report.metrics import RunMetrics, untrained_note
-from epagcl.report.nodes import MapContent, Say, map_content, silent
+from epagcl.report.nodes import MapContent, Say, class_name, map_content, silent
 from epagcl.report.structure import StructureContent, structure
 from epagcl.training.history import Row
 
@@ -114,7 +115,11 @@ def run_content(
 
 def write_content(content: RunContent, folder: Path) -> None:
     """Write the content of a run to its folder."""
-    with atomic_path(folder / CONTENT_FILE) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as file:
+    with (
+        atomic_path(folder / CONTENT_FILE) as temporary,
+        # Halves of characters, as in names of files that are not UTF-8, become JSON's escapes.
+        gzip.open(temporary, "wt", encoding="utf-8", errors="backslashreplace") as file,
+    ):
         json.dump(content, file, ensure_ascii=False)
 
 
@@ -122,15 +127,27 @@ def read_content(folder: Path) -> RunContent:
     """Return the content that :func:`write_content` wrote. Settings get their current names and values."""
     if not (folder / CONTENT_FILE).is_file():
         raise InputError(f"{folder}: no {CONTENT_FILE}; give the folder of a finished run")
-    try:
+    with reading(folder / CONTENT_FILE, "train the run again"):
         with gzip.open(folder / CONTENT_FILE, "rt", encoding="utf-8") as file:
             content: RunContent = json.load(file)
-    except (OSError, EOFError, ValueError):
-        raise InputError(f"{folder / CONTENT_FILE}: damaged; train the run again") from None
-    for setting in content["settings"]:
-        setting["name"] = RENAMED_SETTINGS.get(setting["name"], setting["name"])
-        setting["value"] = current_value(setting["name"], setting["value"])
+        for setting in content["settings"]:
+            setting["name"] = RENAMED_SETTINGS.get(setting["name"], setting["name"])
+            setting["value"] = current_value(setting["name"], setting["value"])
+        _check_content(content)
     return content
+
+
+def _check_content(content: RunContent) -> None:
+    """Raise if the content lacks a part, or if a part that this package reads again has another form."""
+    if missing := RunContent.__required_keys__ - content.keys():
+        raise ValueError(f"no {sorted(missing)[0]}")
+    if not all(isinstance(content[key], str) for key in ("name", "method", "graph")):
+        raise ValueError("no names of the run, its method and its graph")
+    map_ = content["map"]
+    if map_ is not None:
+        sizes = {len(map_[key]) for key in ("x", "y", "ids")} | {len(column["values"]) for column in map_["columns"]}
+        if len(sizes) > 1 or any(not isinstance(column["name"], str) for column in map_["columns"]):
+            raise ValueError("the columns of its map have different lengths")
 
 
 def report(runs: Sequence[RunContent], embeddings: Sequence[Tensor] = (), title: str | None = None) -> ReportContent:
@@ -196,6 +213,8 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
     if graph["classes"]:
         sizes += f", {graph['classes']} class{'es' * (graph['classes'] > 1)}"
     facts = [["Graph", f"{graph['name']}: {sizes}"], ["Method", f"{type(method).title}: {type(method).summary()}"]]
+    if "columns" in graph:
+        facts.append(["Feature columns", columns_in_words(graph["columns"])])
     if graph["classes"] and "evaluation" not in metrics:
         facts.append(["Scores", "none; the labels could not be evaluated"])
     if training["epochs"]:
@@ -269,7 +288,7 @@ def _classes(data: Data, metrics: RunMetrics) -> dict[str, Any] | None:
     splits = counted(len(scores["accuracy"]["runs"]), "split")
     classifier = "linear classifier" if scores["chosen"] else "the method's own predictions"
     return {
-        "names": [str(k) if names is None else str(names[k]) for k in scores["classes"]],
+        "names": [class_name(names, k) for k in scores["classes"]],
         "confusion": scores["confusion"],
         **by_class,
         "note": f"{classifier}, test nodes of {splits}",

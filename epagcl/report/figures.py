@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epagcl.core.files import atomic_path
+from epagcl.core.formatting import one_line
 from epagcl.report.content import RunContent
 from epagcl.report.nodes import MapContent
 from epagcl.training.history import Row
@@ -20,7 +21,7 @@ RANK_COLOUR = "#c05621"
 
 def run_figures(folder: Path, history: Sequence[Row], content: RunContent) -> None:
     """Write ``training.png`` if the model was trained and ``embedding.png`` if the content has a map."""
-    title = f"{content['method']} on {content['graph']}"
+    title = one_line(f"{content['method']} on {content['graph']}", 100).replace("$", r"\$")  # no formula
     if history:
         _save(_training_figure(history, content["measures"], title), folder / "training.png")
     if content["map"] is not None:

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError, MissingExtra
-from epagcl.core.files import atomic_path
+from epagcl.core.files import reading
 from epagcl.core.log import log
+from epagcl.core.memory import read_array
 from epagcl.data.io.ids import ID_NAMES
 from epagcl.methods.base import Method
 from epagcl.report.content import (
@@ -35,6 +35,8 @@ from epagcl.report.nodes import (
     map_content,
     node_table,
     silent,
+    without_apostrophes,
+    write_nodes,
 )
 from epagcl.report.page import have_plotly, write_page
 
@@ -86,8 +88,7 @@ def write_run_report(
     map_ = content["map"]
     if map_ is not None and len(map_["x"]) == len(nodes):
         nodes = nodes.assign(**dict(zip(MAP_COLUMNS, (map_["x"], map_["y"]), strict=True)))
-    with atomic_path(folder / NODES) as temporary:
-        nodes.to_csv(temporary, index=False)
+    write_nodes(nodes, folder / NODES)
     write_content(content, folder)
     run_figures(folder, method.history_, content)
     say("report")
@@ -197,8 +198,8 @@ def runs_in(folder: Path) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such run folder; give the folder of a finished run")
-    seeds = sorted(folder.glob(f"seed-*/{CONTENT_FILE}"), key=lambda path: int(path.parent.name.removeprefix("seed-")))
-    return [path.parent for path in seeds] or [folder]
+    seeds = [path.parent for path in folder.glob(f"seed-*/{CONTENT_FILE}") if path.parent.name[5:].isdecimal()]
+    return sorted(seeds, key=lambda path: int(path.name[5:])) or [folder]
 
 
 def read_columns(path: Path) -> pd.DataFrame:
@@ -214,7 +215,7 @@ def read_columns(path: Path) -> pd.DataFrame:
             sep = "\t" if path.suffix == ".tsv" else ","
             id_column = _id_column(pd.read_csv(path, sep=sep, nrows=0, encoding="utf-8-sig"))
             frame = _read_csv(path, [id_column], sep)
-    except (OSError, ValueError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({error}); give .csv, .tsv or .parquet") from None
     if len(frame.columns) < 2:
         raise InputError(f"{path}: only one column; give an id column and at least one more")
@@ -270,11 +271,16 @@ def _name_seeds(contents: Sequence[RunContent], runs: Sequence[Path]) -> None:
 
 def _new_map(content: RunContent, folder: Path, kind: str, say: Say) -> MapContent | None:
     """Return another map of a run, from its embedding and its table of nodes."""
-    nodes = _read_csv(folder / NODES, ["id", "label"]).drop(columns=list(MAP_COLUMNS), errors="ignore")
-    if "label" in nodes:
-        nodes["label"] = [label or None for label in nodes["label"]]
-    seed = next(int(setting["value"]) for setting in content["settings"] if setting["name"] == "seed")
-    return map_content(_read_embedding(folder), nodes, kind, seed, say)
+    with reading(folder / NODES, "train the run again"):
+        nodes = without_apostrophes(_read_csv(folder / NODES, ["id", "label"]))
+        nodes = nodes.drop(columns=list(MAP_COLUMNS), errors="ignore")
+        if "label" in nodes:
+            nodes["label"] = [label or None for label in nodes["label"]]
+        seed = next(int(setting["value"]) for setting in content["settings"] if setting["name"] == "seed")
+        z = _read_embedding(folder)
+        if "id" not in nodes or len(nodes) != len(z):
+            raise ValueError(f"{len(nodes):,} rows with ids for {len(z):,} embeddings")
+    return map_content(z, nodes, kind, seed, say)
 
 
 def _add_columns(content: RunContent, extra: pd.DataFrame | None) -> None:
@@ -295,12 +301,17 @@ def _comparable_embeddings(folders: Sequence[Path]) -> list[Tensor]:
     files = [folder / "embeddings.ids.txt" for folder in folders]
     if not all(file.is_file() for file in files):
         return []
-    ids = {file.read_text(encoding="utf-8") for file in files}
+    ids = {file.read_bytes() for file in files}
     return [_read_embedding(folder) for folder in folders] if len(ids) == 1 else []
 
 
 def _read_embedding(folder: Path) -> Tensor:
-    return torch.from_numpy(np.load(folder / "embeddings.npy"))
+    path = folder / "embeddings.npy"
+    with reading(path, "train the run again"):
+        z = torch.from_numpy(read_array(path, "train the run again")).float()
+        if z.dim() != 2 or not bool(z.isfinite().all()):
+            raise ValueError(f"not a matrix of finite numbers, but {tuple(z.shape)}")
+    return z
 
 
 def _write_page_if_possible(content: ReportContent, path: Path, command: str) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NotRequired, TypedDict, final
 
+from epagcl.data.io.columns.encoding import ColumnSummary
 from epagcl.evaluation.health import FindingDict
 from epagcl.evaluation.scores import ScoresDict
 
@@ -25,7 +26,7 @@ class Provenance(TypedDict):
 
 
 class GraphSummary(TypedDict):
-    """The size of a graph and, if every node has a label, its EPR."""
+    """The size of a graph, its EPR if every node has a label, and its columns if its table was encoded."""
 
     name: str
     nodes: int
@@ -34,6 +35,7 @@ class GraphSummary(TypedDict):
     classes: int | None
     epr_per_node: float | None
     epr_per_edge: float | None
+    columns: NotRequired[list[ColumnSummary]]
 
 
 class TrainingSummary(TypedDict):

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.files import atomic_path
+from epagcl.core.formatting import spreadsheet_original, spreadsheet_text
 from epagcl.core.neighbours import nearest
 from epagcl.evaluation.health import sample
 from epagcl.report.maps import TITLES, choose_kind, flat_map
@@ -86,15 +89,52 @@ def node_table(data: Data, z: Tensor, seed: int = 0) -> pd.DataFrame:
     if data.y is not None:
         names = data.get("label_names")
         y = data.y.cpu().numpy()
-        columns["label"] = [None if k < 0 else str(k) if names is None else names[k] for k in y]
+        columns["label"] = [None if k < 0 else class_name(names, k) for k in y]
         num_clusters = max(2, len(set(y[y >= 0].tolist())))
     columns["degree"] = torch.bincount(data.edge_index[0].cpu(), minlength=data.num_nodes).numpy()
     columns["cluster"] = _clusters(z, num_clusters, seed)
-    names = data.get("feature_names")
-    if names is not None and len(names) <= MAX_FEATURE_COLUMNS and data.x.layout == torch.strided:
+    names, raw = data.get("feature_names"), data.get("raw_features")
+    if raw is not None and raw.frame.shape[1] <= MAX_FEATURE_COLUMNS:  # the user's columns, before their encoding
+        columns |= {name: raw.frame[name] for name in raw.frame if name not in {*columns, *MAP_COLUMNS}}
+    elif names is not None and len(names) <= MAX_FEATURE_COLUMNS and data.x.layout == torch.strided:
         taken = {*columns, *MAP_COLUMNS}
         columns |= {str(name): data.x[:, k].cpu().numpy() for k, name in enumerate(names) if str(name) not in taken}
     return pd.DataFrame(columns)
+
+
+def class_name(names: Sequence[str] | None, k: int | str) -> str:
+    """Return the name of class k, or its number if it has no name.
+
+    Examples:
+        >>> class_name(["theory"], 0), class_name(["theory"], 1)
+        ('theory', '1')
+    """
+    if names is None or isinstance(k, str) or k >= len(names):
+        return str(k)
+    return str(names[k])
+
+
+def write_nodes(nodes: pd.DataFrame, path: Path) -> None:
+    """Write the table of nodes as CSV. Text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    text = nodes.rename(columns=spreadsheet_text)
+    for place, name in enumerate(text.columns):
+        column = text.iloc[:, place]
+        if column.dtype == object or pd.api.types.is_string_dtype(column):
+            text = text.assign(**{name: column.map(spreadsheet_text)})
+    with atomic_path(path) as temporary:
+        text.to_csv(temporary, index=False, errors="backslashreplace")
+
+
+def without_apostrophes(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that :func:`write_nodes` wrote as it was before.
+
+    Examples:
+        >>> without_apostrophes(pd.DataFrame({"id": ["'=1", "a"]}))["id"].tolist()
+        ['=1', 'a']
+    """
+    nodes = nodes.rename(columns=spreadsheet_original)
+    text = nodes.select_dtypes(exclude=["number", "bool"])
+    return nodes.assign(**{str(name): text[name].map(spreadsheet_original) for name in text.columns})
 
 
 def map_content(z: Tensor, nodes: pd.DataFrame, kind: str, seed: int, say: Say = silent) -> MapContent | None:
@@ -152,7 +192,8 @@ def column_content(column: "pd.Series[Any]") -> NumberColumn | CategoryColumn:
         return {"name": name, "kind": "number", "log": name == "degree" or wide, "values": values}
     codes, levels = pd.factorize(column, sort=numeric)
     texts = [str(level) for level in levels]
-    if name == "label" and all(text.isdigit() for text in texts):  # 10 after 9, not after 1
+    # Labels that are numbers are ordered as such: 10 after 9, not after 1.
+    if name == "label" and texts and all(text.isdecimal() and len(text) < 19 for text in texts):
         order = sorted(range(len(texts)), key=lambda k: int(texts[k]))
         codes = np.where(codes < 0, -1, np.argsort(order)[codes])
         texts = [texts[k] for k in order]

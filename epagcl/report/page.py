@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import html
 import json
 import re
@@ -30,18 +31,39 @@ def write_page(payload: ReportContent, path: Path) -> None:
         payload: the content of :func:`epagcl.report.content.report`.
         path: the page.
     """
+    js = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    plotly, plotly_hash = _plotly()
     parts = {
         "title": html.escape(str(payload["title"])),
+        "policy": _policy(_hash(js), plotly_hash),
         "css": (HERE / "page.css").read_text(encoding="utf-8"),
         "payload": _packed(json.dumps(_text_ids(payload), allow_nan=False, separators=(",", ":")), COMPRESSION),
-        "plotly": _plotly(),
-        "js": "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "plotly": plotly,
+        "js": js,
     }
     template = (HERE / "page.html").read_text(encoding="utf-8")
     # One pass, so that a user's text that looks like a placeholder is not filled in.
     page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
     with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def _policy(*scripts: str) -> str:
+    """Return the Content-Security-Policy of a page: its own scripts by their hashes, and no request.
+
+    Text in the page cannot become a script. Plotly's WebGL traces compile their drawing functions and its plots set
+    style attributes, so that evaluation and inline styles are allowed.
+    """
+    return (
+        f"default-src 'none'; script-src {' '.join(scripts)} 'unsafe-eval'; "
+        "style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    """Return the source expression that allows an inline script with exactly this text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _packed(text: str, level: int) -> str:
@@ -50,12 +72,15 @@ def _packed(text: str, level: int) -> str:
 
 
 @cache
-def _plotly() -> str:
+def _plotly() -> tuple[str, str]:
+    """Return the drawing library, packed, and the hash of its text."""
     if not have_plotly():
         raise MissingExtra("plotly", "report", "the report page")
     from plotly.offline import get_plotlyjs
 
-    return _packed(get_plotlyjs(), 9)
+    # A browser turns all line breaks of a text into \n before it compares the hash.
+    text = get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
+    return _packed(text, 9), _hash(text)
 
 
 def _text_ids(payload: ReportContent) -> ReportContent:

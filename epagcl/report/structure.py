@@ -38,6 +38,8 @@ def structure(data: Data, method: Method) -> StructureContent:
     """
     graph = Graph.from_data(check(data, quiet=True))
     y = data.y if data.y is not None and bool((data.y >= 0).all()) and len(data.y.unique()) > 1 else None
+    if y is not None:
+        y = y.unique(return_inverse=True)[1]  # rates count by class, and class numbers may be huge
     degree = torch.bincount(graph.pairs.flatten(), minlength=graph.num_nodes)
     counts = torch.bincount(degree)
     occurring = counts.nonzero()[:, 0]

@@ -3,8 +3,9 @@
 from epagcl.data.splits import published_splits
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of, unfit_labels
 from epagcl.runs.execute import run, run_seeds, trained_metrics
-from epagcl.runs.export import read_embeddings, write_embeddings, write_projector
+from epagcl.runs.export import write_embeddings, write_projector
 from epagcl.runs.folder import claim
+from epagcl.runs.reading import read_embeddings
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 
 __all__ = [

@@ -20,6 +20,7 @@ COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
     "macro_f1": "macro-F1",
     "knn_accuracy": "nearest neighbours",
 }
+MOST_COLUMNS = 40  # rows of the table of feature columns
 OWN = "this package: "  # how the reference of a method without a paper begins
 EXECUTION_SETTINGS = ("device", "capture")  # not properties of the model; Provenance lists the hardware
 
@@ -38,6 +39,7 @@ def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConf
     cls = method(settings["name"])
     sections = {
         "Graph": _graph(metrics["graph"]),
+        "Columns": _feature_columns(metrics["graph"]),
         "Settings": _settings(cls, settings),
         "Scores": _scores(cls, metrics),
         "Health": _health(metrics.get("health", [])),
@@ -49,7 +51,7 @@ def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConf
     parts = [_header(cls, "evaluation" in metrics), title, _summary(cls)]
     parts += [f"## {name}\n\n{text}" for name, text in sections.items() if text]
     with atomic_path(folder / "README.md") as temporary:
-        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8", errors="backslashreplace")
     return folder / "README.md"
 
 
@@ -87,6 +89,17 @@ def _graph(graph: GraphSummary) -> str:
     if graph["epr_per_node"] is not None:
         text += "\n\nEPR, the error passing rate, is the share of messages along edges that come from another class."
     return text
+
+
+def _feature_columns(graph: GraphSummary) -> str:
+    """Return the table of a graph's columns and what became of each; empty if the table was used as it is."""
+    rows = [[each["name"], each["kind"], each["words"], each["features"]] for each in graph.get("columns", [])]
+    shown, more = rows[:MOST_COLUMNS], len(rows) - MOST_COLUMNS
+    if not rows:
+        return ""
+    table = _table(["column", "kind", "", "features"], shown)
+    table += f"\n\n{counted(more, 'more column')} in `columns.json`." if more > 0 else ""
+    return f"{table}\n\nThe model encodes the table of any other graph in the same way (`columns.json`)."
 
 
 def _settings(cls: type[Method], settings: dict[str, Any]) -> str:
@@ -146,10 +159,11 @@ def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: RunConfi
 
 def _loading(graph: GraphSummary, source: GraphSource) -> str:
     """Return the line of code that loads the graph of a run, or a comment that describes the graph."""
-    if "file" in source:
-        return f"data = epagcl.read_graph({_quoted(source['file'])})"
-    if "edges" in source:
-        parts = [f"{key}={_quoted(source[key])}" for key in ("edges", "features", "nodes") if key in source]
+    if "file" in source or "edges" in source:
+        parts = [_quoted(source["file"])] if "file" in source else []
+        parts += [f"{key}={_quoted(source[key])}" for key in ("edges", "features", "nodes") if key in source]
+        parts += [f"{key}={json.dumps(source[key])}" for key in ("source", "target", "id", "label") if key in source]
+        parts += ["bipartite=True"] if source.get("bipartite") else []
         return f"data = epagcl.read_graph({', '.join(parts)})"
     try:
         entry = find(graph["name"])
@@ -168,10 +182,13 @@ def _quoted(path: str) -> str:
 def _limits(cls: type[Method], graph: GraphSummary) -> str:
     labels = "and the labels of its training and validation nodes" if cls.supervised else "and none of its labels"
     columns = counted(graph["features"], "feature column")
+    prepared = f"the same {columns}, prepared in the same way. Columns are"
+    if "columns" in graph:
+        prepared = "a table with the same columns, which the model encodes as in training. They are"
     lines = [
         f"The model was {'trained' if cls.trained else 'computed'} on all nodes and edges of this one graph, {labels}. "
         "Its quality on another graph has to be measured there.",
-        f"Another graph needs the same {columns}, prepared in the same way. Columns are matched by name if both graphs "
+        f"Another graph needs {prepared} matched by name if both graphs "
         "name them; otherwise they must be in the same order, and only their number is checked.",
         "The output reflects the edges and features of the graph, also where these describe people. Fairness and "
         "privacy were not audited; audit them before the output is used in decisions about people.",

@@ -1,6 +1,5 @@
 """A run from the graph to the finished folder: train, embed, evaluate, report; with one seed or several."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -8,15 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.config import read_config, write_config
-from epagcl.core.files import write_json
+from epagcl.core.files import check_space, read_json, reading, write_json
+from epagcl.core.memory import read_array
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph
+from epagcl.data.identity import data_fingerprint
 from epagcl.data.splits import Split
 from epagcl.evaluation.health import FEWEST, Finding, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import prediction_evaluation
@@ -28,7 +27,7 @@ from epagcl.report.page import have_plotly
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
 from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run, run_config
+from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run, run_config, writing
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 from epagcl.training.history import Callback, Row, write_history
 
@@ -91,14 +90,30 @@ def run(
     folder = Path(folder)
     check_kind(map_kind, "map_kind")
     check_ids(data.get("node_ids"))
-    fingerprint = Graph.from_data(check(data, quiet=True)).fingerprint
+    fingerprint = data_fingerprint(check(data, quiet=True))
     sections = {"data": {"name": name, "fingerprint": fingerprint, **(source or {})}}
     if plan is not None:
         sections["evaluation"] = vars(plan)
-    begin_run(folder, method, sections)
-    if (folder / METRICS).exists():  # the last file that a run writes
-        return cast(RunMetrics, json.loads((folder / METRICS).read_text(encoding="utf-8")))
+    with writing(folder):
+        begin_run(folder, method, sections)
+        if (folder / METRICS).exists():  # the last file that a run writes
+            return cast(RunMetrics, read_json(folder / METRICS, "overwrite the run"))
+        check_space(folder, _expected_bytes(data, method))
+        return _run(data, method, folder, name, plan, sections, callback, map_kind, say)
 
+
+def _run(
+    data: Data,
+    method: Method,
+    folder: Path,
+    name: str,
+    plan: Plan | None,
+    sections: dict[str, dict[str, Any]],
+    callback: Callback | None,
+    map_kind: str,
+    say: Callable[[str], None],
+) -> RunMetrics:
+    """Train, embed, evaluate and write all files of a run; see :func:`run`."""
     start = time.monotonic()
     split = _training_split(data, method, plan)
     options: dict[str, Any] = {} if split is None else {"split": split}
@@ -106,10 +121,10 @@ def run(
     say("embedding")
     z = method.embed(data)
     metrics = trained_metrics(data, method, name)
-    # The results of training are safe on disk before a later step can fail.
+    # The results of training are safe on disk before a later step can fail; the model first, since it gives the rest.
+    method.save(folder, **sections)
     write_history(method.history_, folder / "history.csv")
     write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
-    method.save(folder, **sections)
     if plan is not None and data.y is not None:
         say("evaluation")
         _add_scores(metrics, z, data, method, plan, split)
@@ -197,7 +212,19 @@ def run_seeds(
         >>> metrics["seeds"], metrics["training"]["epochs"], metrics["health"][-1]["name"]
         ([0, 1], [1, 1], 'neighbour agreement')
     """
-    folder = Path(folder)
+    with writing(Path(folder)):
+        return _run_seeds(data, methods, Path(folder), plan, progress, options)
+
+
+def _run_seeds(
+    data: Data,
+    methods: Sequence[Method],
+    folder: Path,
+    plan: Plan | None,
+    progress: Sequence[AbstractContextManager[SeedProgress]] | None,
+    options: dict[str, Any],
+) -> SeedsMetrics:
+    """Run the seeds and write their common files; see :func:`run_seeds`."""
     seeds = [method.seed for method in methods]
     folders = [folder / f"seed-{seed}" for seed in seeds]
     one_split = None if plan is None else Plan(plan.protocol, 1, references=plan.references)
@@ -207,9 +234,11 @@ def run_seeds(
         with context as line:
             reporting: dict[str, Any] = {} if line is None else {"callback": line, "say": line.say}
             results.append(run(data, method, seed_folder, plan=one_split, **reporting, **options))
-    metrics = _merge_metrics(results, seeds)
+    with reading(folder, "overwrite the run"):  # metrics of finished seeds come from their files
+        metrics = _merge_metrics(results, seeds)
     if "health" in metrics and len(seeds) > 1 and data.num_nodes >= FEWEST:
-        embeddings = [torch.from_numpy(np.load(seed_folder / "embeddings.npy")) for seed_folder in folders]
+        files = [seed_folder / "embeddings.npy" for seed_folder in folders]
+        embeddings = [torch.from_numpy(read_array(file, "overwrite the run")) for file in files]
         metrics["health"].append(_finding_dict(judge_agreement(neighbour_agreement(embeddings))))
     if have_plotly():
         title = f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
@@ -217,6 +246,14 @@ def run_seeds(
     write_config(folder / CONFIG, {**read_config(folders[-1] / CONFIG), "seeds": {"seeds": seeds}})
     write_json(dict(metrics), folder / METRICS)
     return metrics
+
+
+def _expected_bytes(data: Data, method: Method) -> int:
+    """Return roughly the size of a run folder: embedding, model and checkpoint, table of nodes, page and figures."""
+    settings = method.get_params()
+    width = max(settings.get("dim", 0), settings.get("hidden", 0), 1)
+    weights = 4 * width * (data.x.shape[1] + 2 * width)
+    return data.num_nodes * (4 * width + 200) + 5 * weights + 10_000_000
 
 
 def _training_split(data: Data, method: Method, plan: Plan | None) -> Split | None:

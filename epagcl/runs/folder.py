@@ -2,16 +2,21 @@
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError
+from epagcl.core.files import is_leftover, locked, remove_leftovers
+from epagcl.data.identity import is_former_fingerprint
 from epagcl.methods.base import Method
 
 CHECKPOINT = "checkpoint.safetensors"
 CONFIG = "config.toml"
 METRICS = "metrics.json"
+LOCK = ".lock"  # held while a process writes to the folder
 
 #: The files that a run may write.
 RUN_FILES = (
@@ -21,6 +26,7 @@ RUN_FILES = (
     "embeddings.npy",
     "embeddings.ids.txt",
     "model.safetensors",
+    "columns.json",
     "nodes.csv",
     "report.json.gz",
     "report.html",
@@ -43,6 +49,12 @@ class GraphSource(TypedDict, total=False):
     features: str
     labels: str
     nodes: str
+    source: str
+    target: str
+    id: str
+    label: str
+    bipartite: bool
+    columns_as: str
 
 
 class RunConfig(TypedDict, total=False):
@@ -95,7 +107,11 @@ def claim(
         return
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a folder; give another {argument}=")
-    if folder.is_dir() and any(folder.iterdir()):
+    for used in (folder, *folder.glob("seed-*")):
+        if (used / LOCK).exists():
+            with writing(used):
+                pass
+    if folder.is_dir() and not all(file.name == LOCK or is_leftover(file) for file in folder.iterdir()):
         if not any((old / name).exists() for old in (folder, *folder.glob("seed-*")) for name in RUN_MARKS):
             raise InputError(f"{folder}: holds other files and no run; give another {argument}=")
         if not overwrite:
@@ -104,6 +120,25 @@ def claim(
     if make:
         _remove_run_files(folder)
         _make_writable(folder, argument)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder. Raise if another process or thread writes to it.
+
+    Args:
+        folder: the run folder; created with its parents.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root, writing(Path(root, "run")):
+        ...     Path(root, "run").is_dir()
+        True
+    """
+    with locked(folder / LOCK) as held:
+        if not held:
+            raise InputError(f"{folder}: another process is writing this run; wait for it, or give another folder=")
+        yield
 
 
 def begin_run(folder: Path, method: Method, sections: dict[str, dict[str, Any]]) -> None:
@@ -130,7 +165,14 @@ def begin_run(folder: Path, method: Method, sections: dict[str, dict[str, Any]])
         for key, value in values.items():
             before = saved.get(section, {}).get(key)
             if before != value:
-                difference = "another graph" if key == "fingerprint" else f"{key} = {before}, now {key} = {value}"
+                difference = f"{key} = {before}, now {key} = {value}"
+                if key == "fingerprint":
+                    difference = "another graph (other edges, features, labels, splits, ids or names)"
+                    if is_former_fingerprint(before):
+                        raise InputError(
+                            f"{folder}: was started by an earlier version, which does not identify its graph; "
+                            "overwrite it"
+                        )
                 raise InputError(f"{folder}: was started with {difference}; resume it unchanged, or overwrite it")
 
 
@@ -146,6 +188,7 @@ def _remove_run_files(folder: Path) -> None:
     for old in (*folder.glob("seed-*"), folder):
         for name in (*RUN_FILES, *(event.name for event in old.glob("events.out.tfevents.*"))):
             (old / name).unlink(missing_ok=True)
+        remove_leftovers(old)
         if old != folder and old.is_dir() and not any(old.iterdir()):
             old.rmdir()
 

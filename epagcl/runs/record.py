@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is 
 
 
 def describe(data: Data, name: str) -> GraphSummary:
-    """Return the size of a graph and, if every node has a label, its EPR.
+    """Return the size of a graph, its EPR if every node has a label, and its columns if its table was encoded.
 
     Args:
         data: the graph.
@@ -34,15 +35,19 @@ def describe(data: Data, name: str) -> GraphSummary:
         ('demo', 60, 40, 3)
     """
     labelled = data.y is not None and bool((data.y >= 0).all())
-    return {
+    epr = partial(error_passing_rate, data.edge_index, data.y, edge_weight=data.get("edge_weight"))
+    summary: GraphSummary = {
         "name": name,
         "nodes": data.num_nodes,
         "edges": data.edge_index.shape[1] // 2,
         "features": data.x.shape[1],
         "classes": None if data.y is None else int(data.y[data.y >= 0].unique().numel()),
-        "epr_per_node": error_passing_rate(data.edge_index, data.y) if labelled else None,
-        "epr_per_edge": error_passing_rate(data.edge_index, data.y, per="edge") if labelled else None,
+        "epr_per_node": epr() if labelled else None,
+        "epr_per_edge": epr(per="edge") if labelled else None,
     }
+    if data.get("encoding") is not None:
+        summary["columns"] = data.encoding.summary()
+    return summary
 
 
 def provenance(device: str = "auto") -> Provenance:

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from epagcl.core.config import (
     RENAMED_SETTINGS,
@@ -62,3 +64,37 @@ def test_a_former_value_is_accepted_with_a_warning():
         assert caller("eq7") == "eq9"
     assert warned[0].filename == __file__
     assert caller("eq9") == "eq9"  # without a warning, which would be an error
+
+
+VALUES = st.text() | st.floats() | st.integers(-(2**63), 2**63 - 1) | st.booleans()
+
+
+@given(st.dictionaries(st.sampled_from("abc"), VALUES))
+@settings(deadline=None)
+def test_every_value_is_read_back(tmp_path_factory, values):
+    path = tmp_path_factory.getbasetemp() / "hypothesis.toml"
+    write_config(path, {"s": {**values, "list": list(values.values())}})
+    table = read_config(path)["s"]
+    for name, value in values.items():
+        assert table[name] == value or (value != value and table[name] != table[name])
+
+
+@pytest.mark.parametrize("text", [*map(chr, range(32)), "\x7f", "\x85", "\u2028", '"\\', "𝔸"])
+def test_control_characters_are_escaped(tmp_path, text):
+    write_config(tmp_path / "c.toml", {"data": {"file": f"a{text}b", "names": [text]}})
+    assert read_config(tmp_path / "c.toml") == {"data": {"file": f"a{text}b", "names": [text]}}
+
+
+def test_halves_of_characters_become_escapes(tmp_path):
+    write_config(tmp_path / "c.toml", {"data": {"file": "a\udc80"}})
+    assert read_config(tmp_path / "c.toml") == {"data": {"file": "a\\udc80"}}
+
+
+def test_entries_outside_of_tables_and_deep_nesting_are_refused(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("method = 3\n")
+    with pytest.raises(InputError, match=r"c\.toml: method is not a table; write \[method\] and its entries below"):
+        read_config(path)
+    path.write_text("a = " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"c\.toml: not a TOML file"):
+        read_config(path)

@@ -1,7 +1,7 @@
 import pytest
 
 import epagcl
-from epagcl.core.errors import InputError, MissingExtra, TrainingError
+from epagcl.core.errors import InputError, MissingExtra, OutputError, TrainingError
 
 
 def test_errors_are_subclasses_of_the_builtin_ones():
@@ -17,3 +17,10 @@ def test_a_missing_extra_names_the_command_that_installs_it():
 
 def test_errors_are_public():
     assert epagcl.errors.InputError is InputError
+
+
+def test_messages_are_one_line_without_escape_codes():
+    error = InputError("id \x1b[31m\nred" + "x" * 5000)
+    assert str(error).startswith(r"id \x1b[31m\nred")
+    assert len(str(error)) < 1100
+    assert isinstance(OutputError("z"), OSError)

@@ -1,6 +1,15 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from epagcl.core.formatting import counted, mean_and_std, percent
+from epagcl.core.formatting import (
+    counted,
+    mean_and_std,
+    one_line,
+    percent,
+    spreadsheet_original,
+    spreadsheet_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +40,28 @@ def test_percent_with_digits():
 )
 def test_counts_have_separators_and_plurals(count, text):
     assert counted(count, "edge") == text
+
+
+@given(st.text())
+def test_one_line_has_no_control_characters_and_a_bounded_length(text):
+    line = one_line(text, 50)
+    assert not {"\n", "\r", "\x1b", "\x7f", "\x00", "\u202e", "\u2028"} & set(line)
+    assert len(line) <= 50 * 10
+    line.encode()
+    if text.isprintable() and len(text) <= 50:
+        assert line == text
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end():
+    text = one_line("a" * 200_000 + "; rename it")
+    assert len(text) == 1000
+    assert text.startswith("aaa")
+    assert text.endswith("; rename it")
+
+
+@given(st.text(alphabet="'=+-@\t\r1e.a"))
+def test_cells_are_restored_and_never_formulas(text):
+    cell = spreadsheet_text(text)
+    assert spreadsheet_original(cell) == text
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        float(cell)  # numbers stay numbers

@@ -1,12 +1,18 @@
 import re
+import shutil
+import tempfile
 import warnings
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import epagcl
-from epagcl import EPAGCL
-from epagcl.core.errors import InputError
+from epagcl import EPAGCL, load_model
+from epagcl.core.errors import InputError, OutputError
+from epagcl.methods import persistence
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 
@@ -91,3 +97,85 @@ def test_a_configuration_without_a_saved_attribute_is_rejected(tmp_path, small_g
     config.write_text(re.sub(r"^num_features = .*\n", "", config.read_text(), flags=re.MULTILINE))
     with pytest.raises(InputError, match=r"\[model\] has no num_features; was it edited\?"):
         epagcl.load_model(tmp_path)
+
+
+def test_weights_of_another_training_are_not_mixed_with_a_configuration(tmp_path, small_graph):
+    for seed in (0, 1):
+        EPAGCL(epochs=1, seed=seed, **SMALL).fit(small_graph).save(tmp_path / str(seed))
+    shutil.copy(tmp_path / "1/model.safetensors", tmp_path / "0/model.safetensors")
+    with pytest.raises(InputError, match=r"not the weights that config\.toml .* describes \(their checksum differs\)"):
+        load_model(tmp_path / "0")
+
+
+def test_every_changed_byte_of_the_weights_is_noticed(tmp_path, small_graph):
+    EPAGCL(epochs=1, **SMALL).fit(small_graph).save(tmp_path)
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 30):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x11
+        (tmp_path / "model.safetensors").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"model\.safetensors: not the weights"):
+            load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('name = "epagcl"', "name = 3", r"\[method\] has no name of a method; was it edited\?"),
+        ("num_features = 40", "num_features = 1000000000000", "need .* GiB of memory"),
+        ("num_features = 40", "num_features = -1", "num_features = -1 is not a count"),
+        ("num_features = 40", 'num_features = "x"', "num_features = 'x' is not a count"),
+        ("[method]", "method = 3\n[other]", r"method is not a table; write \[method\]"),
+        ("lr = 0.001", 'lr = "fast"', "lr='fast': must be a number"),
+    ],
+)
+def test_edited_configurations_are_refused_in_one_line(tmp_path, small_graph, old, new, reason):
+    EPAGCL(epochs=1, **SMALL).fit(small_graph).save(tmp_path)
+    text = (tmp_path / "config.toml").read_text()
+    assert old in text
+    (tmp_path / "config.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=reason):
+        load_model(tmp_path, device="cpu")
+
+
+def test_a_model_that_cannot_be_written_is_kept_elsewhere(tmp_path, small_graph, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    (tmp_path / "full").mkdir()
+    save = persistence.save_file
+
+    def full(tensors, path, *rest):
+        if elsewhere not in path.parents:
+            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        save(tensors, path, *rest)
+
+    monkeypatch.setattr(persistence, "save_file", full)
+    model = EPAGCL(epochs=1, **SMALL).fit(small_graph)
+    with pytest.raises(OutputError, match=r"No space left on device.*\. The trained model is kept in ") as caught:
+        model.save(tmp_path / "full")
+    kept = load_model(str(caught.value).split(" is kept in ")[1], device="cpu")
+    assert torch.equal(kept.embed(small_graph), model.embed(small_graph))
+
+
+def test_a_control_character_in_the_name_of_a_column(tmp_path, small_graph):
+    data = small_graph.clone().update({"feature_names": [f"a\x7f{k}" for k in range(40)]})
+    EPAGCL(epochs=1, **SMALL).fit(data).save(tmp_path)
+    assert load_model(tmp_path).feature_names_ == data.feature_names
+
+
+def test_the_encoding_of_a_table_is_saved_and_checked(tmp_path):
+    table = pd.DataFrame({"id": range(6), "city": list("abcabc"), "age": [1, 2, 3, 4, None, 6]})
+    data = epagcl.from_tables([(k, (k + 1) % 6) for k in range(6)], table)
+    model = epagcl.method("propagated")(dim=2, device="cpu").fit(data)
+    model.save(tmp_path)
+    loaded = epagcl.load_model(tmp_path, device="cpu")
+    assert loaded.encoding_ == model.encoding_ == data.encoding
+    for text, reason in (("{", "not a JSON file"), ("{}", "not an encoding of columns")):
+        (tmp_path / "columns.json").write_text(text)
+        with pytest.raises(InputError, match=rf"columns.json: {reason}.*; save the model again"):
+            epagcl.load_model(tmp_path, device="cpu")
+    plain = epagcl.from_tables([(k, (k + 1) % 6) for k in range(6)], table[["id"]].assign(a=[1, 2, 3, 4, 5, 6]))
+    epagcl.method("propagated")(dim=1, device="cpu").fit(plain).save(tmp_path)
+    assert not (tmp_path / "columns.json").exists()
+    assert epagcl.load_model(tmp_path, device="cpu").encoding_ is None

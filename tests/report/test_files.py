@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -173,3 +174,24 @@ def test_without_plotly_a_run_warns_and_finishes(tmp_path, data, monkeypatch, ca
     assert (tmp_path / "run" / "report.json.gz").exists()
     assert "pip install plotly" in caplog.text
     assert (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_folders_that_are_no_seeds_are_ignored(folders, tmp_path):
+    shutil.copytree(folders / "one", tmp_path / "runs" / "seed-0")
+    shutil.copytree(folders / "one", tmp_path / "runs" / "seed-abc")
+    assert runs_in(tmp_path / "runs") == [tmp_path / "runs" / "seed-0"]
+
+
+@pytest.mark.parametrize("name", ["report.json.gz", "nodes.csv", "embeddings.npy"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"x", gzip.compress(b"[]"), gzip.compress(b'{"settings": 3}')],
+    ids=["empty", "text", "a list", "a wrong type"],  # compressed bytes contain the time
+)
+def test_damaged_runs_are_one_line(folders, tmp_path, name, content):
+    shutil.copytree(folders / "one", tmp_path / "run")
+    (tmp_path / "run" / name).write_bytes(content)
+    with pytest.raises(InputError, match=name.replace(".", r"\.")) as caught:
+        write_comparison([tmp_path / "run"], tmp_path / "page.html", kind="pca")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "page.html").exists()

@@ -7,7 +7,14 @@ import torch
 
 from epagcl.data import block_model
 from epagcl.report import nodes
-from epagcl.report.nodes import column_content, map_content, node_table
+from epagcl.report.nodes import (
+    class_name,
+    column_content,
+    map_content,
+    node_table,
+    without_apostrophes,
+    write_nodes,
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +87,25 @@ def test_a_column_that_spans_decades_is_logarithmic():
     assert column_content(pd.Series([1.0, 2.0, 1.0, 900.0], name="c"))["log"]
     assert not column_content(pd.Series([1.0, 2.0, 3.0], name="c"))["log"]
     assert not column_content(pd.Series([-1.0, 2.0, 1.0, 900.0], name="c"))["log"]
+
+
+def test_a_column_of_labels_without_any_label():
+    empty = column_content(pd.Series([None, None], name="label", dtype=object))
+    assert (empty["levels"], empty["values"]) == ([], [-1, -1])
+    odd = column_content(pd.Series(["²", "9" * 5000], name="label"))  # digits that are no number, and a long one
+    assert odd["values"] == [0, 1]
+
+
+def test_classes_without_a_name_keep_their_number():
+    assert [class_name(names, 1) for names in (None, ["a"], ["a", "b"])] == ["1", "1", "b"]
+    assert class_name(["a"], "text") == "text"
+
+
+def test_the_table_of_nodes_is_read_back(tmp_path):
+    nodes = pd.DataFrame({"id": ["=1", "-2", "a"], "label": ["@x", None, "y"], "+f": [1.5, 2, 3]})
+    write_nodes(nodes, tmp_path / "nodes.csv")
+    assert (tmp_path / "nodes.csv").read_text().splitlines() == ["id,label,'+f", "'=1,'@x,1.5", "-2,,2.0", "a,y,3.0"]
+    back = without_apostrophes(pd.read_csv(tmp_path / "nodes.csv", dtype={"id": str}))
+    assert back.columns.tolist() == ["id", "label", "+f"]
+    assert back["id"].tolist() == ["=1", "-2", "a"]
+    assert back["label"].tolist()[0] == "@x"

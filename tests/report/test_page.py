@@ -1,5 +1,7 @@
 """The report page in a real browser: it shows exactly what the payload holds."""
 
+import base64
+import hashlib
 import json
 import re
 
@@ -51,6 +53,27 @@ class TestFile:
         assert "<title>&lt;/script&gt;&lt;img" in text
         assert "{{js}}</title>" in text  # not filled in
         assert text.count("</script>") == 3
+
+    def test_the_policy_allows_the_scripts_of_the_page_and_no_other_inline_script(self, tmp_path):
+        write_page(payload(), tmp_path / "r.html")
+        text = (tmp_path / "r.html").read_text(encoding="utf-8")
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+        scripts = next(part.split()[1:] for part in policy.split("; ") if part.startswith("script-src"))
+        module = re.search(r'<script type="module">(.*?)</script>', text, re.DOTALL)[1]
+        digests = [hashlib.sha256(code.encode()).digest() for code in (module, unpacked(text, "plotly"))]
+        assert scripts == [*(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests), "'unsafe-eval'"]
+        assert policy.startswith("default-src 'none'; ")
+
+    @pytest.mark.slow
+    def test_an_inline_script_that_is_not_of_the_page_does_not_run(self, browser, tmp_path):
+        write_page(payload(), tmp_path / "r.html")
+        text = (tmp_path / "r.html").read_text(encoding="utf-8")
+        hostile = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
+        (tmp_path / "r.html").write_text(text.replace("<main", f"{hostile}<main"), encoding="utf-8")
+        opened = OpenPage(browser, tmp_path / "r.html")
+        assert opened.wait().title() == "EPAGCL on made"
+        assert len([error for error in opened.errors if "Content Security Policy" in error]) >= 2
+        opened.context.close()
 
     def test_large_ids_keep_their_digits(self, tmp_path):
         large = run_payload(map={**map_payload(), "ids": [2**60 + i for i in range(120)]})

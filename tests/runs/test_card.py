@@ -135,6 +135,8 @@ def test_unknown_facts_are_left_out(finished):
         ({}, 300, "# data: the graph"),  # a user's graph of the same name
         ({"edges": "a/e.csv", "features": "b/f.npy", "labels": "l.csv", "nodes": "n.txt"}, 300,
          'data = epagcl.read_graph(edges="e.csv", features="f.npy", nodes="n.txt")'),
+        ({"edges": "e.csv", "source": "a", "target": "b", "bipartite": True}, 300,
+         'data = epagcl.read_graph(edges="e.csv", source="a", target="b", bipartite=True)'),
     ],
 )  # fmt: skip
 def test_the_code_loads_the_graph(finished, data, nodes, line):
@@ -185,3 +187,15 @@ def test_the_method_of_this_package_has_no_paper(graph, tmp_path):
     assert "It has no paper of its own; it is EPAGCL (Xu et al., AAAI 2025) with" in text
     assert "Paper:" not in text
     assert "- epagcl+" in text
+
+
+def test_the_columns_of_a_table_are_listed(finished):
+    folder, metrics, config = finished
+    column = {"name": "a|b", "kind": "number", "words": "log", "features": 1}
+    graph = {**metrics["graph"], "columns": [column] * 45}
+    text = write_card(folder, {**metrics, "graph": graph}, config).read_text(encoding="utf-8")
+    part = sections(text)["Columns"]
+    assert part.count("| a\\|b | number | log | 1 |") == 40
+    assert "5 more columns in `columns.json`." in part
+    assert "needs a table with the same columns, which the model encodes as in training." in text
+    assert "Columns" not in sections(write_card(folder, metrics, config).read_text(encoding="utf-8"))

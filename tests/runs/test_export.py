@@ -10,10 +10,16 @@ import pandas as pd
 import pytest
 import torch
 
-from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError, MissingExtra, OutputError
 from epagcl.core.files import atomic_path
 from epagcl.runs import export
-from epagcl.runs.export import check_output, export_run, read_embeddings, write_embeddings, write_projector
+from epagcl.runs.export import (
+    check_output,
+    export_run,
+    read_embeddings,
+    write_embeddings,
+    write_projector,
+)
 
 Z = torch.tensor([[0.1, -2.5e-7], [1 / 3, 4e20], [0.0, -1.0]])
 
@@ -99,7 +105,7 @@ def test_failure_leaves_the_old_file_and_nothing_else(suffix, tmp_path, monkeypa
     monkeypatch.setattr(export.np, "save", fail)
     monkeypatch.setattr(export.csv, "writer", fail)
     monkeypatch.setattr(export.pd.DataFrame, "to_parquet", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OutputError, match=r"z\.\w+: cannot be written \(disk full\); write elsewhere$"):
         write_embeddings(Z, None, path)
     assert os.listdir(tmp_path) == [path.name]
     assert path.read_text() == "old"

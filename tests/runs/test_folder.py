@@ -1,5 +1,8 @@
 """Run folders: claimed, resumed, overwritten, and never mixed."""
 
+import subprocess
+import sys
+
 import pytest
 
 from epagcl import EPAGCL
@@ -8,7 +11,7 @@ from epagcl.core.errors import InputError
 from epagcl.data import block_model
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run
-from epagcl.runs.folder import begin_run, claim
+from epagcl.runs.folder import begin_run, claim, writing
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 SECTIONS = {"data": {"fingerprint": "f"}, "evaluation": {"protocol": "strict"}}
@@ -127,3 +130,53 @@ def test_the_old_name_of_an_argument_is_accepted(tmp_path):
     with pytest.warns(DeprecationWarning, match="option of claim is now argument"), pytest.raises(InputError) as caught:
         claim(tmp_path, option="--save")
     assert str(caught.value) == f"{tmp_path}: holds other files and no run; give another save="
+
+
+def test_a_folder_in_use_is_neither_overwritten_nor_written_by_another_process(old_run, small_graph):
+    with writing(old_run), pytest.raises(InputError, match="another process is writing this run; wait for it"):
+        claim(old_run, overwrite=True)
+    assert (old_run / "metrics.json").exists()
+    with writing(old_run / "seed-3"), pytest.raises(InputError, match="seed-3: another process is writing this run"):
+        claim(old_run, overwrite=True)
+    folder = old_run.parent / "new"
+    with writing(folder), pytest.raises(InputError, match="new: another process is writing this run"):
+        run(small_graph, EPAGCL(epochs=1, **SMALL), folder)
+    claim(old_run, overwrite=True)
+    assert not (old_run / "metrics.json").exists()
+
+
+def test_what_a_killed_process_leaves_is_no_run_and_no_other_file(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    (tmp_path / ".lock").touch()
+    (tmp_path / f".config.{process.pid}.tmp.toml").touch()
+    claim(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_run_on_changed_features_labels_splits_or_ids_is_refused(tmp_path, small_graph):
+    folder = tmp_path / "run"
+    run(small_graph, EPAGCL(epochs=1, **SMALL), folder, map_kind="none")
+    run(small_graph.clone(), EPAGCL(epochs=1, **SMALL), folder, map_kind="none")  # finished: nothing to do
+    x = small_graph.x.to_dense()
+    x[7] *= -1
+    for change in ({"x": x}, {"y": small_graph.y.flip(0)}, {"node_ids": list(range(60))}):
+        other = small_graph.clone().update(change)
+        with pytest.raises(InputError, match=r"was started with another graph \(other edges, features, labels"):
+            run(other, EPAGCL(epochs=1, **SMALL), folder, map_kind="none")
+
+
+def test_a_run_of_an_earlier_version_says_so(tmp_path):
+    method = EPAGCL(epochs=1, **SMALL)
+    begin_run(tmp_path, method, {"data": {"fingerprint": "60-80-40-00c4b9d3a2f0a1b7-1.245e+04"}})
+    with pytest.raises(InputError, match="was started by an earlier version, which does not identify its graph"):
+        begin_run(tmp_path, method, {"data": {"fingerprint": "60-80-40-0123"}})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "\x00"])
+def test_damaged_metrics_of_a_finished_run_are_one_line(tmp_path, small_graph, content):
+    begun = EPAGCL(epochs=1, **SMALL)
+    run(small_graph, begun, tmp_path / "run", map_kind="none")
+    (tmp_path / "run/metrics.json").write_text(content)
+    with pytest.raises(InputError, match=r"metrics\.json: damaged \(.*\); overwrite the run$"):
+        run(small_graph, EPAGCL(epochs=1, **SMALL), tmp_path / "run", map_kind="none")

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from epagcl import EPAGCL
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
+from epagcl.training.checkpoint import tensor_digest
 from tests.training.common import BGRL, DGI, GCN, LEARNS, SMALL, STOPS, Stop, same_weights, stop_at
 
 
@@ -165,13 +166,22 @@ def test_a_schedule_and_a_moving_target_resume_bit_identically(tmp_path, easy_gr
     assert same_weights(BGRL(**settings).fit(easy_graph, checkpoint=checkpoint, resume=True), whole)
 
 
+def rewrite(checkpoint, settings=None, tensors=None, **entries):
+    """Write a checkpoint again with other content and a valid checksum."""
+    with safe_open(checkpoint, framework="pt") as file:
+        metadata = {**file.metadata(), **entries}
+    if settings is not None:
+        metadata["settings"] = json.dumps(settings(json.loads(metadata["settings"])))
+    state = load_file(checkpoint)
+    state = state if tensors is None else tensors(state)
+    del metadata["sha256"]
+    metadata["sha256"] = tensor_digest(state, json.dumps(metadata, sort_keys=True))
+    save_file(state, checkpoint, metadata)
+
+
 def rename_settings(checkpoint, names):
     """Rename settings in the metadata of a checkpoint."""
-    with safe_open(checkpoint, framework="pt") as file:
-        metadata = file.metadata()
-    settings = json.loads(metadata["settings"])
-    metadata["settings"] = json.dumps({names.get(key, key): value for key, value in settings.items()})
-    save_file(load_file(checkpoint), checkpoint, metadata)
+    rewrite(checkpoint, lambda settings: {names.get(key, key): value for key, value in settings.items()})
 
 
 def test_a_checkpoint_with_the_old_name_of_a_setting_resumes(tmp_path, small_graph, monkeypatch):
@@ -198,3 +208,71 @@ def test_the_interval_comes_from_the_environment(tmp_path, small_graph, monkeypa
     monkeypatch.setenv("EPAGCL_CHECKPOINT_SECONDS", "soon")
     with pytest.raises(InputError, match="EPAGCL_CHECKPOINT_SECONDS='soon': give a number of seconds"):
         EPAGCL(epochs=2, **SMALL).fit(small_graph, checkpoint=checkpoint)
+
+
+@pytest.fixture
+def interrupted(tmp_path, small_graph, monkeypatch):
+    """Return the checkpoint of an interrupted training, and a function that resumes it."""
+    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
+    checkpoint = tmp_path / "c.safetensors"
+    with pytest.raises(Stop):
+        EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(2))
+    return checkpoint, lambda: EPAGCL(epochs=5, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+
+
+def test_every_changed_byte_is_noticed(interrupted):
+    checkpoint, resume = interrupted
+    whole = checkpoint.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 40):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x11
+        checkpoint.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"c\.safetensors: "):
+            resume()
+
+
+def test_a_checkpoint_with_changed_features_is_rejected(interrupted, small_graph):
+    checkpoint, _ = interrupted
+    other = small_graph.clone()
+    other.x = small_graph.x.to_dense()
+    other.x[7] *= -1  # sums of absolute values stay the same
+    with pytest.raises(InputError, match="made with graph=60-"):
+        EPAGCL(epochs=5, **SMALL).fit(other, checkpoint=checkpoint, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda state: {**state, "optimiser.0.exp_avg": torch.zeros(1)}, r"optimiser.0.exp_avg is \(1,\)"),
+        (lambda state: {**state, "optimiser.0.step": torch.zeros(3)}, r"optimiser.0.step is \(3,\)"),
+        (lambda state: {**state, "optimiser.99.step": torch.zeros(())}, "list index out of range"),
+        (lambda state: {**state, "other": torch.zeros(1)}, "other does not belong"),
+        (lambda state: {k: v for k, v in state.items() if k != "optimiser.1.step"}, "optimiser.1.step does not belong"),
+        (lambda state: {k: v.half() if "network" in k else v for k, v in state.items()}, ".*torch.float16"),
+    ],
+)
+def test_tensors_are_verified_before_they_are_used(interrupted, change, reason):
+    checkpoint, resume = interrupted
+    rewrite(checkpoint, tensors=change)
+    with pytest.raises(InputError, match=f"damaged \\({reason}.*; remove it, or start over$"):
+        resume()
+
+
+@pytest.mark.parametrize("history", ["[]x", "[1, 2]", '[{"epoch": 2}]', '[{"epoch": 1}, {"epoch": 2}]'])
+def test_the_history_is_verified(interrupted, history):
+    checkpoint, resume = interrupted
+    rewrite(checkpoint, history=history)
+    with pytest.raises(InputError, match=r"c\.safetensors: damaged "):
+        resume()
+
+
+def test_checkpoints_of_earlier_versions_are_refused_in_one_line(interrupted):
+    checkpoint, resume = interrupted
+    rewrite(checkpoint, lambda settings: {**settings, "graph": "60-100-40-00c4b9d3a2f0a1b7-1.245e+04"})
+    with pytest.raises(InputError, match="of an earlier version, which does not identify its graph; start over"):
+        resume()
+    with safe_open(checkpoint, framework="pt") as file:
+        metadata = {key: value for key, value in file.metadata().items() if key != "sha256"}
+    save_file(load_file(checkpoint), checkpoint, metadata)
+    with pytest.raises(InputError, match="of an earlier version, without a checksum; start over"):
+        resume()

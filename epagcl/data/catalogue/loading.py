@@ -2,12 +2,14 @@
 
 A named graph is read from ``<root>/<Name>.npz`` if that file exists (:mod:`epagcl.data.io.npz`), else from PyTorch
 Geometric or OGB, which download it into ``<root>/pyg`` or ``<root>/ogb``. Both ways give the same ``Data``, except that
-the download of Facebook has other features.
+the download of Facebook has other features. Files of these libraries are read as data only; see
+:mod:`epagcl.data.catalogue.safety`.
 """
 
 import contextlib
 import io
 import os
+import pickle
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError, MissingExtra, MissingFeatures
 from epagcl.core.log import log
 from epagcl.data.catalogue.entries import CATALOGUE, Entry, find
+from epagcl.data.catalogue.safety import check_manifest, data_only, write_manifest
 from epagcl.data.catalogue.sources import Fetch
 from epagcl.data.checking import check
 from epagcl.data.graph import row_normalise
@@ -170,18 +173,20 @@ def _fetch(entry: Entry, root: Path) -> Data:
         return entry.fetch(root)
     folder = root / entry.folder
     if folder.exists():
+        fix = f"remove that folder to download {entry.name} again"
+        check_manifest(folder, fix)
         try:
             return _quietly(entry.fetch, root)
         except MissingExtra:
             raise
         except Exception as error:
-            fix = f"remove that folder to download {entry.name} again"
             raise InputError(f"{folder}: cannot be read ({_reason(error)}); {fix}") from error
     log.info("downloading %s (%s) to %s", entry.name, entry.home, folder)
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=root) as unfinished:
             data = _quietly(entry.fetch, Path(unfinished))
+            write_manifest(Path(unfinished) / entry.folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.rename(Path(unfinished) / entry.folder, folder)
@@ -199,10 +204,12 @@ def _fetch(entry: Entry, root: Path) -> Data:
 
 
 def _quietly(fetch: Fetch, root: Path) -> Data:
-    """Call a loader and discard its output. OGB prints to stdout, which would corrupt JSON output."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    """Call a loader without running code from its files. Discard its output, which would corrupt JSON on stdout."""
+    with data_only(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return fetch(root)
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error):
+        return "a pickle that names code, which is not run"  # torch's message advises to run it
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])

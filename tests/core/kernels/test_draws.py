@@ -10,8 +10,9 @@ from epagcl.core.kernels.launch import RowChunks
 from epagcl.core.randomness import Stream, dropout, other_nodes, permutation, uniform, uniform64
 from epagcl.core.sparse import SparseMatrix, rowptr_of
 from epagcl.views.masks import feature_masks
-from epagcl.views.probabilities import EdgeProbabilities
+from epagcl.views.probabilities import EdgeProbabilities, edge_probabilities
 from epagcl.views.sampling import Views, ViewSampler
+from tests.conftest import random_edges
 from tests.core.kernels.matrices import dense_of, two_views
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -154,3 +155,17 @@ def test_gradient_through_the_views_equals_that_of_csr(device, use_triton):
             product = views.adjacency(3) @ h
             results.append((product, *torch.autograd.grad(product, h, grad)))
         torch.testing.assert_close(*results)
+
+
+def test_weighted_views_equal_those_without_triton(device, use_triton):
+    edges = random_edges(12, 0.3, 1).to(device)
+    p = edge_probabilities(edges, 14, 0.3, 0.2).to(device)
+    weight = torch.rand(p.pairs.shape[1], generator=torch.Generator().manual_seed(0)).to(device) + 0.5
+    views = Views(ViewSampler(p, 14, seed=3, view=view, weight=weight) for view in range(2))
+    h = torch.randn(28, 3, generator=torch.Generator().manual_seed(1)).to(device)
+    use_triton(False)
+    expected, product = dense_of(views.adjacency(4)), views.adjacency(4) @ h
+    use_triton(True)
+    adjacency = views.adjacency(torch.tensor(4, device=device))
+    torch.testing.assert_close(adjacency.to_dense(), expected)
+    torch.testing.assert_close(adjacency @ h, product)

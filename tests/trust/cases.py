@@ -1,0 +1,103 @@
+"""A case: one attempt to break something, and its outcome."""
+
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from epagcl.core.errors import InputError, MissingExtra, TrainingError
+
+#: Longest time of a case.
+SECONDS = 30
+
+
+@dataclass
+class Tally:
+    """The number of cases by kind and outcome, and a description of each failure."""
+
+    seed: int
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    start: float = field(default_factory=time.monotonic)
+
+    def add(self, kind: str, outcome: str, failure: str | None = None) -> None:
+        """Count a case. A failure is described by its text."""
+        self.outcomes[f"{kind}: {outcome if failure is None else 'failed'}"] += 1
+        if failure is not None:
+            self.failures.append({"kind": kind, "case": sum(self.outcomes.values()), "what": failure})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "seed": self.seed,
+            "cases": sum(self.outcomes.values()),
+            "failed": len(self.failures),
+            "seconds": round(time.monotonic() - self.start, 1),
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "failures": self.failures[:50],
+        }
+
+
+def attempt(tally: Tally, kind: str, action: Callable[[], object]) -> None:
+    """Count an action that may succeed or end in one line for the user. Anything else is a failure."""
+    try:
+        with time_limit():
+            action()
+    except (InputError, MissingExtra, TrainingError) as error:
+        one_line = "\n" not in str(error) and len(str(error)) < 2000
+        tally.add(kind, "refused in one line", None if one_line else f"not one line: {str(error)[:300]}")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        tally.add(kind, "", "".join(traceback.format_exception(error, limit=-3))[-1500:])
+    else:
+        tally.add(kind, "accepted")
+
+
+@contextmanager
+def time_limit() -> Iterator[None]:
+    """Raise if the block takes longer than :data:`SECONDS`."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"took more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def damaged(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return content with some random damage: bits, bytes, cuts, repeats, zeros, and parts that look like numbers."""
+    data = bytearray(content)
+    for _ in range(int(rng.integers(1, 4))):
+        place = int(rng.integers(0, len(data) + 1))
+        end = min(len(data), place + int(rng.integers(1, 40)))
+        match int(rng.integers(0, 8)):
+            case 0 if place < len(data):
+                data[place] ^= 1 << int(rng.integers(0, 8))
+            case 1 if place < len(data):
+                data[place] = int(rng.integers(0, 256))
+            case 2:
+                del data[place:]
+            case 3:
+                del data[place:end]
+            case 4:
+                data[place:place] = data[place:end]
+            case 5:
+                data[place:end] = bytes(end - place)
+            case 6:
+                words = (b"99999999999999", b"-1", b"nan", b"\xff\xfe", b"\x00", b'"', b"\n", b"1e309", b"=", b"\x7f")
+                data[place:place] = words[int(rng.integers(0, len(words)))]
+            case 7:
+                data[place:end] = rng.bytes(end - place)
+    return bytes(data)

@@ -1,0 +1,49 @@
+"""A few cases of each part of the harness; ``make trust`` runs many."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epagcl.core.errors import InputError
+from tests.trust.cases import Tally, attempt, damaged
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_outcomes_are_counted_and_failures_described():
+    tally = Tally(seed=0)
+
+    def fail(error):
+        raise error
+
+    attempt(tally, "a", lambda: None)
+    attempt(tally, "a", lambda: fail(InputError("wrong")))
+    attempt(tally, "b", lambda: fail(KeyError("x")))
+    result = tally.to_dict()
+    assert result["outcomes"] == {"a: accepted": 1, "a: refused in one line": 1, "b: failed": 1}
+    assert (result["cases"], result["failed"]) == (3, 1)
+    assert "KeyError: 'x'" in result["failures"][0]["what"]
+
+
+def test_damage_depends_on_the_seed_only():
+    content = bytes(range(256)) * 4
+    first, again = ([damaged(content, np.random.default_rng(seed)) for seed in range(50)] for _ in range(2))
+    assert first == again
+    assert sum(one != content for one in first) > 40
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_few_cases_of_each_part(tmp_path):
+    command = [sys.executable, "-m", "tests.trust", "--short", "--out", str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert set(results) == {"readers", "kills", "full_disks", "shared_folders"}
+    assert all(result["cases"] > 0 and result["failed"] == 0 for result in results.values())
