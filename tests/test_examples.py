@@ -1,11 +1,14 @@
 """The scripts in ``examples/`` run and print what they promise."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from epagcl.report.content import read_content
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -18,7 +21,41 @@ def run(script: str, *arguments: str) -> str:
 
 
 def test_every_script_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"flat_epagcl.py", "own_data.py", "own_method.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *("flat_epagcl.py", "make_data.py", "own_data.py", "own_method.py")
+    }
+
+
+def test_the_files_of_the_examples_are_those_of_the_script(tmp_path):
+    assert run("make_data.py", str(tmp_path)).count("\n") == 5
+    written = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*sv"))
+    assert written == sorted(path.relative_to(EXAMPLES / "data") for path in (EXAMPLES / "data").rglob("*.*sv"))
+    for path in written:
+        assert (tmp_path / path).read_bytes() == (EXAMPLES / "data" / path).read_bytes(), path
+
+
+#: The command of each folder, as in docs/own-graphs.md, and how much better than chance its labels are found.
+COMMANDS = {
+    "transactions": "--edges payments.csv --source payer --target payee --features accounts.csv --label status",
+    "citations": "--edges citations.csv --features papers.csv --labels areas.csv",
+    "proteins": "--edges interactions.tsv --features proteins.tsv --labels functions.tsv",
+    "organisation": "--edges contacts.csv --features people.csv --label team",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_files_become_a_report_in_one_command(name, tmp_path):
+    command = [sys.executable, "-m", "epagcl", "train", *COMMANDS[name].split(), "--map", "pca", "--device", "cpu"]
+    command += ["--epochs", "3"] if name in ("transactions", "citations") else ["--method", "propagated"]
+    command += ["--out", str(tmp_path / "run"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES / "data" / name)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["evaluation"]["accuracy"]["mean"] > 0.6
+    facts = dict(read_content(tmp_path / "run")["facts"])
+    assert all(column["name"] in facts["Feature columns"] for column in metrics["graph"]["columns"])
+    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
 
 
 @pytest.mark.slow

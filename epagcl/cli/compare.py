@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
     LoadedGraph,
     Quiet,
-    Root,
-    graph_of,
     interruptible,
     names_in,
     options_of,
@@ -32,9 +31,11 @@ if TYPE_CHECKING:
     from epagcl.study.summary import Results
 
 
+@takes_graph("graph")
 def compare(
     context: typer.Context,
-    graphs: Annotated[list[str], typer.Argument(metavar="NAME|FILE...", help="Graphs with labels.")],
+    inputs: GraphInput,
+    graphs: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Graphs with labels.")] = None,
     methods: Annotated[
         str, typer.Option(help="Methods, separated by commas; gca* is GCA without feature masks. Default: all.")
     ] = "",
@@ -42,7 +43,6 @@ def compare(
     protocols: Annotated[
         str, typer.Option(help="Protocols, separated by commas: strict, paper, public.")
     ] = "strict,paper",
-    data: Root = None,
     out: Annotated[Path, typer.Option(help="Folder of results; results in it are not computed again.")] = Path(
         "runs/compare"
     ),
@@ -77,11 +77,11 @@ def compare(
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
     refuse_seed(context, "--seeds")
-    _check_figure(figure, len(graphs))
+    _check_figure(figure, len(graphs or []) + inputs.is_given)
     chosen = rows(names_in(methods), untrained=untrained)
     settings = options_of(context, *(row.method for row in chosen if row.method is not None and not row.reference))
     with busy(console, "reading the graphs"):
-        loaded = [graph_of(graph, data) for graph in graphs]
+        loaded = _load(graphs or [], inputs)
     _check_graphs(loaded, wanted)
     cells_of = partial(cells, wanted=chosen, seeds=seeds, protocols=wanted, settings=settings)
     cells_by_graph = {name: cells_of(graph, name, named=not source) for name, graph, source in loaded}
@@ -102,6 +102,16 @@ def compare(
         _show(finished, wanted)
     if figure is not None:
         _draw(finished, wanted, figure)
+
+
+def _load(graphs: Sequence[str], inputs: GraphInput) -> list[LoadedGraph]:
+    """Load named graphs and files, and the graph of the tables if there are any."""
+    others = [GraphInput(graph=graph, data=inputs.data).load() for graph in graphs]
+    if inputs.is_given or not graphs:
+        others.append(inputs.load())
+    elif extra := inputs.words():
+        raise InputError(f"{extra}: belongs to --edges; give them, or leave it out")
+    return others
 
 
 def _check_figure(figure: Path | None, graphs: int) -> None:

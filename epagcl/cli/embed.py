@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
     Columns,
     Config,
-    Edges,
-    Features,
-    Graph,
     LoadedGraph,
     Map,
-    Nodes,
     Quiet,
-    Root,
+    Vectors,
     check_map,
-    graph_of,
     interruptible,
     make_method,
     method_of,
@@ -29,6 +25,7 @@ from epagcl.cli.options import (
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,19 +34,17 @@ if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 
+@takes_graph("labels")
 def embed(
     context: typer.Context,
-    graph: Graph = None,
-    edges: Edges = None,
-    features: Features = None,
-    nodes: Nodes = None,
+    inputs: GraphInput,
     out: Annotated[Path, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")] = Path(
         "z.npy"
     ),
+    vectors: Vectors = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,
-    data: Root = None,
     method: Annotated[
         str | None, typer.Option("--method", "-m", help="The method; see `epagcl methods`. Default: epagcl+.")
     ] = None,
@@ -61,19 +56,22 @@ def embed(
 ) -> None:
     """Embed the nodes of a graph: train on it without labels, or use a trained model; write embeddings and a report.
 
-    Example: epagcl embed --edges e.csv --features f.npy --out z.npy
+    Example: epagcl embed --edges e.csv --features f.csv --out z.npy
     """
     console = console_for(quiet)
     with busy(console, "starting"):
         method = method_of(method, config)
-        _check_options(context, method, out, map_)
+        _check_options(context, method, out, map_, vectors=vectors)
+        _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config)
     if model is not None and (save is not None or config is not None):
         raise InputError("--model is trained already; leave out --save and --config")
+    trained = None if model is None else _load_model(context, model, method)
     with busy(console, "reading the graph"):
-        loaded = graph_of(graph, data, edges=edges, features=features, nodes=nodes)
+        loaded = inputs.load(encoding=None if trained is None else trained.encoding_)
         table = None if columns is None else _read_columns(columns, loaded)
-    if model is not None:
-        estimator = _load_model(context, model, method)
+    if trained is not None:
+        _note_positions(trained)
+        estimator = trained
     else:
         estimator = _new_model(context, loaded, method, config)
         _claim(save, overwrite=overwrite, make=False)
@@ -83,20 +81,27 @@ def embed(
                 _train(estimator, loaded, progress, save, overwrite=overwrite)
             progress.say("embedding")
             z = estimator.embed(loaded.data)
-        result = _write(estimator, loaded, z, out, map_, table, progress, save)
+        result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
         show_embedding(result, trained=type(estimator).trained)
 
 
-def _check_options(context: typer.Context, method: str, out: Path, map_: str) -> None:
+def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
     """Raise on a wrong output file, an unknown map or a mistyped option, before a download."""
     from epagcl.runs.export import check_output
 
-    check_output(out)
+    check_output(out, vectors=vectors)
     check_map(map_)
     options_of(context, method)
+
+
+def _keep_inputs(out: Path, *files: Path | str | None) -> None:
+    """Raise if the output would replace a file that the command reads."""
+    from epagcl.runs.export import check_replaced
+
+    check_replaced(out, *files)
 
 
 def _read_columns(path: Path, graph: LoadedGraph) -> "pd.DataFrame":
@@ -147,6 +152,14 @@ def _train(
         model.save(save)
 
 
+def _note_positions(model: "Method") -> None:
+    """Log that features which are positions have a meaning in the training graph only."""
+    from epagcl.data.structural.features import positions_in
+
+    if positions_in(model.feature_names_):
+        log.warning("the model knows positions in its training graph only; for other graphs, use --features roles")
+
+
 def _write(
     model: "Method",
     graph: LoadedGraph,
@@ -156,13 +169,15 @@ def _write(
     columns: "pd.DataFrame | None",
     progress: TrainingProgress,
     save: Path | None,
+    *,
+    vectors: bool,
 ) -> EmbeddingResult:
     """Write the embedding and its report. Return the summary."""
     from epagcl.report.files import write_embedding_report
     from epagcl.runs.execute import trained_metrics
     from epagcl.runs.export import write_embeddings
 
-    files = write_embeddings(z, graph.data.get("node_ids"), out)
+    files = write_embeddings(z, graph.data.get("node_ids"), out, vectors=vectors)
     with interruptible("the embeddings are written, the report is not", progress):
         metrics = trained_metrics(graph.data, model, graph.name)
         page = write_embedding_report(out, graph.data, model, z, metrics, kind=map_, extra=columns, say=progress.say)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epagcl.cli.epr_rendering import show_epr
-from epagcl.cli.options import AsJson, Edges, Features, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
+from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.options import AsJson, LoadedGraph
 from epagcl.cli.progress import busy, console_for
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.log import log
@@ -15,16 +16,13 @@ from epagcl.core.log import log
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from epagcl.data.io.columns.encoding import TableEncoding
     from epagcl.epr.summary import EPRSummary
 
 
+@takes_graph()
 def epr(
-    graph: Graph = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    nodes: Nodes = None,
-    data: Root = None,
+    inputs: GraphInput,
     model: Annotated[
         Path | None, typer.Option(help="Folder of a run; adds the first layer of its trained encoder.")
     ] = None,
@@ -43,9 +41,8 @@ def epr(
         from epagcl.methods import load_model
         from epagcl.runs.operators import operator_report
 
-        files = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
-        loaded = _load(graph, data, files)
         trained = None if model is None else load_model(model)
+        loaded = _load(inputs, None if trained is None else trained.encoding_)
     _check(loaded, model)
     summary, ids = _summary(loaded, top)
     with busy(console, "EPR of operators"):
@@ -60,14 +57,14 @@ def epr(
         show_epr(loaded.name, summary, ids, report)
 
 
-def _load(name: str | None, root: Path | None, files: dict[str, Path | None]) -> LoadedGraph:
+def _load(inputs: GraphInput, encoding: "TableEncoding | None") -> LoadedGraph:
     """Load the graph, with features if there are any."""
-    if name is not None and not any(files.values()):
+    if inputs.graph is not None and not any(inputs.files.values()):
         try:
-            return graph_of(name, root, need_features=True)
+            return inputs.load(encoding=encoding)
         except MissingFeatures:
             pass
-    return graph_of(name, root, need_features=False, **files)
+    return inputs.load(need_features=False, encoding=encoding)
 
 
 def _check(graph: LoadedGraph, model: Path | None) -> None:
@@ -89,7 +86,7 @@ def _summary(graph: LoadedGraph, top: int) -> "tuple[EPRSummary | None, list[Any
         log.warning("%s: no labels; EPR is estimated from the features, give --labels for exact values", graph.name)
         return None, []
     labelled, ids = _labelled_part(graph)
-    return epr_summary(labelled.edge_index, labelled.y, top=top), ids
+    return epr_summary(labelled.edge_index, labelled.y, top=top, edge_weight=labelled.get("edge_weight")), ids
 
 
 def _labelled_part(graph: LoadedGraph) -> "tuple[Data, list[Any]]":
@@ -104,4 +101,5 @@ def _labelled_part(graph: LoadedGraph) -> "tuple[Data, list[Any]]":
         return data, ids
     log.warning("%s: EPR of the %d labelled nodes of %d", name, int(labelled.sum()), len(ids))
     ids = [node for node, has_label in zip(ids, labelled.tolist(), strict=True) if has_label]
-    return Data(edge_index=data.edge_index, y=data.y, num_nodes=data.num_nodes).subgraph(labelled), ids
+    edges = {key: data[key] for key in ("edge_index", "edge_weight") if key in data}
+    return Data(**edges, y=data.y, num_nodes=data.num_nodes).subgraph(labelled), ids

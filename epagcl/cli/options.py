@@ -19,11 +19,21 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from epagcl.cli.progress import TrainingProgress
+    from epagcl.data.io.roles import Roles
     from epagcl.methods.base import Method
 
-Graph = Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz or .pt file.")]
+Graph = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz, .pt, .graphml, .gexf, .gml or .json file."),
+]
 Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt or .parquet, with ids of any type.")]
-Features = Annotated[Path | None, typer.Option(help="Features: .npy, .npz, or a table with an id column.")]
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        help="Features: .npy, .npz, or a table with ids; its columns may be of any kind, with gaps. "
+        "structure: computed from the edges; structure,FILE: beside those of a file."
+    ),
+]
 Labels = Annotated[Path | None, typer.Option(help="Labels: a table (id, label), or .npy in row order.")]
 Nodes = Annotated[Path | None, typer.Option(help="Ids of the feature rows, if the features have none.")]
 Root = Annotated[
@@ -43,6 +53,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and
 Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+Vectors = Annotated[
+    bool,
+    typer.Option("--vectors", help="One column of vectors, for vector databases, in place of z0, z1, ... (.parquet)."),
+]
+Embeddings = Annotated[
+    Path,
+    typer.Argument(metavar="Z", help="Embeddings: .npy, .csv, .tsv or .parquet of `epagcl embed`, or a run folder."),
+]
+IdColumn = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of the labels with the ids.")]
+LabelColumn = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Column of the labels to use.")]
+TableOut = Annotated[Path | None, typer.Option("--out", help="Output table: .csv, .tsv or .parquet.")]
 
 #: The default method. It has one setting for all graphs.
 DEFAULT_METHOD = "epagcl+"
@@ -62,6 +83,7 @@ OPTION_OF_ARGUMENT = {
     "resume": "--resume",
     "root": "--data",
     "save": "--save",
+    "vectors": "--vectors",
 }
 
 
@@ -125,38 +147,50 @@ class LoadedGraph(NamedTuple):
         return None if self.source else self.name
 
 
-def graph_of(name: str | None, root: Path | None, *, need_features: bool = True, **files: Path | None) -> LoadedGraph:
+def graph_of(
+    name: str | None,
+    root: Path | None,
+    *,
+    need_features: bool = True,
+    roles: "Roles | None" = None,
+    **files: Path | None,
+) -> LoadedGraph:
     """Load the graph that the command line names.
 
     Args:
         name: a named graph, or a file with a whole graph.
         root: folder of named graphs.
         need_features: raise if the graph has no features.
+        roles: the columns that the user names; None to find them by their names.
         files: tables of ``edges``, ``features``, ``labels`` and ``nodes``.
     """
     from epagcl.data import load
     from epagcl.data.io.readers import read_files
+    from epagcl.data.io.roles import OPTION, Roles
 
+    roles = roles or Roles(argument=OPTION)
     tables = {key: value for key, value in files.items() if value is not None}
     if name is None and not tables:
         options = "--edges and --features" if need_features else "--edges and --labels"
         raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {options}")
     if name is None:
-        data = read_files(None, tables, need_features, argument="--{}")
-        source = {key: str(path) for key, path in tables.items()}
+        data = read_files(None, tables, need_features, roles)
+        source = {**{key: str(path) for key, path in tables.items()}, **roles.record()}
         return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
     if _is_file(name):
-        data = read_files(name, tables, need_features, argument="--{}")
-        return LoadedGraph(Path(name).stem, data, {"file": name})
-    if tables:
-        raise InputError(f"{name} is a named graph; leave out {', '.join(f'--{key}' for key in tables)}")
+        data = read_files(name, tables, need_features, roles)
+        source = {"file": name, **{key: str(path) for key, path in tables.items()}, **roles.record()}
+        return LoadedGraph(Path(name).stem, data, source)
+    if superfluous := [*tables, *roles.record()]:
+        flags = ", ".join(flag_of(key) for key in superfluous)
+        raise InputError(f"{name} is a named graph; leave out {flags}")
     data = load(name, root, features=need_features)
     return LoadedGraph(data.name, data, {})
 
 
 def _is_file(graph: str) -> bool:
     """Return whether a graph on the command line is a file; otherwise it is the name of a graph."""
-    return Path(graph).suffix in (".npz", ".pt") or Path(graph).is_file()
+    return Path(graph).suffix in (".npz", ".pt", ".graphml", ".gexf", ".gml", ".json") or Path(graph).is_file()
 
 
 def method_of(method: str | None, config: Path | None, graph: str | None = None) -> str:

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
     Config,
-    Edges,
-    Features,
-    Graph,
-    Labels,
     LoadedGraph,
     Map,
     MethodName,
-    Nodes,
     Quiet,
-    Root,
     check_map,
-    graph_of,
     interruptible,
     make_method,
     method_of,
@@ -43,14 +37,10 @@ if TYPE_CHECKING:
     from epagcl.runs.evaluation import Plan
 
 
+@takes_graph()
 def train(
     context: typer.Context,
-    graph: Graph = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    nodes: Nodes = None,
-    data: Root = None,
+    inputs: GraphInput,
     method: MethodName = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/<graph>-<method>.")] = None,
@@ -76,10 +66,10 @@ def train(
         from epagcl.runs.folder import claim
 
         _check_options(protocol, seeds, runs, map_, logger)
-        method = method_of(method, config, graph)
+        method = method_of(method, config, inputs.graph)
         options_of(context, method)  # raises on a mistyped option, before a download
     with busy(console, "reading the graph"):
-        loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+        loaded = inputs.load()
     settings = settings_of(context, loaded.recipe_name, method, config)
     models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)

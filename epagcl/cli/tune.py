@@ -2,25 +2,18 @@
 
 import json
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
     Config,
-    Edges,
-    Features,
-    Graph,
-    Labels,
     MethodName,
-    Nodes,
     Quiet,
-    Root,
     WithLists,
-    graph_of,
     interruptible,
     method_of,
     options_of,
@@ -51,14 +44,10 @@ class TuneCommand(WithLists):
     list_options: ClassVar = {"--space": _is_space_word}
 
 
+@takes_graph()
 def tune(
     context: typer.Context,
-    graph: Graph = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    nodes: Nodes = None,
-    data: Root = None,
+    inputs: GraphInput,
     method: MethodName = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(help="Number of trials.")] = 30,
@@ -90,10 +79,10 @@ def tune(
     with busy(console, "starting"):
         from epagcl.study.tuning.study import tune as search
 
-    method = method_of(method, config, graph)
+    method = method_of(method, config, inputs.graph)
     fixed = options_of(context, method)
     with busy(console, "reading the graph"):
-        loaded = graph_of(graph, data, edges=edges, features=features, labels=labels, nodes=nodes)
+        loaded = inputs.load()
     start = settings_of(context, loaded.recipe_name, method, config)
     folder = out or _default_folder(loaded.name, method)
     options: dict[str, Any] = {"trials": trials, "minutes": minutes, "seeds": seeds, "test": test, "resume": resume}
@@ -104,8 +93,7 @@ def tune(
     if as_json:
         print(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
     elif not quiet:
-        files = {"--edges": edges, "--features": features, "--labels": labels, "--nodes": nodes}
-        show_tuning(loaded.name, result, folder, _train_command(graph, files, result.method.name, folder))
+        show_tuning(loaded.name, result, folder, _train_command(inputs, result.method.name, folder))
 
 
 def _default_folder(graph: str, method: str) -> Path:
@@ -193,13 +181,7 @@ def _parsed_ratios(text: str) -> tuple[float, float]:
     return train, val
 
 
-def _train_command(graph: str | None, files: Mapping[str, Path | None], method: str, folder: Path) -> str:
+def _train_command(inputs: GraphInput, method: str, folder: Path) -> str:
     """Return the command that trains with the best settings."""
     config = shlex.quote(str(folder / "best.toml"))
-    return f"epagcl train {_graph_words(graph, files)} --method {method} --config {config}"
-
-
-def _graph_words(graph: str | None, files: Mapping[str, Path | None]) -> str:
-    """Return the words of the command line that name the graph."""
-    options = [word for option, file in files.items() if file is not None for word in (option, str(file))]
-    return shlex.join([*([graph] if graph else []), *options])
+    return f"epagcl train {inputs.words()} --method {method} --config {config}"

@@ -5,6 +5,7 @@ Labels have three forms, each with one function: names or numbers that a user pa
 evaluation (:func:`class_numbers`). The result is always int64 with −1 for nodes without a label.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from epagcl.core.log import log
 #: One label per node, in the order of the nodes.
 Labels = Tensor | np.ndarray | pd.Series | Sequence[Any]
 
+_PLAIN = re.compile(r"(?:0|-?[1-9][0-9]*)(?:\.0*)?")
 #: The results of pandas' ``infer_dtype`` for arrays of objects that are all numbers or missing.
 _NUMERIC_KINDS = ("boolean", "integer", "integer-na", "floating", "mixed-integer-float", "empty")
 
@@ -28,7 +30,8 @@ def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None
     """Return class numbers (−1 = no label), and class names unless the labels are 0, 1, ..., C−1 already.
 
     Missing values (None, NaN, blank) and −1 mean "no label". Integers that are exactly 0..C−1 are kept. Other integers
-    are numbered in ascending order, names in alphabetical order.
+    are numbered in ascending order, names in alphabetical order. Text is an integer only if all labels are written as
+    one (``7``, ``7.0``): ``01`` and ``1`` are two names.
 
     Args:
         labels: one label per node.
@@ -48,6 +51,10 @@ def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None
     try:
         numbers = pd.to_numeric(present).to_numpy()
     except (ValueError, TypeError):
+        numbers = None
+    if numbers is None or _is_not_plain(present, numbers):
+        if numbers is not None:
+            log.warning("%s: labels such as %r are read as names, not as numbers", source, _first_not_plain(present))
         classes, codes = np.unique(present.to_numpy().astype(str), return_inverse=True)
         return _scatter(codes, present.index, len(series)), classes.tolist()
     if (numbers != np.round(numbers)).any() or np.isinf(numbers).any():
@@ -89,6 +96,10 @@ def check_labels(y: Tensor, source: str) -> Tensor:
         y = y[:, 0]
     if y.dim() != 1:
         raise InputError(f"{source}: labels have shape {tuple(y.shape)}; give one class number per node")
+    if y.is_complex():
+        raise InputError(f"{source}: labels are complex numbers; give class numbers 0, 1, ... (−1 for none)")
+    if not y.is_floating_point():  # torch hardly computes with unsigned types, and 255 < −1 as uint8
+        y = y.to(torch.float64 if y.dtype == torch.uint64 else torch.int64)
     if y.is_floating_point():
         y = torch.where(torch.isnan(y), -1.0, y)
         if (y != y.round()).any() or torch.isinf(y).any():
@@ -112,6 +123,17 @@ def label_array(labels: Any, source: str) -> np.ndarray:
         return np.asarray(labels)
     except ValueError:
         raise InputError(f"{source}: labels have rows of different lengths; make them equal") from None
+
+
+def _is_not_plain(labels: pd.Series, numbers: np.ndarray) -> bool:
+    """Return whether labels of text are whole numbers, but not all written as plain integers, as 01, +5 and 1e1."""
+    whole = bool((numbers == np.round(numbers)).all())
+    return labels.dtype == object and whole and _first_not_plain(labels) is not None
+
+
+def _first_not_plain(labels: pd.Series) -> str | None:
+    """Return the first label of text that is not written as a plain integer."""
+    return next((text for text in labels if isinstance(text, str) and not _PLAIN.fullmatch(text)), None)
 
 
 def _scatter(codes: np.ndarray, positions: pd.Index, length: int) -> Tensor:

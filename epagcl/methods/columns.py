@@ -1,10 +1,15 @@
 """Matching of the feature columns of an unseen graph to the training columns, by name."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
+
+if TYPE_CHECKING:
+    from epagcl.data.io.columns.encoding import TableEncoding
 
 
 def column_names(data: Data) -> list[str] | None:
@@ -14,14 +19,19 @@ def column_names(data: Data) -> list[str] | None:
     return names if names is None or len(set(names)) == len(names) else None
 
 
-def match_columns(data: Data, trained: list[str] | None, num_features: int) -> Data:
+def match_columns(
+    data: Data, trained: list[str] | None, num_features: int, encoding: "TableEncoding | None" = None
+) -> Data:
     """Return the graph with the training columns as features, in the order of training.
 
     Args:
         data: the graph to embed.
         trained: names of the training columns; None if they had no names.
         num_features: number of training columns.
+        encoding: how the table of the training graph was encoded; None if its columns were used as they are.
     """
+    if data.get("encoding") != encoding:
+        data = _encoded_as(data, trained, encoding)
     names, x = column_names(data), data.x
     if names is not None and trained is not None and names != trained:
         position = {name: k for k, name in enumerate(names)}
@@ -36,6 +46,19 @@ def match_columns(data: Data, trained: list[str] | None, num_features: int) -> D
     if x.shape[1] != num_features:
         raise InputError(f"the graph has {x.shape[1]} feature columns, the model was trained on {num_features}")
     return data
+
+
+def _encoded_as(data: Data, trained: list[str] | None, encoding: "TableEncoding | None") -> Data:
+    """Return the graph with the columns of its table encoded as in training, whatever suits this table by itself."""
+    raw = data.get("raw_features")
+    if raw is None and encoding is not None and column_names(data) is not None:
+        raw = encoding.table_of(data.x.to_dense(), data.feature_names)  # a table whose columns are used as they are
+    if raw is None or len(raw.frame) != data.num_nodes:
+        what = "encoded columns of a table" if encoding is not None else "columns of numbers"
+        raise InputError(f"the model was trained on {what}; give the graph with its table of features")
+    x, names = (raw.as_given(trained), trained) if encoding is None else (encoding.transform(raw), None)
+    names = names or (encoding.feature_names if encoding is not None else list(raw.frame))
+    return data.clone().update({"x": x.to(data.x.device), "feature_names": names, "encoding": encoding})
 
 
 def _select_sparse_columns(x: Tensor, order: Tensor) -> Tensor:

@@ -1,9 +1,11 @@
+import logging
 import subprocess
 import sys
 
 import pytest
 
 import epagcl
+from epagcl.cli.app import main
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,24 @@ def test_the_package_runs_as_a_module():
     result = subprocess.run([sys.executable, "-m", "epagcl", "--help"], capture_output=True, text=True)
     assert result.returncode == 0
     assert "Usage:" in result.stdout
+
+
+def test_an_allocation_that_fails_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("logging.basicConfig", lambda **_: None)  # tests have their own handlers
+    monkeypatch.setattr("epagcl.cli.app.log", logging.getLogger("other"))
+
+    def too_large(**_):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory\nbacktrace")
+
+    monkeypatch.setattr("epagcl.cli.app.app", too_large)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("epagcl: out of memory ([enforce fail")
+
+    def other(**_):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr("epagcl.cli.app.app", other)
+    with pytest.raises(RuntimeError, match="shapes"):
+        main()

@@ -151,4 +151,24 @@ def test_the_method_of_a_configuration_file_is_used(run, files):
     (files / "c.toml").write_text("epochs = 1\n")
     code, _, err = run(*arguments, "--config", "c.toml")
     assert code == 2
-    assert "c.toml: no [method] table" in err
+    assert "c.toml: epochs is not a table; write it below one, such as [method]" in err
+
+
+def test_features_computed_from_the_edges(run, files):
+    code, _, err = run("embed", "--edges", "e.csv", *FAST)
+    assert code == 2
+    assert "--features structure to compute some from the edges" in err
+    for features in ("structure", "structure,f.csv"):
+        code, _, _ = run("embed", "--edges", "e.csv", "--features", features, "--out", "z.npy", *FAST)
+        assert code == 0
+        assert np.load(files / "z.npy").shape[1] == 8
+
+
+def test_a_model_of_positions_is_for_one_graph(run, files, caplog):
+    for features, warned in (("structure", True), ("roles", False)):
+        arguments = ("embed", "--edges", "e.csv", "--features", features)
+        assert run(*arguments, "--save", features, *FAST)[0] == 0
+        caplog.clear()
+        code, _, _ = run(*arguments, "--model", features, "--device", "cpu", "--out", "z.npy")
+        assert code == 0
+        assert any("for other graphs, use --features roles" in line for line in caplog.messages) == warned

@@ -108,3 +108,26 @@ def test_errors_of_label_arrays(labels, message):
 
 def test_checked_labels():
     assert check_labels(torch.tensor([[1.0], [torch.nan]]), "g").tolist() == [1, -1]
+
+
+def test_unsigned_and_complex_labels():
+    for dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+        assert check_labels(torch.tensor([1, 0, 2]).to(dtype), "g").tolist() == [1, 0, 2]
+    with pytest.raises(InputError, match=r"^g: labels are complex numbers; give class numbers"):
+        check_labels(torch.tensor([1j]), "g")
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["01", "1"], ["01", "1"]),
+        (["10", "1e1"], ["10", "1e1"]),
+        (["+5", "6"], ["+5", "6"]),
+        (["5", "6"], ["5", "6"]),
+        (["0", "1.0"], None),
+    ],
+)
+def test_text_is_an_integer_only_if_it_is_written_as_one(labels, names):
+    y, found = encode_labels(labels, "l")
+    assert found == names
+    assert y.tolist() == [0, 1]

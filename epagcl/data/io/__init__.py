@@ -10,6 +10,7 @@ Entry points:
 ================= ==========================================================================
 
 ``readers`` and ``from_tables`` convert each part of a graph to a common form (``tables``). ``assemble`` then matches
-its rows to nodes, with ``edge_list``, ``feature_list`` and ``label_list``. ``ids`` compares node ids. ``features``
-converts columns to tensors.
+its rows to nodes, with ``edge_list``, ``feature_list`` and ``label_list``. ``roles`` and ``edge_columns`` decide which
+column is which, ``ids`` compares node ids. ``columns`` encodes feature columns of every kind, ``features`` converts
+numbers to tensors.
 """

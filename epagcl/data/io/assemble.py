@@ -5,6 +5,7 @@ use this module. :func:`epagcl.read_graph` documents how rows are matched to nod
 """
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -13,15 +14,15 @@ from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.checking import check
+from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.edge_list import EdgeList
+from epagcl.data.io.encoded import EncodedTable
 from epagcl.data.io.feature_list import match_features
 from epagcl.data.io.ids import NodeIds, examples, positions, union
-from epagcl.data.io.label_list import LabelList
+from epagcl.data.io.label_list import LabelList, without_missing
+from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import ArrayRows, Table
 from epagcl.data.labels import encode_labels
-
-#: Format of argument names in messages, for Python callers.
-PYTHON_ARGUMENT = "{}="
 
 
 def graph_from_parts(
@@ -29,7 +30,7 @@ def graph_from_parts(
     features: Table | ArrayRows | None,
     labels: Table | ArrayRows | None = None,
     nodes: NodeIds | None = None,
-    argument: str = PYTHON_ARGUMENT,
+    roles: Roles = Roles(),  # noqa: B008 (frozen)
 ) -> Data:
     """Return the checked graph of these parts, by the rules of :func:`epagcl.read_graph`.
 
@@ -38,43 +39,59 @@ def graph_from_parts(
         features: a table, with or without ids, or an array; None for a graph without features.
         labels: a table, with or without ids, or an array; None for a graph without labels.
         nodes: the ids of the rows, for features (labels) without ids.
-        argument: format of argument names in messages.
+        roles: the columns that the user names, and how messages write arguments.
     """
-    edge_list = EdgeList(edges, argument.format("nodes"))
-    feature_list = None if features is None else match_features(features, edge_list, nodes)
+    edge_list = EdgeList(edges, roles)
+    label_in_features = labels is None and roles.label is not None
+    if label_in_features and not isinstance(features, Table):
+        fix = f"give the labels as {roles.name_of('labels')}, or features with this column"
+        raise InputError(f"{roles.name_of('label')} {roles.label}: no table has labels; {fix}")
+    _refuse_unknown_id(roles, features, labels)
+    feature_list = None if features is None else match_features(features, edge_list, nodes, label_in_features)
     node_ids = edge_list.ids if feature_list is None else feature_list.node_ids
-    label_list = None if labels is None else LabelList(labels, node_ids)
+    label_list = None if labels is None else LabelList(labels, node_ids, roles)
+    if label_list is not None and label_list.ids is not None:
+        label_list.ids = edge_list.with_kinds(label_list.ids, label_list.name)
     if feature_list is None:
-        node_ids = _ids_without_features(edge_list, label_list, nodes)
+        node_ids, edge_list = _ids_without_features(edge_list, label_list, nodes)
+    else:
+        edge_list = edge_list.without_header(node_ids)
+    edge_list.log_columns()
     edge_index = edge_list.edge_index(node_ids, (nodes or features or edges).name)
-    y = None if label_list is None else encode_labels(label_list.of(node_ids, features), label_list.name)
-    x, names = (None, None) if feature_list is None else (feature_list.x, feature_list.names)
-    return checked_data(x, torch.from_numpy(edge_index), y, node_ids, edge_list.name, names)
+    if label_list is not None:
+        y = encode_labels(label_list.of(node_ids, features), label_list.name)
+    elif feature_list is not None and feature_list.labels is not None and features is not None:
+        y = encode_labels(without_missing(pd.Series(feature_list.labels)), features.name)
+    else:
+        y = None
+    table = None if feature_list is None else feature_list.table
+    return checked_data(table, torch.from_numpy(edge_index), y, node_ids, edge_list.name)
 
 
 def checked_data(
-    x: Tensor | None,
+    features: EncodedTable | None,
     edge_index: Tensor,
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
-    feature_names: list[str] | None = None,
 ) -> Data:
     """Return checked ``Data`` with ids and names.
 
     Args:
-        x: features; None for a graph without features.
+        features: features and the names of their columns; None for a graph without features.
         edge_index: edges ``[2, E]``.
         labels: class numbers and class names, as :func:`~epagcl.data.labels.encode_labels` returns them.
         node_ids: the id of each node.
         source: the name of the graph in messages.
-        feature_names: the names of the columns of ``x``.
     """
+    x = None if features is None else features.x
     data = Data(x=x, edge_index=edge_index, num_nodes=len(node_ids))
     # An array, not a list: Data.to and Data.clone pass an array on as one object, but recurse into lists.
     data.node_ids = node_ids
-    if feature_names is not None:
-        data.feature_names = feature_names
+    if features is not None and features.names is not None:
+        data.feature_names = features.names
+    if features is not None and features.encoding is not None:
+        data.encoding, data.raw_features = features.encoding, features.raw
     if labels is not None:
         data.y, label_names = labels
         if label_names is not None:
@@ -82,11 +99,24 @@ def checked_data(
     return check(data, source=source, features=x is not None)
 
 
-def _ids_without_features(edges: EdgeList, labels: LabelList | None, nodes: NodeIds | None) -> np.ndarray:
-    """Return the nodes of a graph without features, by the rule of :func:`epagcl.read_graph`."""
-    listed = None if nodes is None else nodes.values
+def _refuse_unknown_id(roles: Roles, *parts: Table | ArrayRows | None) -> None:
+    """Raise if the user names a column of ids that no table has."""
+    tables = [part for part in parts if isinstance(part, Table)]
+    if roles.id is None or any(find_column(table, roles.id) is not None for table in tables):
+        return
+    where = f"; the columns of {tables[0].name} are {shortened(tables[0].first_row, 8)}" if tables else ""
+    raise InputError(f"{roles.name_of('id')} {roles.id}: no table has this column{where}")
+
+
+def _ids_without_features(
+    edges: EdgeList, labels: LabelList | None, nodes: NodeIds | None
+) -> tuple[np.ndarray, EdgeList]:
+    """Return the nodes of a graph without features, by the rule of :func:`epagcl.read_graph`, and its edges."""
+    listed = None if nodes is None else edges.with_kinds(nodes.values, nodes.name)
     if labels is not None and labels.ids is None and listed is None:
-        return edges.ids_for_rows(len(labels.values), labels.name)
+        return edges.ids_for_rows(len(labels.values), labels.name), edges
+    if labels is not None and labels.ids is not None:
+        edges = edges.without_header(labels.ids if listed is None else union(listed, labels.ids))
     ids = edges.ids if listed is None else union(listed, edges.ids)
     known_ids = listed
     if labels is not None and labels.ids is not None:
@@ -105,5 +135,5 @@ def _ids_without_features(edges: EdgeList, labels: LabelList | None, nodes: Node
         fix = "if it is a header, call its columns source and target"
         log.warning("%s: %s (%s) is read as an edge; %s", edges.name, edges.table.place(0), first, fix)
     if listed is None and ids.dtype == np.int64 and ids.min() == 0 and ids.max() == len(ids) - 1:
-        return np.arange(len(ids))
-    return ids
+        return np.arange(len(ids)), edges
+    return ids, edges

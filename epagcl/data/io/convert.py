@@ -14,7 +14,8 @@ from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.assemble import checked_data
-from epagcl.data.io.features import feature_tensor, table_features
+from epagcl.data.io.encoded import EncodedTable, encode_table
+from epagcl.data.io.features import feature_tensor
 from epagcl.data.io.ids import id_array
 from epagcl.data.io.tables.frame import as_frame
 from epagcl.data.labels import encode_labels
@@ -56,19 +57,19 @@ def from_networkx(
     ends = np.array([(number[u], number[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
     features = "x" if features is None else features
     attributes = [features] if isinstance(features, str) else features
-    names = None
     if isinstance(attributes, list | tuple) and all(isinstance(name, str) for name in attributes):
         if not attributes:
             raise InputError(f"{source}: features are an empty list; name an attribute of the nodes, or give an array")
         x = torch.cat([_attribute_columns(graph, name, source) for name in attributes], dim=1)
+        table = EncodedTable(x, None)
     else:
-        x, names = _features(_in_node_order(features, nodes, source, "features"), source)
+        table = _features(_in_node_order(features, nodes, source, "features"), source)
     if any(attributes for _, _, attributes in graph.edges(data=True)):
         log.warning("%s: edge weights and attributes are not used", source)
     if isinstance(labels, str):
         labels = _attribute_values(graph, labels, source)
     y = None if labels is None else encode_labels(_in_node_order(labels, nodes, source, "labels"), source)
-    return checked_data(x, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source, names)
+    return checked_data(table, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source)
 
 
 def from_scipy(
@@ -97,7 +98,8 @@ def from_scipy(
         raise InputError(f"{source}: shape {matrix.shape}; it must be square, nodes × nodes")
     if features is None:
         raise MissingFeatures(f"{source}: no features; give an array with one row per node")
-    x, names = _features(_in_row_order(features, source, "features"), source)
+    table = _features(_in_row_order(features, source, "features"), source)
+    x = table.x
     if x.shape[0] != matrix.shape[0]:
         raise InputError(f"{source}: {x.shape[0]:,} feature rows for {matrix.shape[0]:,} nodes; give one row per node")
     edge = matrix.data != 0
@@ -105,7 +107,7 @@ def from_scipy(
         log.warning("%s: edge weights and attributes are not used", source)
     ends = np.stack([matrix.row[edge], matrix.col[edge]]).astype(np.int64)
     y = None if labels is None else encode_labels(_in_row_order(labels, source, "labels"), source)
-    return checked_data(x, torch.from_numpy(ends), y, np.arange(x.shape[0]), source, names)
+    return checked_data(table, torch.from_numpy(ends), y, np.arange(x.shape[0]), source)
 
 
 def _attribute_values(graph: "networkx.Graph", name: str, source: str) -> np.ndarray:
@@ -136,14 +138,14 @@ def _attribute_columns(graph: "networkx.Graph", name: str, source: str) -> Tenso
     return feature_tensor(array.reshape(len(values), -1), source)
 
 
-def _features(features: Any, source: str) -> tuple[Tensor, list[str] | None]:
-    """Return features as a tensor, and the names of the columns if they are a table."""
+def _features(features: Any, source: str) -> EncodedTable:
+    """Return features as a tensor, with the names and the encoding of the columns if they are a table."""
     frame = as_frame(features)
     if frame is None:
-        return feature_tensor(features, source), None
+        return EncodedTable(feature_tensor(features, source), None)
     names, index = [str(name) for name in frame.columns], frame.index
     frame = frame.set_axis(range(len(names)), axis=1).reset_index(drop=True)
-    return table_features(frame, source, lambda k: f"column {names[k]!r}", lambda row: f"row {index[row]}"), names
+    return encode_table(frame, names, source, lambda row: f"row {index[row]}")
 
 
 def _in_node_order(values: Any, nodes: list[Any], source: str, name: str) -> Any:

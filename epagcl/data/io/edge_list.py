@@ -1,15 +1,17 @@
 """The edge list of a graph: its distinct ids, and their matching to the rows of an array without ids."""
 
 import numpy as np
+import pandas as pd
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
+from epagcl.data.io.edge_columns import edge_columns, log_columns
 from epagcl.data.io.ids import examples, factorise, positions
-from epagcl.data.io.tables.base import Table
+from epagcl.data.io.roles import Roles
+from epagcl.data.io.tables.base import Table, as_text, normalised_name
 
-SOURCE_NAMES = ("source", "src", "from", "u", "node1", "source_id", "from_id", "citing", "head")
-TARGET_NAMES = ("target", "dst", "dest", "to", "v", "node2", "target_id", "to_id", "cited", "tail")
+_TITLES = ["source id", "target id"]
 
 
 class EdgeList:
@@ -17,26 +19,34 @@ class EdgeList:
 
     Args:
         table: a table with one edge per row.
-        nodes_argument: the name of the argument that lists node ids, for messages.
+        roles: the columns that the user names.
+        header: whether the first row is a header; None to detect it.
 
     Attributes:
         ids: the distinct ids by first appearance, int64 or text.
         ends: ``[edges, 2]``, the two ends of each edge as positions in ``ids``.
+        columns: the columns of the two ends.
+        kinds: the names of the two kinds of nodes of a bipartite graph, else None. An id then begins with its kind.
     """
 
-    def __init__(self, table: Table, nodes_argument: str):
+    def __init__(self, table: Table, roles: Roles = Roles(), header: bool | None = None):  # noqa: B008 (frozen)
         self.table, self.name = table, table.name
-        self.nodes_argument = nodes_argument
-        source, target = _named_end(table, SOURCE_NAMES), _named_end(table, TARGET_NAMES)
-        if source is None or target is None:
-            table.header, columns = table.has_header(()), _first_two(table)
+        self.roles, self.nodes_argument = roles, roles.name_of("nodes")
+        self.columns, two_kinds = edge_columns(table, roles)
+        if header is not None:
+            table.header = header
+        self.kinds: tuple[str, str] | None = None
+        if roles.bipartite:
+            self.kinds = self._kind_names()
+            self.ends, self.ids = self._bipartite_ends()
         else:
-            table.header, columns = True, [source, target]
-        self.ends, self.ids = factorise(table.ids(columns), table, ["source id", "target id"])
-        ignored = [column for column in range(table.index_levels, len(table.first_row)) if column not in columns]
-        if ignored:
-            names = ", ".join(table.first_row[column] if table.header else f"column {column + 1}" for column in ignored)
-            log.warning("%s: only the ends of edges are read; ignored: %s", self.name, names)
+            self.ends, self.ids = factorise(table.ids(self.columns), table, _TITLES)
+            if two_kinds:
+                self._refuse_shared_ids()
+
+    def log_columns(self) -> None:
+        """Log which columns are used and which are not, in one line."""
+        log_columns(self.table, self.columns)
 
     def ids_for_rows(self, rows: int, name: str) -> np.ndarray:
         """Return the id of each row of an array without ids, by the rule of :func:`epagcl.read_graph`.
@@ -89,6 +99,21 @@ class EdgeList:
             return False
         return bool((np.bincount(self.ends.ravel())[first] == 1).all())
 
+    def without_header(self, known_ids: np.ndarray) -> "EdgeList":
+        """Return the edges without their first row, if it is a header: the only row with ids that are not known.
+
+        Args:
+            known_ids: the ids of the features or labels.
+        """
+        if not self.may_begin_with_header(known_ids):
+            return self
+        unknown = (positions(self.ids, known_ids) < 0)[self.ends].any(axis=1)
+        if int(unknown.sum()) != 1:
+            return self
+        first = ", ".join(self.ids[self.ends[0]])
+        log.info("%s: the first row is read as a header (%s)", self.name, first)
+        return EdgeList(self.table, self.roles, header=True)
+
     def edge_index(self, node_ids: np.ndarray, nodes_name: str) -> np.ndarray:
         """Return ``edge_index`` with nodes numbered as in ``node_ids``. Raise if an id is not in ``node_ids``.
 
@@ -107,23 +132,63 @@ class EdgeList:
             raise InputError(message)
         return np.ascontiguousarray(position[self.ends].T, dtype=np.int64)
 
+    def with_kinds(self, ids: np.ndarray, name: str) -> np.ndarray:
+        """Return ids of another table as ids of the graph: in a bipartite graph, each with its kind before it.
+
+        Args:
+            ids: distinct ids. One that begins with its kind is unchanged.
+            name: name of the table in messages.
+        """
+        if self.kinds is None:
+            return ids
+        ids = as_text(ids).copy()
+        plain = np.flatnonzero(positions(ids, self.ids) < 0)
+        first, second = ((f"{kind}:" + ids[plain].astype(object)) for kind in self.kinds)
+        is_first, is_second = (positions(candidates, self.ids) >= 0 for candidates in (first, second))
+        if (both := is_first & is_second).any():
+            node = ids[plain][both][0]
+            kinds = f"{self.kinds[0]}:{node} or {self.kinds[1]}:{node}"
+            raise InputError(f"{name}: id {node} is a {self.kinds[0]} and a {self.kinds[1]}; write {kinds}")
+        ids[plain] = np.where(is_first, first, np.where(is_second, second, ids[plain]))
+        if len(set(ids)) < len(ids):
+            repeated = pd.Series(ids)[pd.Series(ids).duplicated()].iloc[0]
+            raise InputError(f"{name}: {repeated} occurs twice, with and without its kind; keep one row per node")
+        return ids
+
+    def _kind_names(self) -> tuple[str, str]:
+        """Return the names of the two kinds of nodes: those of their columns."""
+        if not self.table.header:
+            return "source", "target"
+        names = [normalised_name(self.table.first_row[column]) for column in self.columns]
+        first, second = (name.removesuffix("_id") or name for name in names)
+        return (first, second) if first != second else ("source", "target")
+
+    def _bipartite_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends and the ids of a bipartite graph, whose ids begin with their kind."""
+        assert self.kinds is not None
+        sides = []
+        for kind, column, title in zip(self.kinds, self.columns, _TITLES, strict=True):
+            codes, ids = factorise(self.table.ids([column]), self.table, [title])
+            sides.append((f"{kind}:" + as_text(ids).astype(object))[codes[:, 0]])
+        codes, ids = pd.factorize(np.stack(sides, axis=1).ravel())
+        return codes.reshape(-1, 2), ids
+
+    def _refuse_shared_ids(self) -> None:
+        """Raise if an id occurs at both ends, and the names of the columns suggest nodes of two kinds."""
+        shared = np.intersect1d(self.ends[:, 0], self.ends[:, 1])
+        if not len(shared):
+            return
+        source, target = (self.table.first_row[column] for column in self.columns)
+        raise InputError(
+            f"{self.name}: {counted(len(shared), 'id')} ({examples(self.ids[shared])}) in {source} and in {target}; "
+            f"if these are two kinds of nodes, give {self._switch('bipartite')}, else "
+            f"{self.roles.write(source=source, target=target)}"
+        )
+
+    def _switch(self, argument: str) -> str:
+        name = self.roles.name_of(argument)
+        return f"{name}True" if name.endswith("=") else name
+
     def _place(self, number: int) -> str:
         """Return where an id first occurs; ``number`` is its position in ``ids``."""
         return self.table.place(int((self.ends == number).any(axis=1).argmax()))
-
-
-def _named_end(table: Table, names: tuple[str, ...]) -> int | None:
-    """Return the column with one of these names. The index is used only if no other column has one of them."""
-    column = table.column(names, table.index_levels)
-    return table.column(names) if column is None else column
-
-
-def _first_two(table: Table) -> list[int]:
-    """Return the first two columns that are not the index, or the first two levels of the index."""
-    if len(table.first_row) - table.index_levels >= 2:
-        return [table.index_levels, table.index_levels + 1]
-    if table.index_levels >= 2:
-        return [0, 1]
-    example = {"\t": "a<tab>b", r"\s+": "a b"}.get(table.separator, "a,b")
-    hint = " (the index does not count: reset_index())" if table.index_levels else ""
-    raise InputError(f"{table.name}: one column{hint}; an edge list needs two, source and target, as {example}")

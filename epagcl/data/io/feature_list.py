@@ -8,103 +8,168 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.checking import check_features
+from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.edge_list import EdgeList
-from epagcl.data.io.features import feature_tensor, table_features
-from epagcl.data.io.ids import ID_NAMES, WEAK_ID_NAMES, NodeIds, distinct_ids, positions, unique_ids
+from epagcl.data.io.encoded import EncodedTable, encode_table
+from epagcl.data.io.features import feature_tensor
+from epagcl.data.io.ids import ID_NAMES, WEAK_ID_NAMES, NodeIds, distinct_ids, is_id_name, positions, unique_ids
+from epagcl.data.io.roles import find_column
 from epagcl.data.io.tables.base import ArrayRows, Table, is_number, normalised_name
 
 
 class FeatureList(NamedTuple):
-    """Checked features, the id of each row, and the names of the columns if they have names."""
+    """Checked features, the id of each row, and the labels in the same table if the user names their column."""
 
-    x: Tensor
+    table: EncodedTable
     node_ids: np.ndarray
-    names: list[str] | None
+    labels: np.ndarray | None = None
 
 
-def match_features(features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds | None) -> FeatureList:
+def match_features(features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds | None, label: bool) -> FeatureList:
     """Return the features with the id of each row.
 
     Args:
         features: a table, with or without ids, or an array.
         edges: the edges, whose ids help to find the column of ids.
         nodes: the ids of the rows, for features without ids.
+        label: whether the table has the column of labels that the user names.
     """
+    labels = None
     if isinstance(features, ArrayRows):
+        if edges.roles.columns_as:
+            argument = edges.roles.name_of("columns_as")
+            raise InputError(f"{features.name}: an array has no named columns; leave out {argument}, or give a table")
         x = check_features(feature_tensor(features.values, features.name), features.name)
-        ids, names = None, None
+        encoded, ids = EncodedTable(x, None), None
     else:
-        x, ids, names = _read_table(features, edges.ids, nodes is not None)
+        encoded, ids, labels = _read_table(features, edges, nodes is not None, label)
+    rows = encoded.x.shape[0]
     if nodes is None:
-        return FeatureList(x, edges.ids_for_rows(x.shape[0], features.name) if ids is None else ids, names)
+        ids = edges.ids_for_rows(rows, features.name) if ids is None else edges.with_kinds(ids, features.name)
+        return FeatureList(encoded, ids, labels)
     if ids is not None:
         raise InputError(
             f"{nodes.name}: {features.name} has ids itself; leave out {edges.nodes_argument}, "
             "or remove the ids from the features"
         )
-    if len(nodes.values) != x.shape[0]:
-        counts = f"{counted(len(nodes.values), 'id')} for {counted(x.shape[0], 'row')}"
+    if len(nodes.values) != rows:
+        counts = f"{counted(len(nodes.values), 'id')} for {counted(rows, 'row')}"
         raise InputError(f"{nodes.name}: {counts} of {features.name}; give one per row")
-    return FeatureList(x, nodes.values, names)
+    return FeatureList(encoded, edges.with_kinds(nodes.values, nodes.name), labels)
 
 
-def _read_table(table: Table, edge_ids: np.ndarray, listed: bool) -> tuple[Tensor, np.ndarray | None, list[str] | None]:
-    """Return features, the ids of the rows and the names of the columns; None for ids or names if there are none.
+def _read_table(
+    table: Table, edges: EdgeList, listed: bool, label: bool
+) -> tuple[EncodedTable, np.ndarray | None, np.ndarray | None]:
+    """Return features, the ids of the rows and their labels; None for ids or labels if there are none.
 
     ``listed`` is True if a separate list has the ids of the rows.
     """
+    roles = edges.roles
     table.refuse_index_levels()
     # pandas writes its index as a first column without a name, and reads such a column as "Unnamed: 0".
     unnamed = table.first_row[0] in ("", "Unnamed: 0")
-    table.header = unnamed or table.has_header(ID_NAMES)
-    id_column = _named_id_column(table, edge_ids) if table.header else None
+    table.header = unnamed or table.has_header(ID_NAMES) or _begins_with_header(table, edges.ids)
+    label_column = roles.column(table, roles.label, "label") if label and roles.label is not None else None
+    id_column = find_column(table, roles.id)
+    table.header = table.header or id_column is not None
+    if id_column is None and table.header:
+        id_column = _named_id_column(table, edges, label_column)
+    dropped = []
     if id_column is None:
-        frame = table.values(0)
         first_may_be_ids = not _ids_must_be_named(table) or (
             not listed and (unnamed or not _holds_numbers(table.values(None)[0]))
         )
-        if (table.index_levels and not unnamed) or (first_may_be_ids and _holds_ids(frame[0], table, edge_ids)):
+        holds_ids = first_may_be_ids and label_column != 0 and _holds_ids(table.values(0)[0], table, edges.ids, listed)
+        if (table.index_levels and not unnamed) or holds_ids:
             id_column = 0
             if not (table.index_levels or unnamed):  # an index is never a feature; another first column may be
                 log.warning("%s: the first column is read as ids; name it id, or name another column id", table.name)
         elif table.index_levels:
             log.warning("%s: ignored the index, which does not hold the ids of the edges", table.name)
-            frame = frame.drop(columns=0)
-        else:
-            frame = table.values(None)
-    else:
-        frame = table.values(id_column)
-        if (table.index_levels or unnamed) and id_column != 0:
-            ignored = "index" if table.index_levels else "first column, which has no name"
-            log.warning("%s: ignored the %s", table.name, ignored)
-            frame = frame.drop(columns=0)
+            dropped = [0]
+    elif (table.index_levels or unnamed) and id_column != 0:
+        ignored = "index" if table.index_levels else "first column, which has no name"
+        log.warning("%s: ignored the %s", table.name, ignored)
+        dropped = [0]
+    frame = table.values(id_column, label_column)
     table.id_column = id_column
-    ids = None
-    if id_column is not None:
-        ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
-        frame = frame.drop(columns=id_column)
+    ids = None if id_column is None else distinct_ids(frame[id_column].to_numpy(dtype=object), table)
+    labels = None if label_column is None else frame[label_column].to_numpy(dtype=object)
+    used = [column for column in (id_column, label_column) if column is not None]
+    frame = frame.drop(columns=[*dropped, *used])
     if frame.shape[1] == 0:
         raise InputError(f"{table.name}: no feature column besides the ids; add at least one")
-    x = table_features(frame, table.name, table.title, table.place)
-    return x, ids, [table.first_row[int(column)] for column in frame.columns] if table.header else None
+    if table.header and id_column is not None:
+        of_labels = "" if label_column is None else f", labels in {table.first_row[label_column]}"
+        log.info("%s: ids in %s%s", table.name, table.first_row[id_column] or "the index", of_labels)
+    names = [table.first_row[int(column)] for column in frame.columns] if table.header else None
+    return encode_table(frame, names, table.name, table.place, roles), ids, labels
 
 
-def _named_id_column(table: Table, edge_ids: np.ndarray) -> int | None:
-    """Return the column with a name in ``ID_NAMES``.
+def _begins_with_header(table: Table, edge_ids: np.ndarray) -> bool:
+    """Return whether the first row of a table of text is a header: its first field is no id, and most below it are."""
+    if any(is_number(field) for field in table.first_row) or edge_ids.dtype != object or len(table.first_row) < 2:
+        return False
+    table.header = False
+    ids = table.values(0)[0].dropna().map(lambda text: str(text).strip())
+    known = ids.isin(edge_ids)
+    return not known.iloc[0] and bool(known.iloc[1:].mean() >= 0.5)
 
-    If that name is in ``WEAK_ID_NAMES`` and the index holds the ids of the edges, return the index."""
+
+def _named_id_column(table: Table, edges: EdgeList, label_column: int | None) -> int | None:
+    """Return the column with a name in ``ID_NAMES``, or else the one whose name ends in id. Raise if there are several.
+
+    If the name is in ``WEAK_ID_NAMES`` and the index holds the ids of the edges, return the index.
+    """
     column = table.column(ID_NAMES)
+    if column == label_column:
+        column = None
+    if column is not None and _is_weak(table, column) and (strong := _columns_of_ids(table, edges, label_column)):
+        return strong[0] if len(strong) == 1 else column
     if column and table.index_levels and normalised_name(table.first_row[column]) in WEAK_ID_NAMES:
         index = table.values(0)[0]
-        if index.notna().all() and (positions(edge_ids, unique_ids(index, table)) >= 0).all():
+        if index.notna().all() and (positions(edges.ids, unique_ids(index, table)) >= 0).all():
             return 0
-    return column
+    if column is not None or table.index_levels:
+        return column
+    named = _columns_of_ids(table, edges, label_column)
+    if len(named) > 1:
+        columns = shortened([table.first_row[each] for each in named])
+        example = edges.roles.write(id=table.first_row[named[0]])
+        raise InputError(f"{table.name}: the ids may be in {columns}; name their column, such as {example}")
+    return named[0] if named else None
+
+
+def _is_weak(table: Table, column: int) -> bool:
+    return not table.index_levels and normalised_name(table.first_row[column]) in WEAK_ID_NAMES
+
+
+def _columns_of_ids(table: Table, edges: EdgeList, label_column: int | None) -> list[int]:
+    """Return the columns whose name ends in id and, if there are several, those that hold the ids of the edges."""
+    named = [
+        column
+        for column, name in enumerate(table.first_row)
+        if is_id_name(name) and normalised_name(name) not in WEAK_ID_NAMES and column != label_column
+    ]
+    if len(named) < 2:
+        return named
+    holding = [column for column in named if _has_ids_of_edges(table.values(column)[column], table, edges)]
+    return holding or named
+
+
+def _has_ids_of_edges(column: pd.Series, table: Table, edges: EdgeList) -> bool:
+    """Return whether a column has no gaps and no duplicates, and contains at least half of the ids of the edges."""
+    if column.isna().any() or column.duplicated().any():
+        return False
+    ids = unique_ids(column, table)
+    ids = edges.with_kinds(ids, table.name)
+    return bool((positions(edges.ids, ids) >= 0).mean() >= 0.5)
 
 
 def _ids_must_be_named(table: Table) -> bool:
@@ -121,16 +186,17 @@ def _holds_numbers(column: pd.Series) -> bool:
     return all(isinstance(value, Number) for value in column.dropna())
 
 
-def _holds_ids(column: pd.Series, table: Table, edge_ids: np.ndarray) -> bool:
+def _holds_ids(column: pd.Series, table: Table, edge_ids: np.ndarray, listed: bool) -> bool:
     """Return whether a first column without a known name holds ids.
 
-    A column of text does. A column of numbers does if it has no duplicates and contains at least half of the edges'
-    ids. Half is enough, because the table may lack some nodes. The error then names these nodes, and the ids do not
-    become features.
+    A column of text does, unless it has gaps or repeats, or a separate list has the ids. A column of numbers does if it
+    has no duplicates and contains at least half of the edges' ids. Half is enough, because the table may lack some
+    nodes. The error then names these nodes, and the ids do not become features.
     """
     text = column.dropna().map(str)
     if not text.map(is_number).all():
-        return True
+        # A repeated text is a category, unless it is an id of the edges: then its rows are in doubt.
+        return not listed and (not text.duplicated().any() or bool(text.str.strip().isin(edge_ids).any()))
     if column.isna().any():
         return False
     ids = unique_ids(text, table)

@@ -1,4 +1,4 @@
-"""Features as tensors, from arrays, sparse matrices and the columns of tables."""
+"""Features as tensors, from arrays, sparse matrices and columns of numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check_features
-from epagcl.data.io.tables.base import is_number
+from epagcl.data.io.columns.number import NotNumeric, to_numbers
 
 
 def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", source: str) -> Tensor:
@@ -44,27 +44,24 @@ def feature_tensor(features: "np.ndarray | Tensor | scipy.sparse.sparray", sourc
 def table_features(
     frame: pd.DataFrame, source: str, title: Callable[[Any], str], place: Callable[[int], str]
 ) -> Tensor:
-    """Return the columns of a table as checked features. Raise if a value is not a finite number.
+    """Return columns of numbers as checked features, unchanged. Raise if a value is not a finite number.
 
     Args:
-        frame: the table, with rows numbered from 0.
-        source: its name in messages.
+        frame: the columns, with rows numbered from 0.
+        source: name of the table in messages.
         title: function that describes a column in messages.
         place: function that describes the position of a row in messages.
     """
     numbers = frame.copy(deep=False)
     for column, values in frame.items():
-        if _is_real(values.dtype):
-            continue
-        if (converted := _as_numbers(values)) is None:
-            text = values.dropna().map(str)
-            text = text[[not is_number(value) for value in text]]
-            where = f" ({text.iloc[0]!r} in {place(text.index[0])})" if len(text) else ""
+        try:
+            numbers[column] = to_numbers(values)
+        except NotNumeric as error:
+            where = f" ({error.value!r} in {place(error.row)})" if error.row is not None else ""
             raise InputError(
                 f"{source}: {title(column)} is not numeric{where}; "
                 "encode it as numbers (one column per value) or drop it"
-            )
-        numbers[column] = converted
+            ) from None
     with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is reported later
         x = feature_tensor(numbers.to_numpy(dtype=np.float32, na_value=np.nan), source)
     titles = [title(column) for column in frame]
@@ -74,20 +71,3 @@ def table_features(
 def _require_real(dtype: np.dtype[Any], source: str) -> None:
     if dtype.kind not in "biuf":
         raise InputError(f"{source}: features of type {dtype}; give {'real ' * (dtype.kind == 'c')}numbers")
-
-
-def _is_real(dtype: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-
-
-def _as_numbers(column: pd.Series) -> pd.Series | None:
-    """Return a column of objects, categories or text as numbers, or None if a value is not a number.
-
-    ``Decimal(1)`` and ``"1"`` are numbers.
-    """
-    try:
-        numbers = pd.to_numeric(column.astype(object))  # as an object, a date is not a number
-        numbers = numbers.astype(float) if numbers.dtype == object else numbers  # integers beyond 64 bits
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return numbers if _is_real(numbers.dtype) else None

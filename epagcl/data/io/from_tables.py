@@ -1,6 +1,6 @@
 """Graphs from tables, arrays and lists in memory: :func:`from_tables`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.ids import listed_ids
+from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import ArrayRows, Table
 from epagcl.data.io.tables.frame import FrameTable, as_frame, is_polars
 from epagcl.data.labels import label_array
@@ -34,6 +35,13 @@ def from_tables(
     nodes: (
         "pd.Series | pd.DataFrame | polars.Series | polars.DataFrame | np.ndarray | Tensor | Iterable[Any] | None"
     ) = None,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    id: str | None = None,
+    label: str | None = None,
+    bipartite: bool = False,
+    columns_as: Mapping[str, str] | None = None,
 ) -> Data:
     """Return a checked graph from tables (pandas, polars), arrays, tensors and lists.
 
@@ -44,17 +52,24 @@ def from_tables(
     Args:
         edges: one of
 
-            - a table: the ends are its columns named source and target, or else its first two (without the index);
+            - a table: the ends are its columns named source and target, or with another pair of common names, or its
+              only two columns (without the index);
             - two arrays, tensors or series ``(sources, targets)``, as DGL's ``graph.edges()`` returns them, or a tuple
               of two lists;
             - a tensor: read as ``[2, E]`` if its shape allows it (PyG's ``edge_index``);
             - a NumPy array: read as ``[E, 2]`` if its shape allows it;
             - any other iterable of pairs of ids.
-        features: a table of numbers whose ids are the index, a column named id, node_id, node or name, or a first
-            column of text; or an array, tensor or SciPy matrix; or None. EPR needs no features.
+        features: a table whose ids are the index, a column named id, node_id, node or name or with a name that ends
+            in _id, or a first column of text; or an array, tensor or SciPy matrix; or None. EPR needs no features.
         labels: a table (id, label), a series whose index holds the ids, or one label per row of features. A pandas
             series with the index 0, 1, ... is matched by its index if the features have such ids in another order.
         nodes: the ids of the rows, for features (labels) without ids: any ordered iterable.
+        source: column of the edges with the first end.
+        target: column of the edges with the second end.
+        id: column with the ids.
+        label: column with the labels, of ``labels`` or else of ``features``.
+        bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge.
+        columns_as: kinds of feature columns, as for :func:`epagcl.read_graph`.
 
     Returns:
         ``Data`` as from :func:`epagcl.read_graph`.
@@ -64,12 +79,16 @@ def from_tables(
         >>> data = from_tables([("ann", "bob"), ("bob", "eve")], people, labels=["x", "y", "x"])
         >>> data.node_ids.tolist(), data.x[:, 0].tolist(), data.y.tolist()
         (['ann', 'bob', 'eve'], [30.0, 40.0, 50.0], [0, 1, 0])
+        >>> people["city"] = ["Rome", "Oslo", "Rome"]
+        >>> from_tables([("ann", "bob"), ("bob", "eve")], people).feature_names
+        ['age', 'city=Rome', 'city=Oslo']
     """
     return graph_from_parts(
         _edge_table(edges),
         None if features is None else _table_or_rows(features, "features"),
         None if labels is None else _table_or_rows(labels, "labels"),
-        None if nodes is None else listed_ids(_node_table(nodes)),
+        None if nodes is None else listed_ids(_node_table(nodes), id),
+        Roles(source, target, id, label, bipartite, columns_as or {}),
     )
 
 

@@ -1,7 +1,8 @@
 """Node ids: finding them in tables, numbering them, comparing them.
 
-Ids are integers if every id of a table is written as one (``7``, ``7.0``), else text; ``007`` is text. If one of two
-tables has text ids, the ids of both are compared as text.
+Ids are integers if every id of a table is written as one (``7``, also ``7.0`` as pandas writes integers beside missing
+values), else text; ``007``, ``+7`` and ``1e1`` are text. If one of two tables has text ids, the ids of both are
+compared as text. A warning reports ids that are written differently and become one node.
 """
 
 import re
@@ -14,14 +15,16 @@ import pandas as pd
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
-from epagcl.data.io.tables.base import Table, as_text
+from epagcl.core.log import log
+from epagcl.data.io.tables.base import Table, as_text, normalised_name
 
 #: Column names that mean ids, in order of preference.
 ID_NAMES = ("id", "node_id", "node", "name", "nodeid", "index")
 #: Names in ``ID_NAMES`` that often mean something else. They are not ids in a table whose index holds the ids.
 WEAK_ID_NAMES = ("node", "name", "index")
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
+_INTEGER = re.compile(r"(?:0|-?[1-9][0-9]*)(?:\.0+)?")
+_CAMEL_ID = re.compile(r".*[a-z0-9](?:Id|ID)")
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,16 @@ class NodeIds:
     values: np.ndarray
 
 
-def listed_ids(table: Table) -> NodeIds:
-    """Return the ids of a list of nodes, from the column with a name in ``ID_NAMES``, else from the first column."""
-    table.header = table.has_header(ID_NAMES)
-    column = table.column(ID_NAMES) if table.header else None
+def listed_ids(table: Table, id_name: str | None = None) -> NodeIds:
+    """Return the ids of a list of nodes, from the column with a name in ``ID_NAMES``, else from the first column.
+
+    Args:
+        table: the list.
+        id_name: the name of the column of ids, if the table has it.
+    """
+    names = ID_NAMES if id_name is None else (normalised_name(id_name), *ID_NAMES)
+    table.header = table.has_header(names)
+    column = table.column(names) if table.header else None
     return NodeIds(table.name, distinct_ids(table.ids([column or 0]), table))
 
 
@@ -49,8 +58,7 @@ def factorise(values: np.ndarray, table: Table, titles: list[str]) -> tuple[np.n
     """
     codes, ids = pd.factorize(values.ravel())
     if ids.dtype == object:
-        ids = np.array([text.strip() for text in ids], dtype=object)
-        merged, ids = pd.factorize(ids)  # "a" and "a " are one id
+        merged, ids = pd.factorize(np.array([text.strip() for text in ids], dtype=object))  # "a" and "a " are one id
         blank = np.flatnonzero(ids == "")
         codes = np.where(codes < 0, -1, merged[codes])
         missing = (codes < 0) | np.isin(codes, blank)
@@ -61,9 +69,32 @@ def factorise(values: np.ndarray, table: Table, titles: list[str]) -> tuple[np.n
         if all(_INTEGER.fullmatch(text) for text in ids):
             numbers = [int(text.partition(".")[0]) for text in ids]
             if all(-(2**63) <= number < 2**63 for number in numbers):
+                written = ids
                 merged, ids = pd.factorize(np.array(numbers, dtype=np.int64))  # "7" and "7.0" are one id
+                _report_merged(written, merged, len(ids), table)
                 codes = merged[codes]
     return codes.reshape(values.shape), ids
+
+
+def _report_merged(written: np.ndarray, merged: np.ndarray, distinct: int, table: Table) -> None:
+    """Warn if ids that are written differently become one id."""
+    if distinct < len(written):
+        second = int(pd.Series(merged).duplicated().argmax())
+        first = int((merged == merged[second]).argmax())
+        pair = f"{written[first]!r} and {written[second]!r}"
+        count = counted(len(written) - distinct, "such pair")
+        log.warning("%s: ids written differently are one node: %s (%s)", table.name, pair, count)
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a column name means ids: one of ``ID_NAMES``, or one that ends in id, as paper_id or paperId.
+
+    Examples:
+        >>> [is_id_name(name) for name in ("id", "paper_id", "paperId", "Customer ID", "paid")]
+        [True, True, True, True, False]
+    """
+    normalised = normalised_name(name)
+    return normalised in ID_NAMES or normalised.endswith("_id") or bool(_CAMEL_ID.fullmatch(name.strip()))
 
 
 def distinct_ids(values: np.ndarray, table: Table) -> np.ndarray:

@@ -6,8 +6,11 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.ids import ID_NAMES, distinct_ids, examples, positions, unique_ids
-from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
+from epagcl.data.io.columns.kinds import shortened
+from epagcl.data.io.ids import ID_NAMES, distinct_ids, examples, is_id_name, positions, unique_ids
+from epagcl.data.io.roles import Roles, find_column
+from epagcl.data.io.tables.base import MISSING, ArrayRows, Table, is_number, normalised_name
+from epagcl.data.io.tables.text import TextTable
 
 LABEL_NAMES = ("label", "labels", "y", "class", "target", "category")
 
@@ -18,13 +21,14 @@ class LabelList:
     Args:
         labels: a table or an array.
         graph_ids: the ids of the graph, which help to find the column of ids.
+        roles: the columns that the user names.
 
     Attributes:
         values: the label of each row.
         ids: the id of each row, or None if the rows are in the order of the nodes.
     """
 
-    def __init__(self, labels: Table | ArrayRows, graph_ids: np.ndarray):
+    def __init__(self, labels: Table | ArrayRows, graph_ids: np.ndarray, roles: Roles = Roles()):  # noqa: B008 (frozen)
         self.name = labels.name
         self.table: Table | None = None
         self.ids: np.ndarray | None = None
@@ -33,20 +37,47 @@ class LabelList:
             return
         table = self.table = labels
         table.refuse_index_levels()
-        table.header = table.has_header((*ID_NAMES, *LABEL_NAMES))
+        table.header = table.has_header((*ID_NAMES, *LABEL_NAMES)) or _begins_with_header(table, graph_ids)
         if len(table.first_row) == 1:
-            self.values = table.values(None)[0].to_numpy()
+            self.values = self._without_missing(table.values(None, 0)[0])
             return
-        id_column = _id_column(table, graph_ids)
-        others = [column for column in range(table.index_levels, len(table.first_row)) if column != id_column]
-        label_column = table.column(LABEL_NAMES) if table.header else None
-        label_column = others[0] if label_column is None else label_column
-        if ignored := [table.title(column) for column in others if column != label_column]:
-            title = table.title(label_column)
-            log.warning("%s: labels are read from %s; ignored: %s", self.name, title, ", ".join(ignored))
-        frame = table.values(id_column)
+        label_column = None if roles.label is None else roles.column(table, roles.label, "label")
+        id_column = find_column(table, roles.id)
+        table.header = table.header or id_column is not None
+        id_column = _id_column(table, graph_ids) if id_column is None else id_column
+        label_column = self._label_column(id_column, roles) if label_column is None else label_column
+        frame = table.values(id_column, label_column)
         self.ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
-        self.values = frame[label_column].to_numpy(dtype=object)
+        self.values = self._without_missing(frame[label_column])
+
+    def _label_column(self, id_column: int, roles: Roles) -> int:
+        """Return the column of labels: by its name, or the only one besides the ids. Log it if there are others."""
+        table = self.table
+        assert table is not None
+        others = [column for column in range(table.index_levels, len(table.first_row)) if column != id_column]
+        named = table.column(LABEL_NAMES) if table.header else None
+        if named is None and table.header and len(others) > 1:
+            columns = shortened([table.first_row[column] for column in others], 8)
+            example = roles.write(label=table.first_row[others[0]])
+            raise InputError(f"{self.name}: the labels may be in {columns}; name their column, such as {example}")
+        chosen = others[0] if named is None else named
+        ids = table.first_row[id_column] or "the index" if table.header else table.title(id_column)
+        ignored = [table.first_row[k] if table.header else table.title(k) for k in others if k != chosen]
+        title = table.first_row[chosen] if table.header else table.title(chosen)
+        rest = f"; not used: {shortened(ignored)}" if ignored else ""
+        (log.warning if ignored else log.info)("%s: ids in %s, labels in %s%s", self.name, ids, title, rest)
+        return chosen
+
+    def _without_missing(self, labels: pd.Series) -> np.ndarray:
+        """Return labels, of a text table with None for words such as NA. Warn of these words."""
+        if not isinstance(self.table, TextTable):
+            return labels.to_numpy(dtype=object)
+        values = without_missing(labels)
+        if words := sorted({str(word).strip() for word in labels[values.isna() & labels.notna()]} - {""}):
+            count = int((values.isna() & labels.notna()).sum())
+            rows = counted(count, "row")
+            log.warning("%s: %s means no label (%s)", self.name, " or ".join(map(repr, words)), rows)
+        return values.to_numpy(dtype=object)
 
     def of(self, node_ids: np.ndarray, features: Table | ArrayRows | None = None) -> np.ndarray:
         """Return the label of each node, None for nodes without one.
@@ -121,9 +152,29 @@ class LabelList:
         return False
 
 
+def without_missing(labels: pd.Series) -> pd.Series:
+    """Return labels of a text table with None for words such as NA."""
+    if labels.dtype != object and not pd.api.types.is_string_dtype(labels.dtype):
+        return labels
+    labels = labels.astype(object)
+    return labels.where(~labels.map(lambda value: isinstance(value, str) and value.strip() in MISSING), None)
+
+
+def _begins_with_header(table: Table, graph_ids: np.ndarray) -> bool:
+    """Return whether the first row of a table of text is a header: the only row whose id is not in the graph."""
+    if len(table.first_row) < 2 or graph_ids.dtype != object or any(map(is_number, table.first_row)):
+        return False
+    table.header = False
+    known = table.values(0)[0].map(lambda text: str(text).strip()).isin(graph_ids)
+    return not known.iloc[0] and len(known) > 1 and bool(known.iloc[1:].all())
+
+
 def _id_column(table: Table, graph_ids: np.ndarray) -> int:
     """Return the column of ids: by its name, else the first column."""
-    id_column = (table.column(ID_NAMES) if table.header else None) or 0
+    id_column = table.column(ID_NAMES) if table.header else None
+    if id_column is None and table.header:
+        id_column = next((column for column, name in enumerate(table.first_row) if is_id_name(name)), 0)
+    id_column = id_column or 0
     if table.index_levels and len(table.first_row) == 2:  # a series; the name of its values does not matter
         return 0
     if table.index_levels and id_column == 0 and _index_is_row_number(table, graph_ids):

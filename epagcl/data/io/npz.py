@@ -12,11 +12,14 @@ key                                                    meaning
 ``node_ids``                                           [N] integers or text: the user's ids of the nodes
 ``label_names``                                        [C] text: the names of the classes
 ``feature_names``                                      [F] text: the names of the feature columns
+``encoding``                                           JSON text: how the columns of a table became features
 ====================================================== ================================================
 
 A file needs features, labels or ids, because they determine the number of nodes. Other keys are ignored.
 """
 
+import json
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -30,6 +33,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.sparse import SparseMatrix
+from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.ids import id_array
 from epagcl.data.splits import PARTS
 
@@ -38,6 +42,12 @@ from epagcl.data.splits import PARTS
 # WikiCS are dense.
 SPARSE_BELOW = 0.2
 
+#: What numpy.load raises for a file that is damaged, encrypted or not its own, or that claims to be huge. The header of
+#: an array is parsed as Python.
+DAMAGED = (
+    *(ValueError, EOFError, KeyError, SyntaxError, RuntimeError, MemoryError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
@@ -67,7 +77,7 @@ def read_npz(path: Path | str) -> Data:
             return _graph(arrays, path)
     except InputError:
         raise
-    except (ValueError, TypeError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (*DAMAGED, TypeError, IndexError, OSError) as error:
         raise InputError(f"{path}: cannot be read ({_first_line(error)}); write the file again") from error
 
 
@@ -112,6 +122,8 @@ def write_npz(data: Data, path: Path | str) -> None:
         arrays["label_names"] = np.array(data.label_names, dtype=str)
     if "feature_names" in data:
         arrays["feature_names"] = np.array(data.feature_names, dtype=str)
+    if data.get("encoding") is not None:
+        arrays["encoding"] = np.array(json.dumps(data.encoding.to_dict(), ensure_ascii=False))
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as unfinished, unfinished.open("wb") as file:
@@ -143,11 +155,13 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     if "y" in arrays:
         data.y = torch.from_numpy(arrays["y"])
     if "node_ids" in arrays:
-        data.node_ids = _names(arrays["node_ids"], "node_ids", "Uiu", path)
+        data.node_ids = _distinct(_names(arrays["node_ids"], "node_ids", "Uiu", path), path)
     if "label_names" in arrays:
         data.label_names = _names(arrays["label_names"], "label_names", "U", path).tolist()
     if "feature_names" in arrays:
         data.feature_names = _names(arrays["feature_names"], "feature_names", "U", path).tolist()
+    if "encoding" in arrays:
+        data.encoding = TableEncoding.from_dict(json.loads(str(arrays["encoding"])), str(path))
     counts = [len(data[key]) for key in ("x", "y", "node_ids") if key in data]
     if not counts:
         raise InputError(f"{path}: neither features (x, or x_data and its parts) nor labels (y); add one of them")
@@ -168,13 +182,19 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
 
 def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
     if "x" in arrays:
-        return compact(torch.from_numpy(arrays["x"]).float())
+        x = arrays["x"]
+        _require_real(x, "x", path)
+        return compact(torch.from_numpy(x).float())
     missing = [key for key in _CSR_KEYS if key not in arrays]
     if len(missing) == len(_CSR_KEYS):
         return None
     if missing:
         raise InputError(f"{path}: features without {', '.join(missing)}; a CSR matrix needs {', '.join(_CSR_KEYS)}")
     values, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
+    _require_real(values, "x_data", path)
+    for key in _CSR_KEYS[1:]:
+        if arrays[key].dtype.kind not in "iu":
+            raise InputError(f"{path}: {key} is {arrays[key].dtype}; give integers")
     matrix = scipy.sparse.csr_matrix((values.astype(np.float32), indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)  # torch does not check the indices
     # The result must not depend on the order of the stored entries, nor on explicit zeros.
@@ -182,6 +202,11 @@ def _features(arrays: np.lib.npyio.NpzFile, path: Path) -> Tensor | None:
     matrix.eliminate_zeros()
     rowptr, col = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
     return compact(SparseMatrix(rowptr, col, torch.from_numpy(matrix.data), matrix.shape).csr)
+
+
+def _require_real(values: np.ndarray, key: str, path: Path) -> None:
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{path}: {key} is {values.dtype}; give real numbers")
 
 
 def _mask(mask: np.ndarray, key: str, num_nodes: int, path: Path) -> Tensor:
@@ -195,7 +220,20 @@ def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
     if names.ndim != 1 or names.dtype.kind not in kinds:
         allowed = "text or integers" if "i" in kinds else "text"
         raise InputError(f"{path}: {key} has shape {names.shape} and type {names.dtype}; give a list of {allowed}")
+    if names.dtype.kind == "u" and len(names) and int(names.max()) >= 2**63:
+        return names.astype(str).astype(object)
     return names.astype(object if names.dtype.kind == "U" else np.int64)
+
+
+def _distinct(ids: np.ndarray, path: Path) -> np.ndarray:
+    """Return ids. Raise if one is blank or occurs twice."""
+    if ids.dtype == object and any(not node.strip() for node in ids):
+        row = next(row for row, node in enumerate(ids) if not node.strip())
+        raise InputError(f"{path}: node_ids: row {row} (counted from 0) is blank; give every node an id")
+    values, counts = np.unique(ids.astype(str) if ids.dtype == object else ids, return_counts=True)
+    if len(values) < len(ids):
+        raise InputError(f"{path}: node_ids: {values[counts > 1][0]} occurs twice; give every node its own id")
+    return ids
 
 
 def _first_line(error: Exception) -> str:

@@ -6,8 +6,6 @@
 
 import pickle
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,14 +17,17 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.data.checking import check
-from epagcl.data.io.assemble import PYTHON_ARGUMENT, graph_from_parts
+from epagcl.data.io.assemble import graph_from_parts
+from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
-from epagcl.data.io.npz import read_npz
+from epagcl.data.io.npz import DAMAGED, read_npz
+from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
 from epagcl.data.io.tables.text import TextTable
+from epagcl.data.structural.features import PRESETS, split_preset, with_structural_features
 
 
 def read_graph(
@@ -36,6 +37,12 @@ def read_graph(
     features: Path | str | None = None,
     labels: Path | str | None = None,
     nodes: Path | str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    id: str | None = None,
+    label: str | None = None,
+    bipartite: bool = False,
+    columns_as: Mapping[str, str] | None = None,
     need_features: bool = True,
 ) -> Data:
     """Read a graph from one file, or from an edge list and its features, and check it.
@@ -48,13 +55,32 @@ def read_graph(
     3. Otherwise the rows are matched to the ids in order of first appearance in the edges (row by row, source before
        target). A warning reports this.
 
+    The columns of a feature table may be numbers, booleans, categories, dates and free text, with missing values. A
+    table of numbers of similar size is used as it is. Any other is encoded; see
+    :class:`~epagcl.data.io.columns.encoding.TableEncoding`. A model keeps the encoding of its training graph, and
+    applies it to every graph that it embeds.
+
     Args:
-        path: ``.npz`` in the project's format, or ``.pt`` with a PyG ``Data`` or a dict of its tensors.
-        edges: a table. The ends of the edges are its columns named source and target, or else its first two.
-        features: ``.npy`` or ``.npz`` (dense, or sparse as SciPy saves it), or a table of numbers. Its ids are the
-            column named id, node_id, node or name, or else the first column if it is text or holds ids of the edges.
+        path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or a dict of its tensors, or a graph of
+            another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes are the
+            features unless ``features`` is given.
+        edges: a table, or a graph of another program. The ends are the columns of the table named source and target, or
+            with another pair of common names, or its only two columns.
+        features: ``.npy`` or ``.npz`` (dense, or sparse as SciPy saves it), or a table. Its ids are the column named
+            id, node_id, node or name or with a name that ends in _id, or else the first column if it is text or holds
+            ids of the edges. ``"structure"`` computes features from the edges, ``"structure,f.csv"`` does so beside
+            those of a file, and ``"roles"`` leaves out what does not carry over to other graphs; see
+            :func:`~epagcl.structural_features`.
         labels: a table (id, label); or one column or ``.npy`` with one label per node, in the order of the rows.
         nodes: the ids of the feature rows: one per line (``.txt``), or the id column of a table.
+        source: column of the edges with the first end; in a table without header, its number from 1.
+        target: column of the edges with the second end.
+        id: column with the ids, of each other table that has it.
+        label: column with the labels, of ``labels`` or else of ``features``.
+        bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
+            of its column: ``user:5``.
+        columns_as: kinds of feature columns by name (or by a pattern such as ``w*``), in place of the detected ones:
+            number, boolean, category, date (or date:%d/%m/%Y), text, given (a number as it is) or skip.
         need_features: if False, features may be absent. The graph then has the nodes of ``nodes``, of the edges and of
             the labels, in this order; integers that are exactly 0..N−1 are in ascending order. Labels without ids are
             matched like feature rows without ids.
@@ -62,26 +88,29 @@ def read_graph(
     Returns:
         ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of
         int64 or of text). With labels, it has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1
-        already. If the table of features has a header, it has ``feature_names``.
+        already. If the table of features has a header, it has ``feature_names``. If the table was encoded, it has
+        ``encoding`` and ``raw_features``, the columns before the encoding.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     edges, features = Path(folder, "e.csv"), Path(folder, "f.csv")
         ...     _ = edges.write_text("source,target\\nann,bob\\nbob,eve\\n")
-        ...     _ = features.write_text("id,age,height\\nann,30,1.7\\nbob,40,1.8\\neve,50,1.6\\n")
+        ...     _ = features.write_text("id,age,city\\nann,30,Rome\\nbob,,Oslo\\neve,50,Rome\\n")
         ...     data = read_graph(edges=edges, features=features)
-        >>> data.node_ids.tolist(), data.feature_names, tuple(data.x.shape)
-        (['ann', 'bob', 'eve'], ['age', 'height'], (3, 2))
+        >>> data.node_ids.tolist(), data.feature_names
+        (['ann', 'bob', 'eve'], ['age', 'age=missing', 'city=Rome', 'city=Oslo'])
     """
-    return read_files(path, {"edges": edges, "features": features, "labels": labels, "nodes": nodes}, need_features)
+    roles = Roles(source, target, id, label, bipartite, columns_as or {})
+    parts = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
+    return read_files(path, parts, need_features, roles)
 
 
 def read_files(
     path: Path | str | None,
     parts: Mapping[str, Path | str | None],
     need_features: bool = True,
-    argument: str = PYTHON_ARGUMENT,
+    roles: Roles = Roles(),  # noqa: B008 (frozen)
 ) -> Data:
     """Read a graph as :func:`read_graph` does, with argument names in messages formatted for the caller.
 
@@ -89,27 +118,47 @@ def read_files(
         path: one file with the whole graph, or None.
         parts: the files of ``edges``, ``features``, ``labels`` and ``nodes``; absent or None if not given.
         need_features: whether features are required.
-        argument: format of argument names in messages: ``{}=``, or ``--{}`` on the command line.
+        roles: the columns that the user names, and how messages write arguments.
     """
-    names = {part: argument.format(part) for part in ("edges", "features", "labels", "nodes")}
+    preset, features_file = split_preset(parts.get("features"))
+    if preset is not None:  # computed from the edges, beside those of the file
+        data = read_files(path, {**parts, "features": features_file}, features_file is not None, roles)
+        return with_structural_features(data, kinds=PRESETS[preset])
+    names = {part: roles.name_of(part) for part in ("edges", "features", "labels", "nodes")}
+    if path is not None and is_graph_file(path):
+        if parts.get("edges") is not None:
+            raise InputError(f"{path}: has the edges; leave out {names['edges']}")
+        path, parts = None, {**parts, "edges": path}
     if path is not None:
         if superfluous := [name for part, name in names.items() if parts.get(part) is not None]:
             raise InputError(f"{path}: a graph file is complete; leave out {', '.join(superfluous)}")
+        _refuse_roles(path, roles)
         return _read_whole(existing_file(path), need_features, names)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
-    if parts.get("features") is None and need_features:
-        fix = f"give a table with one row per node ({names['features']})"
-        raise InputError(f"{parts['edges']}: no node features; {fix}")
     files = {part: existing_file(file) for part, file in parts.items() if file is not None}
+    edges, features = _read_edges(files["edges"])
+    if "features" in files:
+        features = _read_features(files["features"])
+    if features is None and need_features:
+        fix = f"give a table with one row per node ({names['features']})"
+        computed = f"or {roles.write(features='structure')} to compute some from the edges"
+        raise MissingFeatures(f"{parts['edges']}: no node features; {fix}, {computed}")
     return graph_from_parts(
-        open_table(files["edges"]),
-        _read_features(files["features"]) if "features" in files else None,
+        edges,
+        features,
         _read_labels(files["labels"]) if "labels" in files else None,
-        _read_nodes(files["nodes"]) if "nodes" in files else None,
-        argument,
+        _read_nodes(files["nodes"], roles) if "nodes" in files else None,
+        roles,
     )
+
+
+def _refuse_roles(path: Path | str, roles: Roles) -> None:
+    """Raise if columns are named for a file that has no tables."""
+    given = [name for name in ("source", "target", "id", "label", "bipartite", "columns_as") if getattr(roles, name)]
+    if given:
+        raise InputError(f"{path}: has no tables; leave out {', '.join(roles.name_of(name) for name in given)}")
 
 
 # ---- One file with the whole graph
@@ -124,7 +173,8 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str]) -> Da
         with_features = f", with {names['features']}" if need_features else ""
         raise InputError(f"{path.name}: a table is not a whole graph; give it as {names['edges']}{with_features}")
     suffix = path.suffix or "a file without suffix"
-    raise InputError(f"{path.name}: cannot read {suffix}; give .npz or .pt, or {names['edges']}")
+    suffixes = ", ".join((".npz", ".pt", *GRAPH_SUFFIXES))
+    raise InputError(f"{path.name}: cannot read {suffix}; give {suffixes}, or {names['edges']}")
 
 
 def _read_pt(path: Path) -> Data:
@@ -154,6 +204,13 @@ def _read_pt(path: Path) -> Data:
 # ---- Parts of a graph
 
 
+def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None]:
+    """Return the edges and, if the file has them, the attributes of the nodes as features."""
+    if is_graph_file(path):
+        return read_graph_file(path)
+    return open_table(path), None
+
+
 def _read_features(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() in (".npy", ".npz"):
         return ArrayRows(path.name, _read_array(path))
@@ -171,14 +228,14 @@ def _read_labels(path: Path) -> Table | ArrayRows:
     return open_table(path)
 
 
-def _read_nodes(path: Path) -> NodeIds:
+def _read_nodes(path: Path, roles: Roles) -> NodeIds:
     """Return the ids of a list of nodes. In ``.txt``, an id is a whole line."""
     table = open_table(path)
     if isinstance(table, TextTable) and table.suffix == ".txt":
         lines = table.rows_as_text()
         table.header = normalised_name(lines[0]) in ID_NAMES
         return NodeIds(table.name, distinct_ids(np.array(lines[int(table.header) :], dtype=object), table))
-    return listed_ids(table)
+    return listed_ids(table, roles.id)
 
 
 def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
@@ -196,6 +253,6 @@ def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
             if len(loaded.files) == 1:
                 return loaded[loaded.files[0]]
             names = ", ".join(loaded.files)
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+    except DAMAGED:
         raise InputError(f"{path.name}: contains Python objects or is not a NumPy file; {fix}") from None
     raise InputError(f"{path.name}: contains {names}; give one dense array, or one from scipy.sparse.save_npz")

@@ -12,6 +12,7 @@ from epagcl import EPAGCL
 from epagcl.data import check, from_tables, read_graph
 from epagcl.data.io.npz import write_npz
 from epagcl.data.io.readers import read_files
+from epagcl.data.io.roles import Roles
 from epagcl.runs.export import write_embeddings
 from tests.data.io.helpers import EDGES, FEATURES, X, logged, pairs, read_error, rows
 
@@ -66,10 +67,6 @@ def test_labelled_nodes_without_edges_are_reported(files, caplog):
         (
             {"labels": ("l.csv", "id,label\np,0\nq,1\n")},
             "l.csv: line 2: 2 ids not in the graph (p, q); use the ids of e.csv",
-        ),
-        (
-            {"labels": ("l.csv", "who,what\nx,a\ny,b\n")},
-            "l.csv: line 1: 1 id not in the graph (who); if line 1 is a header, call its columns id and label",
         ),
         (
             {"labels": ("l.csv", "who,what\nx,a\ny,b\np,a\n")},
@@ -193,7 +190,7 @@ def test_a_graph_of_self_loops_is_refused(files):
 
 def test_the_caller_chooses_how_messages_write_arguments(files, caplog):
     names = files(edges=("e.csv", EDGES), features=("x.npy", np.array(X)))
-    read_files(None, names, argument="--{}")
+    read_files(None, names, roles=Roles(argument="--{}"))
     assert logged(caplog)[0].endswith("; if this is wrong, give the ids with --nodes")
     read_graph(**names)
     assert logged(caplog)[1].endswith("; if this is wrong, give the ids with nodes=")

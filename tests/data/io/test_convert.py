@@ -192,8 +192,15 @@ def test_networkx_refuses_tables_of_other_nodes():
         from_networkx(path_graph(), labels=pd.Series([0, 1, 0], index=[4, 5, 6]))
     with pytest.raises(InputError, match=r"^networkx graph: 'a' is in the index of labels twice; keep one row"):
         from_networkx(path_graph(), labels=pd.Series([0, 1, 0, 1], index=list("abca")))
-    with pytest.raises(InputError, match=r"^networkx graph: 1 missing, .*, the first in row b, column 'p'; fill"):
-        from_networkx(path_graph(), pd.DataFrame({"p": [5, 1, None]}, index=["c", "a", "b"]))
+    with pytest.raises(InputError, match=r"^networkx graph: row b: column 'p' is infinite; fill it"):
+        from_networkx(path_graph(), pd.DataFrame({"p": [5, 1, float("inf")]}, index=["c", "a", "b"]))
+
+
+def test_networkx_encodes_a_mixed_table():
+    table = pd.DataFrame({"p": [5, 1, None], "city": ["Rome", "Oslo", "Rome"]}, index=["c", "a", "b"])
+    data = from_networkx(path_graph(), table)
+    assert data.feature_names == ["p", "p=missing", "city=Rome", "city=Oslo"]
+    assert data.x[:, 1:].tolist() == [[0, 0, 1], [1, 1, 0], [0, 1, 0]]
 
 
 def test_scipy_reads_tables_by_position(caplog):

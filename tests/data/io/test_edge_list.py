@@ -12,12 +12,12 @@ def test_columns_named_source_and_target_are_found_anywhere(files, caplog):
     text = "year,Target,weight,SRC\n2001,y,0.5,x\n2002,z,0.7,y\n"
     data = read_graph(**files(edges=("e.csv", text), features=("f.csv", FEATURES)))
     assert pairs(data) == PATH
-    assert logged(caplog) == ["e.csv: only the ends of edges are read; ignored: year, weight"]
+    assert logged(caplog) == ["e.csv: edges join SRC and Target; not used: year, weight"]
 
 
 def test_ignored_columns_are_reported(files, caplog):
     read_graph(**files(edges=("e.csv", "0,1,0.5\n1,2,0.7\n"), features=("x.npy", np.array(X))))
-    assert logged(caplog) == ["e.csv: only the ends of edges are read; ignored: column 3"]
+    assert logged(caplog) == ["e.csv: edges join column 1 and column 2; not used: column 3"]
 
 
 def test_ids_are_ordered_row_by_row_source_before_target(files):
@@ -111,11 +111,43 @@ def test_a_first_edge_that_may_be_a_header_is_reported(labels, doubt, files, cap
             "f.csv: no row for 4 nodes of e.csv (a, b, c, ...); give every node a row, or drop its edges",
         ),
         (
-            "paper,cites\nx,y\n",
-            "f.csv: no row for 2 nodes of e.csv (paper, cites); "
+            "paper,cites\nx,y\np,z\n",
+            "f.csv: no row for 3 nodes of e.csv (paper, cites, p); "
             "if line 1 is a header, call its columns source and target",
         ),
     ],
 )
 def test_errors_of_edges(content, message, files):
     assert read_error(files(edges=("e.csv", content), features=("f.csv", FEATURES))) == message
+
+
+RATINGS = "user_id,item_id\n1,1\n1,2\n2,2\n"
+
+
+def test_ids_of_two_kinds_do_not_merge(files):
+    names = files(edges=("e.csv", RATINGS), labels=("l.csv", "id,label\nuser:1,a\nitem:2,b\n"))
+    data = read_graph(**names, bipartite=True, need_features=False)
+    assert data.node_ids.tolist() == ["user:1", "item:1", "item:2", "user:2"]
+    assert pairs(data) == {("item:1", "user:1"), ("item:2", "user:1"), ("item:2", "user:2")}
+    assert data.y.tolist() == [0, -1, 1, -1]
+
+
+def test_ids_of_two_kinds_that_overlap_are_refused(files):
+    names = files(edges=("e.csv", RATINGS)) | {"need_features": False}
+    assert read_error(names) == (
+        "e.csv: 2 ids (1, 2) in user_id and in item_id; if these are two kinds of nodes, give bipartite=True, "
+        "else source='user_id', target='item_id'"
+    )
+    assert read_graph(**names, source="user_id", target="item_id").num_nodes == 2
+
+
+def test_other_tables_name_the_kind_where_it_is_in_doubt(files):
+    names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\nuser:2,2\nitem:2,3\n3,4\n"))
+    assert rows(read_graph(**names, bipartite=True)) == {"user:1": [1], "user:2": [2], "item:2": [3], "item:3": [4]}
+    names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\n2,2\n3,4\n"))
+    assert read_error(names | {"bipartite": True}) == "f.csv: id 2 is a user and a item; write user:2 or item:2"
+
+
+def test_a_header_is_recognised_by_the_ids_of_the_features(files):
+    names = files(edges=("e.csv", "paper,cites\nx,y\ny,z\n"), features=("f.csv", FEATURES))
+    assert pairs(read_graph(**names)) == PATH

@@ -127,7 +127,7 @@ def test_nodes_of_every_type(nodes):
         (
             {"features": TABLE.assign(a=[1j, 2, 3])},
             "features: column 'a' is not numeric ('1j' in row 0 (counted from 0)); "
-            "encode it as numbers (one column per value) or drop it",
+            "correct it, leave the value blank, or give columns_as={'a': 'category'}",
         ),
     ],
 )

@@ -22,6 +22,8 @@ from tests.data.io.helpers import FEATURES, pairs, read_error, rows
         ("1.5,2\n2,3\n", "id,v\n1.5,1\n2,2\n3,3\n", ["1.5", "2", "3"]),
         ("99999999999999999999,1\n", "id,v\n1,1\n99999999999999999999,2\n", ["1", "99999999999999999999"]),
         ("-1,-2\n", "id,v\n-1,1\n-2,2\n", [-1, -2]),
+        ("1,2\n2,10\n1e1,1\n", "id,v\n1,1\n2,2\n10,3\n1e1,4\n", ["1", "2", "10", "1e1"]),
+        ("+5,5\n5,-0\n", "id,v\n5,1\n+5,2\n-0,3\n", ["5", "+5", "-0"]),
         ("Zoë,王\n", "id,v\nZoë,1\n王,2\n", ["Zoë", "王"]),
     ],
 )
@@ -78,3 +80,9 @@ def test_union_appends_new_ids():
 def test_examples_are_the_first_three():
     assert examples(np.arange(3)) == "0, 1, 2"
     assert examples(np.arange(4)) == "0, 1, 2, ..."
+
+
+def test_ids_that_merge_are_reported(files, caplog):
+    data = read_graph(**files(edges=("e.csv", "7,8\n7.0,9\n")), need_features=False)
+    assert data.node_ids.tolist() == [7, 8, 9]
+    assert "e.csv: ids written differently are one node: '7' and '7.0' (1 such pair)" in caplog.messages

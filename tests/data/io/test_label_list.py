@@ -16,6 +16,10 @@ from tests.data.io.helpers import EDGES, ENDS, FEATURES, TABLE, from_tables_erro
         ("l.csv", "label,id\ncs,z\nNA,x\n", [-1, -1, 0], ["cs"]),
         ("l.csv", "z,0\nx,1\ny,\n", [1, -1, 0], None),
         ("l.csv", "who,what\nz,0\nx,1\n", [1, -1, 0], None),
+        ("l.csv", "who,what\nx,b\ny,a\n", [1, 0, -1], ["a", "b"]),
+        ("l.csv", "paper_id,area\nx,b\ny,a\n", [1, 0, -1], ["a", "b"]),
+        ("l.csv", "id,label\nx,01\ny,1\nz,+5\n", [1, 2, 0], ["+5", "01", "1"]),
+        ("l.csv", "id,label\nx,1.0\ny,\nz,0.0\n", [1, -1, 0], None),
         ("l.csv", "id,y\nx,10\ny,2\nz,10\n", [1, 0, 1], ["2", "10"]),
         ("l.txt", "0\n2\n1\n", [0, 2, 1], None),
         ("l.csv", 'label\ncs\nbio\n""\n', [1, 0, -1], ["bio", "cs"]),
@@ -36,7 +40,7 @@ def test_ignored_columns_are_reported(files, caplog):
     labels = ("l.csv", "id,year,label\nx,2001,a\ny,2002,b\n")
     data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", FEATURES), labels=labels))
     assert data.y.tolist() == [0, 1, -1]
-    assert logged(caplog) == ["l.csv: labels are read from column 'label'; ignored: column 'year'"]
+    assert logged(caplog) == ["l.csv: ids in id, labels in label; not used: year"]
 
 
 @pytest.mark.parametrize(
@@ -46,11 +50,6 @@ def test_ignored_columns_are_reported(files, caplog):
             "l.csv",
             "id,label\nx,a\nq,b\n",
             "l.csv: line 3: 1 id not in the graph (q); drop these rows, or add the nodes to the features",
-        ),
-        (
-            "l.csv",
-            "who,what\nx,a\ny,b\n",
-            "l.csv: line 1: 1 id not in the graph (who); if line 1 is a header, call its columns id and label",
         ),
         (
             "l.csv",
@@ -149,6 +148,20 @@ def test_remaining_row_numbers_are_not_ids_of_labels():
     features = pd.DataFrame({"a": [1, 2, 3, 4]}, index=[1, 2, 3, 4])
     assert labels_by_id(from_tables(ends, features, papers.iloc[1:])) == {1: -1, 2: 1, 3: 0, 4: 1}
     by_index = papers.set_index("paper").rename_axis(None).assign(year=2001)
-    assert labels_by_id(from_tables(ends, features, by_index.iloc[1:])) == {1: -1, 2: 1, 3: 0, 4: 1}
+    assert labels_by_id(from_tables(ends, features, by_index.iloc[1:], label="topic")) == {1: -1, 2: 1, 3: 0, 4: 1}
     text = pd.DataFrame({"paper": ["x", "y", "z"], "topic": [0, 1, 0]}).iloc[1:]
     assert labels_by_id(from_tables(ENDS, TABLE, text)) == {"x": -1, "y": 1, "z": 0}
+
+
+def test_a_word_that_means_no_label_is_reported(files, caplog):
+    labels = ("l.csv", "id,label\nx,NA\ny,a\nz,null\n")
+    data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", FEATURES), labels=labels))
+    assert data.y.tolist() == [-1, 0, -1]
+    assert logged(caplog) == ["l.csv: 'NA' or 'null' means no label (2 rows)"]
+
+
+def test_labels_with_leading_zeros_are_names(files, caplog):
+    labels = ("l.csv", "id,label\nx,01\ny,1\n")
+    data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", FEATURES), labels=labels))
+    assert data.label_names == ["01", "1"]
+    assert logged(caplog) == ["l.csv: labels such as '01' are read as names, not as numbers"]

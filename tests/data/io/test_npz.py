@@ -127,7 +127,7 @@ def test_a_written_graph_is_read_unchanged(data, tmp_path):
         (np.array([30, 10, 20]), [30, 10, 20], np.int64),
         (torch.tensor([30, 10, 20]), [30, 10, 20], np.int64),
         (np.array(["b", "Zoë", "long name, with comma"], dtype=object), ["b", "Zoë", "long name, with comma"], object),
-        (["007", "7", ""], ["007", "7", ""], object),
+        (["007", "7", "07"], ["007", "7", "07"], object),
         (np.array([(0, 1), 2, None], dtype=object), ["(0, 1)", "2", "None"], object),
     ],
 )
@@ -219,3 +219,32 @@ def test_errors_of_files_that_are_not_npz(tmp_path, save):
         read_npz(tmp_path / "missing.npz")
     with pytest.raises(InputError, match="no such file"):
         read_npz(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"node_ids": ["a", "a", "b"]}, "node_ids: a occurs twice; give every node its own id"),
+        ({"node_ids": ["a", " ", "b"]}, "node_ids: row 1 (counted from 0) is blank; give every node an id"),
+        ({"x": np.eye(3) * 1j}, "x is complex128; give real numbers"),
+        ({"encoding": "{"}, "cannot be read ("),
+    ],
+)
+def test_values_that_would_be_changed_are_refused(change, words, tmp_path):
+    np.savez(tmp_path / "g.npz", **{"edge_index": [[0, 1], [1, 2]], "x": np.eye(3)} | change)
+    with pytest.raises(InputError) as error:
+        read_npz(tmp_path / "g.npz")
+    assert str(error.value).startswith(f"{tmp_path / 'g.npz'}: {words}")
+
+
+def test_indices_of_a_sparse_matrix_are_integers(tmp_path):
+    parts = {"x_data": [1.0], "x_indices": [0.5], "x_indptr": [0, 1, 1], "x_shape": [2, 1]}
+    np.savez(tmp_path / "g.npz", edge_index=[[0], [1]], **parts)
+    with pytest.raises(InputError, match=r"x_indices is float64; give integers"):
+        read_npz(tmp_path / "g.npz")
+
+
+def test_large_unsigned_ids_are_text(tmp_path):
+    ids = np.array([2**63 + 1, 5], dtype=np.uint64)
+    np.savez(tmp_path / "g.npz", edge_index=[[0], [1]], x=np.eye(2), node_ids=ids)
+    assert read_npz(tmp_path / "g.npz").node_ids.tolist() == [str(2**63 + 1), "5"]

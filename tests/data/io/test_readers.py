@@ -12,6 +12,7 @@ from epagcl.core.errors import InputError
 from epagcl.data import read_graph
 from epagcl.data.io.npz import write_npz
 from epagcl.data.io.readers import read_files
+from epagcl.data.io.roles import Roles
 from tests.data.io.helpers import EDGES, FEATURES, X, read_error
 
 
@@ -138,7 +139,10 @@ def test_errors_of_arguments(files, tmp_path):
     names = files(edges=("e.csv", EDGES), features=("f.csv", FEATURES))
     assert read_error({}) == "no graph given; give a .npz or .pt file, or edges= and features="
     assert read_error({"need_features": False}) == "no graph given; give a .npz or .pt file, or edges="
-    assert read_error({"edges": "e.csv"}) == ("e.csv: no node features; give a table with one row per node (features=)")
+    assert read_error({"edges": "e.csv"}) == (
+        "e.csv: no node features; give a table with one row per node (features=), "
+        "or features='structure' to compute some from the edges"
+    )
     assert read_error({"path": "g.npz", **names}) == ("g.npz: a graph file is complete; leave out edges=, features=")
     assert read_error({"path": "g.npz"}) == "g.npz: no such file; check the name"
     assert read_error(names | {"edges": "nowhere/e.csv"}) == "nowhere/e.csv: no such file; check the name"
@@ -148,8 +152,12 @@ def test_errors_of_arguments(files, tmp_path):
         read_error({"path": "e.csv", "need_features": False})
         == "e.csv: a table is not a whole graph; give it as edges="
     )
-    (tmp_path / "g.json").write_text("{}")
-    assert read_error({"path": "g.json"}) == "g.json: cannot read .json; give .npz or .pt, or edges="
+    (tmp_path / "g.xyz").write_text("{}")
+    assert read_error({"path": "g.xyz"}) == (
+        "g.xyz: cannot read .xyz; give .npz, .pt, .graphml, .gexf, .gml, .json, or edges="
+    )
+    (tmp_path / "g.npz").write_bytes(b"junk")
+    assert read_error({"path": "g.npz", "label": "y"}) == "g.npz: has no tables; leave out label="
 
 
 @pytest.mark.parametrize(
@@ -157,7 +165,13 @@ def test_errors_of_arguments(files, tmp_path):
     [
         (None, {}, True, "no graph given; give a .npz or .pt file, or --edges and --features"),
         (None, {}, False, "no graph given; give a .npz or .pt file, or --edges"),
-        (None, {"edges": "e.csv"}, True, "e.csv: no node features; give a table with one row per node (--features)"),
+        (
+            None,
+            {"edges": "e.csv"},
+            True,
+            "e.csv: no node features; give a table with one row per node (--features), "
+            "or --features structure to compute some from the edges",
+        ),
         ("g.npz", {"edges": "e.csv"}, True, "g.npz: a graph file is complete; leave out --edges"),
         ("e.csv", {}, True, "e.csv: a table is not a whole graph; give it as --edges, with --features"),
     ],
@@ -165,5 +179,32 @@ def test_errors_of_arguments(files, tmp_path):
 def test_the_command_line_gets_the_names_of_options(path, parts, need_features, message, files):
     files(edges=("e.csv", EDGES))
     with pytest.raises(InputError) as error:
-        read_files(path, parts, need_features, argument="--{}")
+        read_files(path, parts, need_features, Roles(argument="--{}"))
     assert str(error.value) == message
+
+
+def test_features_computed_from_the_edges(files):
+    files(edges=("e.csv", EDGES))
+    data = read_graph(edges="e.csv", features="structure")
+    assert data.feature_names[0] == "degree"
+    assert data.x.shape == (data.num_nodes, len(data.feature_names))
+    roles = read_graph(edges="e.csv", features="roles")
+    assert not any(name.startswith("walks") for name in roles.feature_names)
+
+
+def test_computed_features_beside_those_of_a_file(files):
+    files(edges=("e.csv", EDGES), features=("f.csv", FEATURES))
+    given = read_graph(edges="e.csv", features="f.csv")
+    for features in ("structure,f.csv", "f.csv,structure"):
+        data = read_graph(edges="e.csv", features=features)
+        assert torch.equal(data.x[:, : given.x.shape[1]], given.x)
+        assert data.feature_names[: given.x.shape[1]] == given.feature_names
+        assert data.feature_names[given.x.shape[1]] == "degree"
+
+
+def test_computed_features_of_a_whole_graph(files):
+    files(edges=("e.csv", EDGES), features=("f.csv", FEATURES))
+    given = read_graph(edges="e.csv", features="f.csv")
+    write_npz(given, "g.npz")
+    data = read_graph("g.npz", features="structure")
+    assert data.x.shape[1] > given.x.shape[1]

@@ -48,8 +48,11 @@ class Table(ABC):
         """Return columns of ids ``[rows, columns]``: int64 if all are integers, else text with NaN for blanks."""
 
     @abstractmethod
-    def values(self, id_column: int | None) -> pd.DataFrame:
-        """Return all columns: ``id_column`` as text, the others by their content."""
+    def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
+        """Return all columns by their content, except that ``id_column`` is text, with NaN for blanks.
+
+        In a text table, ``label_column`` is text too, so that the labels 01 and 1 are not the same.
+        """
 
     @abstractmethod
     def place(self, row: int) -> str:

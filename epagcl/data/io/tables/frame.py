@@ -48,8 +48,8 @@ class FrameTable(Table):
             return chosen.to_numpy(dtype=np.int64)
         return chosen.apply(lambda column: column.astype(object).map(str, na_action="ignore")).to_numpy(dtype=object)
 
-    def values(self, id_column: int | None) -> pd.DataFrame:
-        """Return all columns: ``id_column`` as text with NaN for missing ids, the others unchanged."""
+    def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
+        """Return all columns unchanged, except that ``id_column`` is text, with NaN for missing ids."""
         if id_column is None:
             return self.frame
         frame = self.frame.copy(deep=False)

@@ -2,9 +2,10 @@
 
 - Lines that start with ``#`` or ``%`` are comments; blank lines are skipped.
 - In ``.tsv``, tabs separate fields. Otherwise the separator is the first of comma, semicolon and tab that the first
-  row contains; a ``.txt`` with none of them is separated by white space.
-- The first row is a header if it has a known column name (for an edge list: one for each end), or if one of its
-  fields is not a number while the column below it holds numbers (judged by the first 1,000 rows).
+  row contains, where beside semicolons a comma between digits does not count; a ``.txt`` with none of them is separated
+  by white space.
+- The first row is a header if it has a known column name (for an edge list: one for each end) or a name that ends in
+  id, or if one of its fields is not a number while the column below it holds numbers (judged by the first 1,000 rows).
 """
 
 import csv
@@ -26,7 +27,10 @@ from epagcl.data.io.tables.base import MISSING, Table, is_number, one_line
 
 _WHITE_SPACE = r"\s+"
 _HEADER_SAMPLE_ROWS = 1000
-_LEADING_ZERO = re.compile(rb"(?<![0-9.])0[0-9]")
+_COMMA_IN_NUMBER = re.compile(r"(?<=[0-9]),(?=[0-9])")
+_NAME_OF_IDS = re.compile(r"[A-Za-z][A-Za-z_ ]*(?:[_ ](?:id|ID|Id)|[a-z](?:Id|ID))")
+# Numbers that pandas reads as integers although they may be text, or merge with others: 007, -0, +7, 1e1, 7.0.
+_NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\.0*(?![0-9])")
 
 
 class TextTable(Table):
@@ -53,12 +57,17 @@ class TextTable(Table):
         if inside := int(comment[self.lines[0] :].sum()):
             log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(inside, "line"))
         line = self.lines[0]
+        if b"\0" in self.raw:
+            raise InputError(f"{self.name}: not UTF-8 text (it has zero bytes, as UTF-16 does); save the file as UTF-8")
         try:
             text = self.raw[starts[line] : ends[line]].decode()
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: line {line + 1}: not UTF-8 text; save the file as UTF-8") from None
         self.separator = _separator(text, suffix)
-        fields = text.split() if self.separator == _WHITE_SPACE else next(csv.reader([text], delimiter=self.separator))
+        try:
+            fields = text.split() if self.separator == _WHITE_SPACE else _fields(text, self.separator)
+        except csv.Error as error:
+            raise InputError(f"{self.name}: line {line + 1}: {error}; is this a table?") from None
         self.first_row = [field.strip() for field in fields]
 
     def rows_as_text(self) -> list[str]:
@@ -71,7 +80,7 @@ class TextTable(Table):
 
     def has_header(self, known_names: Iterable[str]) -> bool:
         """Return whether the first row is a header, by the rule in the module's docstring."""
-        if self.column(known_names) is not None:
+        if self.column(known_names) is not None or any(_NAME_OF_IDS.fullmatch(field) for field in self.first_row):
             return True
         text_columns = [column for column, field in enumerate(self.first_row) if field and not is_number(field)]
         if not text_columns or len(self.lines) < 2:
@@ -88,7 +97,7 @@ class TextTable(Table):
         options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
         sample = self._read(self.header, rows=1, dtype=str, **options).reindex(columns=columns)
         # With an integer dtype, pandas would also accept True and False, and it would drop leading zeros.
-        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _LEADING_ZERO.search(self.raw):
+        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _NOT_PLAIN.search(self.raw):
             try:
                 return self._read(self.header, dtype=dict.fromkeys(columns, np.int64), **options)[columns].to_numpy()
             except InputError:
@@ -98,10 +107,11 @@ class TextTable(Table):
         frame = self._read(self.header, dtype=dict.fromkeys(columns, str), **options)
         return frame[columns].to_numpy(dtype=object)
 
-    def values(self, id_column: int | None) -> pd.DataFrame:
-        """Return all columns: ``id_column`` as text, the others by their content."""
-        missing = {column: [""] if column == id_column else list(MISSING) for column in range(len(self.first_row))}
-        dtype = {} if id_column is None else {id_column: str}
+    def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
+        """Return all columns by their content, except that ``id_column`` and ``label_column`` are text."""
+        text = {column for column in (id_column, label_column) if column is not None}
+        missing = {column: [""] if column in text else list(MISSING) for column in range(len(self.first_row))}
+        dtype = dict.fromkeys(text, str)
         return self._read(self.header, dtype=dtype, keep_default_na=False, na_values=missing)
 
     def place(self, row: int) -> str:
@@ -142,8 +152,14 @@ def _has_numbers(column: pd.Series) -> bool:
 def _separator(line: str, suffix: str) -> str:
     if suffix == ".tsv":
         return "\t"
+    if ";" in line:  # a comma between digits is then a decimal comma
+        line = _COMMA_IN_NUMBER.sub("", line)
     default = "," if suffix == ".csv" else _WHITE_SPACE
     return next((separator for separator in ",;\t" if separator in line), default)
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line], delimiter=separator))
 
 
 def _read_bytes(path: Path) -> bytes:

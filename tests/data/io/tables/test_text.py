@@ -99,7 +99,11 @@ def test_the_header_gives_the_feature_names(tmp_path):
             "e.csv: row 1 (counted from 0): a quote is opened and never closed; close or remove it",
         ),
         ("e.csv", "x,y\ny,é\n".encode("latin-1"), "e.csv: not UTF-8 text; save the file as UTF-8"),
-        ("e.csv", "x,y\n".encode("utf-16"), "e.csv: line 1: not UTF-8 text; save the file as UTF-8"),
+        (
+            "e.csv",
+            "x,y\n".encode("utf-16"),
+            "e.csv: not UTF-8 text (it has zero bytes, as UTF-16 does); save the file as UTF-8",
+        ),
         ("e.csv.gz", "x,y\n", "e.csv.gz: not a complete gzip file; compress it again, or give it uncompressed"),
     ],
 )
@@ -130,3 +134,18 @@ def test_missing_values_are_nan_except_in_ids(tmp_path):
     assert frame[0].tolist() == ["NA", "null"]
     assert frame[1].isna().tolist() == [True, False]
     assert (table.place(0), table.title(1)) == ("line 2", "column 'a'")
+
+
+def test_decimal_commas_beside_semicolons(files):
+    table = "id;price;size\nx;3,5;1\ny;1.234,50;2\nz;7;3\n"
+    for text in (table, table.split("\n", 1)[1]):
+        data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", text)))
+        assert data.x.shape == (3, 2)
+        assert data.encoding.columns[0].decimal_comma
+        assert data.x[:, 0].argsort().tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["paper_id", "customerId", "Customer ID"])
+def test_a_name_that_ends_in_id_is_a_header(name, files):
+    data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", f"{name},kind\nx,p\ny,q\nz,p\n")))
+    assert data.feature_names == ["kind=p", "kind=q"]

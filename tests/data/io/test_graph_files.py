@@ -1,0 +1,88 @@
+"""Graphs of other programs: GraphML, GEXF, GML and node-link JSON."""
+
+import json
+
+import networkx
+import pytest
+
+from epagcl.data import read_graph
+from tests.data.io.helpers import pairs, read_error
+
+
+@pytest.fixture
+def graph(tmp_path, monkeypatch):
+    """A path of three nodes with attributes, and an empty folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+    graph = networkx.path_graph(["x", "y", "z"])
+    for node, age, city in zip(graph, (30, 40, 50), ("Rome", "Oslo", "Rome"), strict=True):
+        graph.add_node(node, age=age, city=city)
+    graph["x"]["y"]["weight"] = 2.5
+    return graph
+
+
+def write(graph: networkx.Graph, suffix: str) -> str:
+    if suffix == "json":
+        nodes = [{"id": node, **attributes} for node, attributes in graph.nodes(data=True)]
+        links = [{"source": u, "target": v, **attributes} for u, v, attributes in graph.edges(data=True)]
+        with open("g.json", "w") as file:
+            json.dump({"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}, file)
+    else:
+        getattr(networkx, f"write_{suffix}")(graph, f"g.{suffix}")
+    return f"g.{suffix}"
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gexf", "json"])
+def test_attributes_are_features(graph, suffix):
+    data = read_graph(write(graph, suffix))
+    assert pairs(data) == {("x", "y"), ("y", "z")}
+    assert data.feature_names == ["age", "city=Rome", "city=Oslo"]
+    labelled = read_graph(edges=f"g.{suffix}", label="city")
+    assert labelled.label_names == ["Oslo", "Rome"]
+    assert labelled.x.tolist() == [[30], [40], [50]]
+
+
+def test_gml_has_integer_ids(graph):
+    data = read_graph(write(graph, "gml"))
+    assert data.node_ids.tolist() == [0, 1, 2]
+    assert data.feature_names == ["age", "city=Rome", "city=Oslo"]
+
+
+@pytest.mark.parametrize("key", ["links", "edges"])
+def test_both_names_of_links_are_read(key, tmp_path):
+    content = {"nodes": [{"id": [0, 1], "a": 1}, {"id": 7, "a": 2}], key: [{"source": [0, 1], "target": 7}]}
+    (tmp_path / "g.json").write_text(json.dumps(content))
+    assert read_graph(tmp_path / "g.json").node_ids.tolist() == ["[0, 1]", "7"]
+
+
+def test_features_may_come_from_another_file(graph, tmp_path):
+    name = write(graph, "graphml")
+    (tmp_path / "f.csv").write_text("id,a\nx,1\ny,2\nz,3\n")
+    assert read_graph(name, features="f.csv").feature_names == ["a"]
+    assert read_error({"path": name, "edges": name}) == "g.graphml: has the edges; leave out edges="
+
+
+def test_a_graph_without_attributes_needs_features(graph):
+    bare = networkx.Graph(graph.edges)
+    name = write(bare, "graphml")
+    assert read_error({"path": name}) == (
+        "g.graphml: no node features; give a table with one row per node (features=), "
+        "or features='structure' to compute some from the edges"
+    )
+    assert read_graph(name, need_features=False).num_nodes == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.json", "{", "g.json: not a JSON file; give node-link JSON"),
+        ("g.json", "[]", "g.json: no lists nodes and links (or edges); give"),
+        ("g.json", '{"nodes": [{}], "links": []}', "g.json: entry 0 (counted from 0) has no id; give"),
+        ("g.json", '{"nodes": [{"id": 1}], "links": []}', "g.json: no edges; a graph needs at least one"),
+        ("g.graphml", "<graphml>", "g.graphml: not a readable .graphml file ("),
+        ("g.gml", "junk ]", "g.gml: not a readable .gml file ("),
+    ],
+)
+def test_damaged_files(name, text, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    assert read_error({"path": name}).startswith(message)
