@@ -7,17 +7,23 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from epagcl.cli.anomalies import anomalies
+from epagcl.cli.classify import classify
+from epagcl.cli.cluster import cluster
 from epagcl.cli.compare import compare
 from epagcl.cli.datasets import datasets
 from epagcl.cli.embed import embed
 from epagcl.cli.epr import epr
+from epagcl.cli.links import links
 from epagcl.cli.methods import methods
+from epagcl.cli.neighbours import neighbours
 from epagcl.cli.options import WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
 from epagcl.cli.report import export, report
 from epagcl.cli.train import train
 from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
+from epagcl.core.formatting import one_line
 from epagcl.core.log import log
 from epagcl.core.version import __version__
 
@@ -55,6 +61,11 @@ app.command(
     epilog="Settings of the methods are options too: --epochs 50. Methods without the setting ignore it.",
 )(compare)
 app.command(cls=TuneCommand, epilog=SETTINGS_HELP)(tune)
+app.command()(neighbours)
+app.command()(cluster)
+app.command()(classify)
+app.command()(anomalies)
+app.command(cls=WithSettings, epilog=SETTINGS_HELP)(links)
 app.command()(epr)
 app.command()(datasets)
 app.command()(methods)
@@ -79,9 +90,15 @@ def main() -> None:
         code = _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except (KeyboardInterrupt, typer.Abort):
         code = _fail("interrupted", 130)
+    except (MemoryError, RuntimeError) as error:
+        from epagcl.core.memory import is_too_large
+
+        if not is_too_large(error):
+            raise
+        code = _fail(f"out of memory ({one_line(error, 200)}); lower --dim or --hidden, or use a larger machine", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"epagcl: {message}", file=sys.stderr)
+    print(f"epagcl: {one_line(message)}", file=sys.stderr)
     return code

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epagcl.cli.options import AsJson, Columns, Quiet, check_map, interruptible
+from epagcl.cli.options import AsJson, Columns, Quiet, Vectors, check_map, interruptible
 from epagcl.cli.progress import busy, console_for
 from epagcl.cli.rendering import show
 
@@ -51,6 +51,7 @@ def export(
         Path | None, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Also write the columns of the run's nodes.csv.")] = False,
+    vectors: Vectors = False,
     projector: Annotated[Path | None, typer.Option(help="Folder for the files of the Embedding Projector.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,5 +61,5 @@ def export(
     """
     from epagcl.runs.export import export_run
 
-    files = [str(path) for path in export_run(run, out, projector, columns)]
+    files = [str(path) for path in export_run(run, out, projector, columns, vectors=vectors)]
     print(json.dumps({"files": files}, indent=2) if as_json else "written: " + ", ".join(files))

@@ -1,0 +1,34 @@
+"""Tasks on embeddings, each one function with an honest evaluation.
+
+Nearest nodes, clusters and their stability, classes from a few labels, anomalies, and link prediction.
+"""
+
+from epagcl.tasks.anomalies import anomaly_scores
+from epagcl.tasks.classifier import Classification, classify
+from epagcl.tasks.clusters import Clusters, cluster
+from epagcl.tasks.curve import Curve, learning_curve
+from epagcl.tasks.edge_scores import LinkScores
+from epagcl.tasks.edge_split import EdgeSplit, split_edges
+from epagcl.tasks.injection import Injected, anomaly_evaluation, inject_anomalies
+from epagcl.tasks.links import LinkPrediction, predict_links
+from epagcl.tasks.neighbours import Neighbours, nearest_neighbours
+
+__all__ = [
+    "Classification",
+    "Clusters",
+    "Curve",
+    "EdgeSplit",
+    "Injected",
+    "LinkPrediction",
+    "LinkScores",
+    "Neighbours",
+    "anomaly_evaluation",
+    "anomaly_scores",
+    "classify",
+    "cluster",
+    "inject_anomalies",
+    "learning_curve",
+    "nearest_neighbours",
+    "predict_links",
+    "split_edges",
+]

@@ -1,0 +1,168 @@
+"""Edges split into training, validation and test before anything is learned, and pairs that are no edges."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted
+from epagcl.data.checking import undirected_pairs
+from epagcl.data.io.edge_list import EdgeList
+from epagcl.data.io.roles import Roles
+from epagcl.data.io.tables.files import existing_file, open_table
+from epagcl.tasks.inputs import Doubles, Integers
+
+VALIDATION, TEST = 0.05, 0.10
+LEAST = 20  # edges of a graph that can be split
+
+
+class EdgeSplit(NamedTuple):
+    """Undirected pairs ``[2, ·]`` with i < j of each part, and how they were drawn.
+
+    Attributes:
+        train: the edges that a model may see.
+        val: edges to choose and to fit scores on.
+        test: edges that are scored once.
+        kind: "random", or "by time".
+    """
+
+    train: Integers
+    val: Integers
+    test: Integers
+    kind: str
+
+
+def split_edges(data: Data, times: Tensor | None = None, seed: int = 0) -> EdgeSplit:
+    """Split the edges of a graph: 85% training, 5% validation, 10% test.
+
+    Args:
+        data: the graph.
+        times: time of each column of ``data.edge_index``. The last edges are then the test edges, and those before them
+            the validation edges; edges of the same time stay together. A pair that occurs several times counts from
+            its first time. None: the split is random.
+        seed: seed of a random split.
+
+    Examples:
+        >>> edges = torch.stack([torch.arange(40), torch.arange(1, 41)])
+        >>> split = split_edges(Data(edge_index=edges, num_nodes=41), times=torch.arange(40))
+        >>> split.train.shape[1], split.val.T.tolist(), split.test.shape[1]
+        (34, [[34, 35], [35, 36]], 4)
+    """
+    pairs = undirected_pairs(data.edge_index, data.num_nodes).numpy()
+    count = pairs.shape[1]
+    if count < LEAST:
+        raise InputError(f"{counted(count, 'edge')}: link prediction needs at least {LEAST} to hold some out")
+    held_out, tested = max(round((VALIDATION + TEST) * count), 2), max(round(TEST * count), 1)
+    if times is None:
+        order = np.random.default_rng(seed).permutation(count)
+        cuts, kind = (count - held_out, count - tested), "random"
+    else:
+        first = _first_times(data, pairs, times)
+        order = np.argsort(first, kind="stable")
+        cuts, kind = _cuts(first[order], count - held_out, count - tested), "by time"
+    train, val, test = (pairs[:, np.sort(part)] for part in np.split(order, cuts))
+    return EdgeSplit(train, val, test, kind)
+
+
+def edge_times(path: Path, column: str, data: Data, roles: Roles = Roles()) -> Tensor:  # noqa: B008 (frozen)
+    """Return the time of each column of ``data.edge_index``, from the edge list that the graph was read from.
+
+    Args:
+        path: the edge list.
+        column: its column of times: numbers, or dates.
+        data: the graph, with ``node_ids``.
+        roles: the columns that the user names.
+
+    Examples:
+        >>> import tempfile
+        >>> from epagcl import read_graph
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "e.csv")
+        ...     _ = path.write_text("source,target,year\\na,b,2024\\nb,c,2023\\nb,a,2022\\n")
+        ...     data = read_graph(edges=path, need_features=False)
+        ...     times = edge_times(path, "year", data)
+        >>> data.edge_index.tolist(), times.tolist()
+        ([[0, 1, 1, 2], [1, 0, 2, 1]], [2022.0, 2022.0, 2023.0, 2023.0])
+    """
+    edges = EdgeList(open_table(existing_file(path)), roles)
+    values = edges.table.values(None)[roles.column(edges.table, column, "time")]
+    if not pd.api.types.is_numeric_dtype(values):
+        values = pd.to_datetime(values.astype(str), errors="coerce", format="ISO8601")
+    if (missing := values.isna()).any():
+        place = f"{edges.name}: {edges.table.place(int(missing.to_numpy().argmax()))}"
+        raise InputError(f"{place}: column {column} is no number and no date as 2024-01-31; fill it or drop the row")
+    numbers = values.to_numpy(dtype=np.float64 if pd.api.types.is_numeric_dtype(values) else "datetime64[us]")
+    listed = _keys(edges.edge_index(data.node_ids, path.name), data.num_nodes)
+    wanted = _keys(data.edge_index.cpu().numpy(), data.num_nodes)
+    first = pd.Series(numbers.astype(np.float64)).groupby(listed).min()
+    return torch.from_numpy(first.reindex(wanted).to_numpy(dtype=np.float64).copy())
+
+
+def training_graph(data: Data, split: EdgeSplit) -> Data:
+    """Return a checked graph with the training edges only, their weights, and all nodes and features."""
+    keep = np.isin(_keys(data.edge_index.numpy(), data.num_nodes), _keys(split.train, data.num_nodes))
+    graph = data.clone()
+    graph.edge_index = data.edge_index[:, torch.from_numpy(keep)]
+    if data.get("edge_weight") is not None:
+        graph.edge_weight = data.edge_weight[torch.from_numpy(keep)]
+    return graph
+
+
+def sample_non_edges(sources: Integers, pairs: Integers, num_nodes: int, generator: np.random.Generator) -> Integers:
+    """Return a random node for each source that it has no edge to, other than itself.
+
+    Args:
+        sources: node numbers, of any shape.
+        pairs: all edges of the graph with i < j.
+        num_nodes: N.
+        generator: source of randomness.
+    """
+    known = np.sort(pairs[0] * num_nodes + pairs[1])
+    targets = generator.integers(num_nodes, size=sources.shape)
+    for _ in range(100):
+        low, high = np.minimum(sources, targets), np.maximum(sources, targets)
+        key = low * num_nodes + high
+        taken = known[np.minimum(np.searchsorted(known, key), len(known) - 1)] == key
+        if not (wrong := taken | (low == high)).any():
+            return targets
+        targets[wrong] = generator.integers(num_nodes, size=int(wrong.sum()))
+    raise InputError("a node has edges to nearly all others; links of so dense a graph cannot be sampled")
+
+
+def random_non_edges(count: int, pairs: Integers, num_nodes: int, generator: np.random.Generator) -> Integers:
+    """Return ``count`` random pairs ``[2, count]`` without an edge."""
+    sources = generator.integers(num_nodes, size=count)
+    return np.stack([sources, sample_non_edges(sources, pairs, num_nodes, generator)])
+
+
+def _keys(edges: Integers, num_nodes: int) -> Integers:
+    """Return a number for each edge, the same for both directions."""
+    return np.minimum(*edges) * num_nodes + np.maximum(*edges)
+
+
+def _first_times(data: Data, pairs: Integers, times: Tensor) -> Doubles:
+    """Return the first time of each pair."""
+    values = torch.as_tensor(times).detach().cpu().double().numpy().ravel()
+    edges = data.edge_index.cpu().numpy()
+    if len(values) != edges.shape[1]:
+        count = counted(edges.shape[1], "edge")
+        raise InputError(f"times: {len(values):,} for {count}; give one per column of edge_index")
+    if not np.isfinite(values).all():
+        raise InputError("times: some are missing or infinite; fill them, or drop these edges")
+    first = pd.Series(values).groupby(_keys(edges, data.num_nodes)).min()
+    return first.reindex(_keys(pairs, data.num_nodes)).to_numpy()
+
+
+def _cuts(times: Doubles, first: int, second: int) -> tuple[int, int]:
+    """Return the two places nearest to the given ones at which the sorted times change."""
+    changes = np.flatnonzero(np.diff(times)) + 1
+    if len(changes) < 2:
+        raise InputError("times: fewer than three different ones; a split by time needs more, leave out times=")
+    last = int(changes[np.abs(changes[1:] - second).argmin() + 1])
+    before = changes[changes < last]
+    return int(before[np.abs(before - first).argmin()]), last

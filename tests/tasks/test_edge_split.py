@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from epagcl.core.errors import InputError
+from epagcl.data import block_model, check, read_graph, undirected_pairs
+from epagcl.tasks.edge_split import edge_times, random_non_edges, sample_non_edges, split_edges, training_graph
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return block_model(200, num_classes=4, num_features=30, topic_words=8, average_degree=6, seed=0)
+
+
+def keys(pairs, nodes):
+    return set((pairs[0] * nodes + pairs[1]).tolist())
+
+
+def test_a_random_split_holds_every_edge_once(graph):
+    split = split_edges(graph)
+    pairs = undirected_pairs(graph.edge_index, 200).numpy()
+    parts = [keys(part, 200) for part in split[:3]]
+    assert set.union(*parts) == keys(pairs, 200)
+    assert sum(map(len, parts)) == pairs.shape[1]
+    assert [len(part) / pairs.shape[1] for part in parts] == pytest.approx([0.85, 0.05, 0.10], abs=0.005)
+    assert split.kind == "random"
+    assert keys(split_edges(graph, seed=1).test, 200) != parts[2]
+    assert keys(split_edges(graph).test, 200) == parts[2]
+
+
+def test_the_training_graph_has_no_held_out_edge_and_all_nodes(graph):
+    split = split_edges(graph)
+    train = training_graph(graph, split)
+    assert keys(undirected_pairs(train.edge_index, 200).numpy(), 200) == keys(split.train, 200)
+    assert (train.num_nodes, train.edge_index.shape[1]) == (200, 2 * split.train.shape[1])
+    assert graph.edge_index.shape[1] > train.edge_index.shape[1]
+
+
+def test_by_time_no_training_edge_is_later_than_a_test_edge(graph):
+    times = torch.from_numpy(np.random.default_rng(0).integers(0, 40, graph.edge_index.shape[1]))
+    split = split_edges(graph, times)
+    first = {}
+    for i, j, time in zip(*graph.edge_index.tolist(), times.tolist(), strict=True):
+        pair = (min(i, j), max(i, j))
+        first[pair] = min(time, first.get(pair, time))
+    train, val, test = ([first[tuple(pair)] for pair in part.T.tolist()] for part in split[:3])
+    assert max(train) < min(val)
+    assert max(val) < min(test)
+    assert len(train) + len(val) + len(test) == len(first)
+    assert split.kind == "by time"
+
+
+def test_splits_by_time_need_different_times(graph):
+    edges = graph.edge_index.shape[1]
+    with pytest.raises(InputError, match="fewer than three different ones"):
+        split_edges(graph, torch.zeros(edges))
+    with pytest.raises(InputError, match=rf"^times: 2 for {edges:,} edges; give one per column of edge_index$"):
+        split_edges(graph, torch.zeros(2))
+    with pytest.raises(InputError, match="missing or infinite"):
+        split_edges(graph, torch.full((edges,), float("nan")))
+    small = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    with pytest.raises(InputError, match=r"^2 edges: link prediction needs at least 20 to hold some out$"):
+        split_edges(small)
+
+
+def test_three_times_are_enough():
+    edges = torch.stack([torch.arange(30), torch.arange(1, 31)])
+    times = torch.tensor([0] * 20 + [1] * 4 + [2] * 6)
+    split = split_edges(Data(edge_index=edges, num_nodes=31), times)
+    assert [part.shape[1] for part in split[:3]] == [20, 4, 6]
+
+
+def test_sampled_pairs_have_no_edge(graph):
+    pairs = undirected_pairs(graph.edge_index, 200).numpy()
+    sampled = random_non_edges(2000, pairs, 200, np.random.default_rng(0))
+    assert (sampled[0] != sampled[1]).all()
+    assert not keys(np.sort(sampled, axis=0), 200) & keys(pairs, 200)
+    complete = np.stack(np.triu_indices(4, 1))
+    with pytest.raises(InputError, match="nearly all others"):
+        sample_non_edges(np.zeros(3, int), complete, 4, np.random.default_rng(0))
+
+
+def test_times_may_be_numbers_or_dates(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("source,target,t,day\na,b,3,2024-02-01\nc,b,1.5,2023-12-31\nb,c,7,2025-01-01\n")
+    data = read_graph(edges=path, need_features=False)
+    assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert edge_times(path, "t", data).tolist() == [3, 3, 1.5, 1.5]
+    days = edge_times(path, "day", data)
+    assert ((days[0] - days[2]) / 86_400e6).item() == 32
+    with pytest.raises(InputError, match=r"^e.csv: no column 'year' for time=; its columns are"):
+        edge_times(path, "year", data)
+    path.write_text("source,target,t\na,b,3\nc,b,\n")
+    with pytest.raises(InputError, match=r"^e.csv: line 3: column t is no number and no date as 2024-01-31; fill it"):
+        edge_times(path, "t", data)
+
+
+def test_weights_stay_with_their_edges(graph):
+    weighted = graph.clone()
+    weighted.edge_weight = (graph.edge_index[0] * graph.edge_index[1]).float() + 1
+    checked = check(weighted, quiet=True)
+    train = training_graph(checked, split_edges(checked))
+    products = (train.edge_index[0] * train.edge_index[1]).float() + 1
+    assert torch.allclose(train.edge_weight / train.edge_weight[0], products / products[0])
