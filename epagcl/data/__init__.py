@@ -4,6 +4,7 @@
 module         content
 ============== ==================================================================
 ``catalogue``  named graphs (Cora, ...) and where they are loaded from
+``structural`` features computed from the edges
 ``io``         users' files, tables, NetworkX and SciPy graphs; the .npz format
 ``generators`` generated graphs
 ``checking``   validation: every graph passes :func:`check`
@@ -22,6 +23,7 @@ from epagcl.data.io.from_tables import from_tables
 from epagcl.data.io.npz import read_npz, write_npz
 from epagcl.data.io.readers import read_graph
 from epagcl.data.splits import Split, geom_splits, public_splits, random_split
+from epagcl.data.structural import structural_features, with_structural_features
 
 __all__ = [
     "Split",
@@ -38,7 +40,9 @@ __all__ = [
     "random_split",
     "read_graph",
     "read_npz",
+    "structural_features",
     "undirected_pairs",
+    "with_structural_features",
     "write_npz",
 ]
 
