@@ -10,6 +10,8 @@ python -m benchmarks precision   compare accuracies after training in float32 an
 python -m benchmarks propagated  measure the time of the method without training on a GPU or a CPU
 python -m benchmarks plus        train variants of EPAGCL+ and compare their validation accuracies
 python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch with each encoder, on a GPU or a CPU
+python -m benchmarks retention   compare what embeddings keep of features and edges with their accuracies
+python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
@@ -51,6 +53,15 @@ def main() -> None:
     time_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
     time_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     _add_plus(commands.add_parser("plus", help="train variants of EPAGCL+ and compare their validation accuracies"))
+    retention_parser = commands.add_parser("retention", help="compare what embeddings keep with their accuracies")
+    retention_parser.add_argument("--graphs", nargs="+", metavar="NAME", default=plus.GRAPHS, help="by default 15")
+    retention_parser.add_argument("--methods", nargs="+", metavar="NAME", help="by default seven")
+    retention_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    retention_parser.add_argument("--folder", type=Path, default=Path("runs", "retention"), help="one file per graph")
+    retention_parser.add_argument("--merge", action="store_true", help="merge the files of the folder into results")
+    structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
+    structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
+    structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
     for command in writers:
@@ -112,6 +123,23 @@ def run(arguments: argparse.Namespace) -> None:
         devices[resolve_device(arguments.device).type] = plus_time.plus_time(arguments.largest, arguments.device)
         _write(devices, file)
         print(plus_time.tables(devices))
+    elif arguments.command == "retention":
+        from benchmarks import retention
+
+        if not arguments.merge:
+            for graph in arguments.graphs:
+                methods = tuple(arguments.methods or retention.METHODS)
+                retention.retention(graph, arguments.folder, methods, arguments.device)
+        result = retention.merge(arguments.folder, tables.COMPARISON)
+        if arguments.merge:
+            _write(result, arguments.out / "benchmarks" / "retention.json")
+        print(retention.agreement_table(result))
+    elif arguments.command == "structure":
+        from benchmarks.structure import structure, table
+
+        measured = structure(arguments.node2vec)
+        _write({**measured}, arguments.out / "benchmarks" / "structure.json")
+        print(table(measured))
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, plus, plus_time, propagated
+from benchmarks import comparison, plus, plus_time, propagated, retention, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -21,7 +21,10 @@ RESULTS = ROOT / "results"
 COMPARISON = RESULTS / "comparison.json"
 PLUS = RESULTS / "evidence" / "epagcl-plus.json"
 PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("speed", "methods", "report", "which-method")))
+RETENTION = RESULTS / "benchmarks" / "retention.json"
+STRUCTURE = RESULTS / "benchmarks" / "structure.json"
+GENERATED = ("speed", "methods", "report", "which-method", "own-graphs")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
 
 def update_pages() -> None:
@@ -47,6 +50,8 @@ def with_tables(text: str) -> str:
         "health": health_table(_result("benchmarks/health.json")),
         "epagcl-plus": _if_measured(PLUS, plus.table),
         "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
+        "retention": _if_measured(RETENTION, retention.agreement_table),
+        "structure": _if_measured(STRUCTURE, structure.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),
     }

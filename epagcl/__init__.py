@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl import methods as methods
     from epagcl import report as report
     from epagcl import runs as runs
+    from epagcl import tasks as tasks
     from epagcl import views as views
     from epagcl.core import errors as errors
     from epagcl.data import from_networkx as from_networkx
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.data import from_tables as from_tables
     from epagcl.data import load as load
     from epagcl.data import read_graph as read_graph
+    from epagcl.data import structural_features as structural_features
     from epagcl.epr import epr_change as epr_change
     from epagcl.epr import epr_change_predicted as epr_change_predicted
     from epagcl.epr import error_passing_rate as error_passing_rate
@@ -46,6 +48,11 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.propagated import Propagated as Propagated
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
+    from epagcl.tasks import anomaly_scores as anomaly_scores
+    from epagcl.tasks import classify as classify
+    from epagcl.tasks import cluster as cluster
+    from epagcl.tasks import nearest_neighbours as nearest_neighbours
+    from epagcl.tasks import predict_links as predict_links
     from epagcl.views import edge_probabilities as edge_probabilities
     from epagcl.views import transforms as transforms
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 #: What shows that an extra brought what it is for.
 USES = {
+    "ann": "import torch, epagcl; assert epagcl.nearest_neighbours(torch.rand(50, 4), 3, index='hnsw').recall > 0.5",
     "docs": "import furo, myst_parser, sphinx",
     "gpu": "import triton",
     "networkx": "import networkx as nx, numpy as np, epagcl; "

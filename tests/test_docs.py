@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -90,6 +91,7 @@ def workspace(run, tmp_path, monkeypatch, named_graphs):
             method.epochs = epochs
 
     monkeypatch.setattr(base, "train", train_briefly)
+    shutil.copytree(ROOT / "examples" / "data", "examples/data")
     for suffix, seed in (("", 0), ("-tomorrow", 1)):
         data = block_model(60, num_classes=3, num_features=40, topic_words=10, words_per_node=6, seed=seed)
         x = data.x.to_dense().numpy()
@@ -234,7 +236,8 @@ def test_every_command_and_method_is_in_the_reference():
 def test_every_exported_name_is_in_the_reference():
     listed = set(re.findall(r"^\.\. auto\w+:: (epagcl[\w.]+)", "".join(map(text_of, DOCS.glob("api/*.md"))), re.M))
     listed |= {f"epagcl.{epagcl.method(name).__name__}" for name in epagcl.methods()} | {"epagcl.methods.names"}
-    for package in ("data", "epr", "evaluation", "losses", "methods", "nn", "runs", "study", "training", "views"):
+    packages = ("data", "epr", "evaluation", "losses", "methods", "nn", "runs", "study", "tasks", "training", "views")
+    for package in packages:
         for name in importlib.import_module(f"epagcl.{package}").__all__:
             if f"{package}.{name}" not in ("losses.IMPLEMENTATIONS", "nn.SLOPES", "nn.Adjacency"):
                 assert {f"epagcl.{package}.{name}", f"epagcl.{name}"} & listed, f"epagcl.{package}.{name}"

@@ -17,8 +17,8 @@ MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 ROOT_PAGES = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changes.md"}
 
 CONTENTS = {
-    "First steps": ("getting-started", "own-graphs", "report", "faq"),
-    "User guide": ("how-it-works", "which-method", "methods", "evaluation", "tuning", "speed", "scaling"),
+    "First steps": ("getting-started", "own-graphs", "report", "using-embeddings", "faq"),
+    "User guide": ("how-it-works", "which-method", "methods", "evaluation", "tuning", "speed", "scaling", "trust"),
     "The paper": ("paper", "results"),
     "Development": ("interoperability", "extending", "contributing", "changes"),
     "Reference": ("cli", "api/index"),
@@ -35,7 +35,7 @@ def contents() -> str:
 
 def api() -> str:
     """Return the table of contents of the Python reference."""
-    pages = ("estimators", "data", "epr", "views", "losses", "training", "evaluation", "tuning", "runs")
+    pages = ("estimators", "data", "epr", "views", "losses", "training", "evaluation", "tasks", "tuning", "runs")
     return "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"])
 
 

@@ -102,8 +102,8 @@ class Graph:
             return self.adjacency.rowptr.diff() - 1
         return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
 
-    def subsample(self, p: float, view: int) -> "Graph":
-        """Return a copy without a random share of the pairs and feature columns.
+    def hidden(self, p: float, view: int) -> tuple[Tensor, Tensor]:
+        """Return masks of the pairs and of the feature columns that a subsample lacks.
 
         The choice depends only on ``view``, so that all methods and seeds are measured on the same subsample.
 
@@ -112,16 +112,21 @@ class Graph:
             view: number of the subsample.
         """
         counter = self.pairs[0] * self.num_nodes + self.pairs[1]
-        kept_pairs = uniform(counter, 0, Stream.HEALTH, 1, view) >= p
         columns = torch.arange(self.num_features, device=self.device)
-        mask = (uniform(columns, 0, Stream.HEALTH, 2, view) >= p).float()
-        x = self.x
+        return uniform(counter, 0, Stream.HEALTH, 1, view) < p, uniform(columns, 0, Stream.HEALTH, 2, view) < p
+
+    def masked(self, columns: Tensor) -> Tensor | SparseMatrix:
+        """Return the features with all columns set to zero except those of a mask ``[F]``."""
+        x, mask = self.x, columns.float()
         if isinstance(x, SparseMatrix):
-            x = SparseMatrix(x.rowptr, x.col, x.value * mask[x.col.long()], x.shape)
-        else:
-            x = x * mask
-        weight = None if self.weight is None else self.weight[kept_pairs]
-        return Graph(x, self.pairs[:, kept_pairs], self.num_nodes, weight)
+            return SparseMatrix(x.rowptr, x.col, x.value * mask[x.col.long()], x.shape)
+        return x * mask
+
+    def subsample(self, p: float, view: int) -> "Graph":
+        """Return a copy without the pairs and feature columns of :meth:`hidden`."""
+        pairs, columns = self.hidden(p, view)
+        weight = None if self.weight is None else self.weight[~pairs]
+        return Graph(self.masked(~columns), self.pairs[:, ~pairs], self.num_nodes, weight)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

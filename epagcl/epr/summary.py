@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from epagcl.epr.change import Theorem33, pair_changes, theorem_3_3_conditions
-from epagcl.epr.rate import Rates, canonical_pairs, compute_messages, compute_rates, sum_per_node
+from epagcl.epr.rate import Rates, canonical_pairs, check_pair_weights, compute_messages, compute_rates, sum_per_node
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class EPRSummary:
         return asdict(self, dict_factory=lambda items: {k: None if v != v else v for k, v in items})
 
 
-def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
+def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10, edge_weight: Tensor | None = None) -> EPRSummary:
     """Return EPR of a graph in all forms, with the statistics that explain it.
 
     EPR is computed per node and per edge: plain, with self-loops, and over 2 hops. Edge homophily is the share of edges
@@ -93,6 +93,7 @@ def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
         edge_index: edges in one or both directions, ``[2, E]``.
         y: class of each node, ``[N]``.
         top: maximum number of edges to list whose removal lowers EPR per edge.
+        edge_weight: positive weight of each edge, ``[E]``, for EPR and its changes. Homophily and degrees count edges.
 
     Examples:
         >>> import torch
@@ -103,7 +104,8 @@ def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10) -> EPRSummary:
         [(0, 3)]
     """
     pairs, y = canonical_pairs(edge_index, y)
-    graph, looped = compute_messages(pairs, y, self_loops=False), compute_messages(pairs, y, self_loops=True)
+    weight = check_pair_weights(edge_index, edge_weight, y.numel())
+    graph, looped = (compute_messages(pairs, y, self_loops, weight) for self_loops in (False, True))
     degree, connected = graph.degree, graph.degree > 0
     other_class = sum_per_node(pairs, graph.differs.double(), y.numel())
     exact, predicted = pair_changes(graph, pairs)

@@ -20,6 +20,7 @@ SAMPLE = 4096  # number of nodes in the sample whose pairs represent all pairs
 NEIGHBOURS = 10
 FEWEST = NEIGHBOURS + 2  # minimum number of nodes for agreement; with fewer, all other nodes are neighbours
 ROWS = 256  # rows of similarities computed at a time
+KEPT = "kept "  # begins the names of findings about what an embedding keeps of the graph, see `retention`
 
 
 def effective_rank(z: Tensor) -> float:
@@ -230,8 +231,10 @@ def overall(findings: Sequence[Finding], *, trained: bool = True) -> str:
     verdicts = {finding.verdict for finding in findings}
     what = "training" if trained else "the computation"
     if "poor" in verdicts:
-        bad = " and ".join(finding.name for finding in findings if finding.verdict == "poor")
-        return f"{what} went wrong: see {bad}"
+        bad = [finding.name for finding in findings if finding.verdict == "poor"]
+        if all(name.startswith(KEPT) for name in bad):
+            return f"the embedding is worse than the features it comes from: see {' and '.join(bad)}"
+        return f"{what} went wrong: see {' and '.join(bad)}"
     if "fair" in verdicts:
         return "worth a look: not all measures are in their usual range"
     return f"no sign that {what} went wrong"

@@ -3,6 +3,7 @@
 import csv
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NotRequired
 
@@ -11,7 +12,16 @@ from torch import Tensor, nn
 
 from epagcl.core.files import atomic_path
 from epagcl.data.graph import Graph
-from epagcl.evaluation.health import Measures, alignment, distance_between_nodes, effective_rank, uniformity
+from epagcl.evaluation.health import (
+    Finding,
+    Measures,
+    alignment,
+    distance_between_nodes,
+    effective_rank,
+    judge,
+    uniformity,
+)
+from epagcl.evaluation.retention import judge_retention, measure_retention
 from epagcl.training.protocol import Trainable, embedding_of
 
 FIRST_MEASUREMENT = 25  # epoch of the first measurement; each takes three forward passes
@@ -81,6 +91,22 @@ def measure(method: Trainable, network: nn.Module, graph: Graph) -> Measures:
         distance=distance_between_nodes(z),
         uniformity=uniformity(z),
     )
+
+
+def examine(method: Trainable, network: nn.Module, graph: Graph, *, trained: bool) -> list[Finding]:
+    """Judge the embedding of a graph without labels: the measures, and what it keeps of features and edges.
+
+    Args:
+        method: the method.
+        network: its network.
+        graph: the graph to embed.
+        trained: whether the embedding comes from training.
+    """
+    embed = partial(embedding_of, method, network)
+    measures = measure(method, network, graph)
+    findings = judge(measures, graph.num_nodes, embed(graph).shape[1], graph.num_features, trained=trained)
+    is_finite = measures["effective_rank"] is not None and math.isfinite(measures["effective_rank"])
+    return findings + (judge_retention(measure_retention(embed, graph)) if is_finite else [])
 
 
 def write_history(history: Sequence[Row], path: str | Path) -> None:

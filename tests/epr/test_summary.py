@@ -59,3 +59,13 @@ def test_summary_without_edges():
 def test_direction_duplicates_and_loops_do_not_change_the_summary():
     edge_index, y = random_graph(BUSY)
     assert epr_summary(messy_copy(edge_index), y[:, None]) == epr_summary(edge_index, y)
+
+
+def test_weights_enter_the_rates_and_not_the_degrees():
+    edges, y = torch.tensor([[0, 0, 0], [1, 2, 3]]), torch.tensor([0, 0, 0, 1])
+    weight = torch.tensor([1.0, 1.0, 4.0])
+    summary = epr_summary(edges, y, edge_weight=weight)
+    assert summary.epr.per_edge == pytest.approx(error_passing_rate(edges, y, per="edge", edge_weight=weight))
+    assert summary.epr.per_edge == pytest.approx(0.5)  # √4 of √1 + √1 + √4
+    assert (summary.degree_max, summary.edge_homophily) == (3, pytest.approx(2 / 3))
+    assert [(edge.i, edge.j) for edge in summary.most_harmful] == [(0, 3)]

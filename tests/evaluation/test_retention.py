@@ -1,0 +1,113 @@
+import pytest
+import torch
+
+import epagcl
+from epagcl.data import block_model
+from epagcl.data.graph import Graph
+from epagcl.evaluation.retention import (
+    Recovery,
+    Retention,
+    edge_auc,
+    explained_variance,
+    judge_retention,
+    measure_retention,
+)
+
+#: Features that tell the class, so that columns predict each other.
+INFORMATIVE = {"num_classes": 4, "num_features": 120, "topic_words": 20, "words_per_node": 30, "topic_share": 0.9}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return block_model(500, average_degree=6, **INFORMATIVE)
+
+
+@pytest.fixture(scope="module")
+def graph(data):
+    return Graph.from_data(data)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_explained_variance_equals_the_share_of_signal():
+    z, noise = normal(6000, 5), normal(6000, 2, seed=1)
+    targets = z @ normal(5, 2, seed=2)
+    signal = targets.square().mean()
+    scaled = noise * (signal / 3).sqrt()  # three quarters of the variance can be explained
+    assert explained_variance(z, targets + scaled) == pytest.approx(0.75, abs=0.02)
+    assert explained_variance(noise, targets) == pytest.approx(0.0, abs=0.01)
+
+
+def test_explained_variance_does_not_overfit_with_more_columns_than_nodes():
+    assert explained_variance(normal(60, 200), normal(60, 3, seed=1)) <= 0.1
+    assert 0 <= explained_variance(1e6 * normal(60, 200), normal(60, 3, seed=1)) <= 0.1
+
+
+def test_targets_that_do_not_vary_give_none():
+    assert explained_variance(normal(50, 3), torch.full((50, 2), 3.0)) is None
+
+
+def test_auc_equals_counting_all_pairs_of_pairs():
+    z, hidden = normal(30, 4), torch.randint(30, (2, 40), generator=torch.Generator().manual_seed(3))
+    hidden = hidden[:, hidden[0] != hidden[1]]
+    assert edge_auc(torch.ones(30, 4), hidden) == 0.5
+    labels = torch.arange(30) % 3
+    z = z * 0.1 + torch.eye(4)[labels]
+    same = hidden[:, labels[hidden[0]] == labels[hidden[1]]]
+    other = hidden[:, labels[hidden[0]] != labels[hidden[1]]]
+    assert edge_auc(z, same) > 0.7
+    assert edge_auc(z, other) < 0.5
+    assert edge_auc(z, torch.empty(2, 0, dtype=torch.long)) is None
+
+
+def test_an_embedding_that_is_the_reference_keeps_as_much(data, graph):
+    model = epagcl.Propagated(dim=120, device="cpu").fit(data)
+    kept = measure_retention(lambda rest: model.represent(model.network_, rest), graph)
+    assert kept.embedding.edges == pytest.approx(kept.propagated.edges, abs=0.05)
+    assert kept.embedding.features == pytest.approx(kept.propagated.features, abs=0.05)
+    assert {finding.verdict for finding in judge_retention(kept)} == {"good"}
+
+
+def test_noise_keeps_nothing_and_is_called_poor(graph):
+    kept = measure_retention(lambda rest: normal(rest.num_nodes, 64), graph)
+    assert kept.embedding.features == pytest.approx(0, abs=0.02)
+    assert kept.embedding.edges == pytest.approx(0.5, abs=0.1)
+    assert kept.propagated.edges > 0.7
+    assert [finding.verdict for finding in judge_retention(kept)] == ["poor", "poor"]
+
+
+def test_a_gcn_that_drowns_own_features_is_not_called_good():
+    """Random edges of high degree: neighbours say nothing, and a GCN gives a node's own features little weight."""
+    data = block_model(500, average_degree=80, homophily=0.25, degree_exponent=4.0, **INFORMATIVE)
+    model = epagcl.EPAGCL(epochs=0, device="cpu").fit(data)
+    kept = measure_retention(lambda rest: model.represent(model.network_, rest), Graph.from_data(data))
+    assert kept.raw.features > 0.1
+    assert kept.embedding.features < 0.6 * kept.raw.features
+    (finding,) = judge_retention(kept)  # random edges cannot be recovered
+    assert (finding.name, finding.verdict) == ("kept features", "fair")
+
+
+def test_measures_without_a_reference_are_left_out():
+    nothing = Recovery(0.01, 0.52)
+    assert judge_retention(Retention(nothing, nothing, nothing)) == []
+    unknown = Recovery(None, None)
+    assert judge_retention(Retention(unknown, unknown, unknown)) == []
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.7, "good"), (0.5, "fair"), (0.2, "poor")])
+def test_verdicts_are_relative_to_the_better_reference(share, verdict):
+    best = Recovery(0.4, 0.9)
+    kept = Retention(Recovery(0.4 * share, 0.5 + 0.4 * share), Recovery(0.2, 0.6), best)
+    features, edges = judge_retention(kept)
+    assert (features.verdict, edges.verdict) == (verdict, verdict)
+    assert features.shown == f"{40 * share:.0f}% (raw 20%, propagated 40%)"
+    assert edges.shown == f"AUC {0.5 + 0.4 * share:.2f} (raw 0.60, propagated 0.90)"
+
+
+def test_one_column_leaves_nothing_to_hide():
+    data = block_model(60, num_classes=2, num_features=3, topic_words=1, words_per_node=2)
+    data.x = 1 + data.y[:, None].float()
+    kept = measure_retention(lambda rest: torch.ones(rest.num_nodes, 2), Graph.from_data(data))
+    assert kept.embedding.features is None
