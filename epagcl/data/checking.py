@@ -18,7 +18,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
     ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, ``y`` (int64, −1 = no label) if the input has labels,
-    and ``edge_weight`` (float32, see :func:`pair_weights`) if the input has weights that differ. Other attributes
+    and ``edge_weight`` (float32, see ``pair_weights``) if the input has weights that differ. Other attributes
     (masks, ids) are copied. Other edge attributes are dropped, since no method here uses them.
 
     Args:

@@ -66,7 +66,7 @@ def error_passing_rate(
         self_loops: True uses d + 1 under the root, as a GCN does. The self-loop itself is not counted as a message.
         hops: length k of the walks.
         edge_weight: positive weight of each edge, ``[E]``: Â_ij = w_ij/√(d_i d_j), where the degrees d are sums of
-            weights. :func:`~epagcl.data.checking.pair_weights` combines the two directions of an edge.
+            weights. The weights of repeated edges are added up, and those of the two directions averaged.
 
     Returns:
         A number between 0 and 1, or NaN if there are no messages.
