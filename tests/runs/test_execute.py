@@ -34,7 +34,10 @@ def test_a_run_writes_its_folder(tmp_path, data):
     metrics = run(
         data, EPAGCL(epochs=2, **SMALL), folder, name="g", plan=Plan(references=True), source={"file": "g.npz"}
     )
-    assert {path.name for path in folder.iterdir()} == set(RUN_FILES) - {"checkpoint.safetensors"}
+    assert {path.name for path in folder.iterdir()} == set(RUN_FILES) - {
+        "checkpoint.safetensors",
+        "columns.json",
+    }  # no checkpoint, and no table of columns
     assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
     config = read_config(folder / "config.toml")
     assert config["method"]["epochs"] == 2
