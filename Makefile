@@ -14,9 +14,9 @@ demo: $(READY)
 	$(BIN)/epagcl train demo --epochs 60 --references --out runs/demo --overwrite
 	@echo "open runs/demo/report.html; then your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
 
-# Linter, layers, types, all tests and doctests, and the coverage floor of pyproject.toml.
+# Linter, layers, types, all tests and doctests.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=
+	$(BIN)/python -m pytest -n 2
 
 # The tests without those marked slow: under two minutes on two cores.
 quick: $(READY)
@@ -30,6 +30,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# All tests, slower, with the coverage floor of pyproject.toml.
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
