@@ -38,7 +38,7 @@ def test_the_files_of_the_examples_are_those_of_the_script(tmp_path):
 COMMANDS = {
     "transactions": "--edges payments.csv --source payer --target payee --features accounts.csv --label status",
     "citations": "--edges citations.csv --features papers.csv --labels areas.csv",
-    "proteins": "--edges interactions.tsv --features proteins.tsv --labels functions.tsv",
+    "proteins": "--edges interactions.tsv --weight combined_score --features proteins.tsv --labels functions.tsv",
     "organisation": "--edges contacts.csv --features people.csv --label team",
 }
 

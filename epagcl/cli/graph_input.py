@@ -26,6 +26,10 @@ Source = Annotated[
 Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the edges with the second end, such as payee.")
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of the edges with weights. Default: weight, if there is one; or none."),
+]
 Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of the features and labels with ids.")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the labels, also one of the features.")]
 Bipartite = Annotated[
@@ -49,6 +53,7 @@ _OPTIONS: dict[str, Any] = {
     "nodes": Nodes,
     "source": Source,
     "target": Target,
+    "weight": Weight,
     "id": Id,
     "label": Label,
     "bipartite": Bipartite,
@@ -70,6 +75,7 @@ class GraphInput:
         nodes: the file with the ids of the feature rows.
         source: column of the edges with the first end.
         target: column of the edges with the second end.
+        weight: column of the edges with weights, or none.
         id: column with the ids.
         label: column with the labels.
         bipartite: whether the ends of an edge are nodes of two kinds.
@@ -85,6 +91,7 @@ class GraphInput:
     nodes: Path | None = None
     source: str | None = None
     target: str | None = None
+    weight: str | None = None
     id: str | None = None
     label: str | None = None
     bipartite: bool = False
@@ -118,7 +125,7 @@ class GraphInput:
         if encoding is not None and columns_as:
             raise InputError("--columns-as: the model has an encoding of its own; leave it out")
         columns = (self.source, self.target, self.id, self.label, self.bipartite)
-        return Roles(*columns, columns_as, encoding, OPTION)
+        return Roles(*columns, columns_as, encoding, OPTION, self.weight)
 
     def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
         """Load the graph.

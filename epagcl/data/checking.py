@@ -59,7 +59,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     if pairs.shape[1] == 0:
         raise InputError(f"{source}: no edges between different nodes; a graph needs at least one")
     if not quiet:
-        for level, note in repair_notes(edge_index, pairs, num_nodes):
+        for level, note in repair_notes(edge_index, pairs, num_nodes, weighted=edge_weight is not None):
             log.log(level, "%s: %s", source, note)
         if data.get("edge_attr") is not None:
             log.warning("%s: edge_attr is not used; give weights of edges as edge_weight", source)
@@ -155,7 +155,7 @@ def pair_weights(edge_index: Tensor, edge_weight: Tensor, num_nodes: int) -> Ten
     return None if bool((weight == weight[0]).all()) else weight / weight.mean()
 
 
-def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int, str]]:
+def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int, *, weighted: bool = False) -> list[tuple[int, str]]:
     """Return the log level and the message of each repair that turns an edge list into undirected pairs."""
     row, col = edge_index[:, edge_index[0] != edge_index[1]]
     num_directed, num_pairs = torch.unique(row * num_nodes + col).numel(), pairs.shape[1]
@@ -163,7 +163,8 @@ def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tupl
     if loops := edge_index.shape[1] - row.numel():
         notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
     if repeats := row.numel() - num_directed:
-        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} removed"))
+        what = "merged; their weights are added up" if weighted else "removed"
+        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} {what}"))
     if num_directed == num_pairs > 0:  # the usual edge list of an undirected graph
         once = "given once each" if num_pairs > 1 else "given once"
         notes.append((logging.INFO, f"{counted(num_pairs, 'edge')} {once}; used in both directions"))

@@ -51,6 +51,7 @@ class GraphSource(TypedDict, total=False):
     nodes: str
     source: str
     target: str
+    weight: str
     id: str
     label: str
     bipartite: bool

@@ -65,7 +65,7 @@ def graph_from_parts(
     else:
         y = None
     table = None if feature_list is None else feature_list.table
-    return checked_data(table, torch.from_numpy(edge_index), y, node_ids, edge_list.name)
+    return checked_data(table, torch.from_numpy(edge_index), y, node_ids, edge_list.name, edge_list.weights())
 
 
 def checked_data(
@@ -74,6 +74,7 @@ def checked_data(
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
+    weights: np.ndarray | None = None,
 ) -> Data:
     """Return checked ``Data`` with ids and names.
 
@@ -83,9 +84,12 @@ def checked_data(
         labels: class numbers and class names, as :func:`~epagcl.data.labels.encode_labels` returns them.
         node_ids: the id of each node.
         source: the name of the graph in messages.
+        weights: the weight of each edge; None without weights.
     """
     x = None if features is None else features.x
     data = Data(x=x, edge_index=edge_index, num_nodes=len(node_ids))
+    if weights is not None:
+        data.edge_weight = torch.tensor(weights)
     # An array, not a list: Data.to and Data.clone pass an array on as one object, but recurse into lists.
     data.node_ids = node_ids
     if features is not None and features.names is not None:

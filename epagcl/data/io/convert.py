@@ -36,7 +36,8 @@ def from_networkx(
     nodes, the rows are in the order of ``graph.nodes``, like the rows of an array.
 
     Args:
-        graph: any NetworkX graph; directed edges and parallel edges are merged into undirected pairs.
+        graph: any NetworkX graph; directed edges and parallel edges are merged into undirected pairs. The edge
+            attribute ``weight`` becomes ``edge_weight``; an edge without it has weight 1, as in NetworkX.
         features: the name(s) of node attributes (numbers or vectors, concatenated in this order), or a table or array
             with one row per node. The column names of a table become ``feature_names``. Default: the attribute ``x``.
         labels: the name of a node attribute, or one label per node.
@@ -64,12 +65,16 @@ def from_networkx(
         table = EncodedTable(x, None)
     else:
         table = _features(_in_node_order(features, nodes, source, "features"), source)
-    if any(attributes for _, _, attributes in graph.edges(data=True)):
-        log.warning("%s: edge weights and attributes are not used", source)
+    edges = [attributes for _, _, attributes in graph.edges(data=True)]
+    weights = None
+    if any("weight" in attributes for attributes in edges):
+        weights = np.array([attributes.get("weight", 1) for attributes in edges], dtype=np.float64)
+    if any(attributes.keys() - {"weight"} for attributes in edges):
+        log.warning("%s: edge attributes other than weight are not used", source)
     if isinstance(labels, str):
         labels = _attribute_values(graph, labels, source)
     y = None if labels is None else encode_labels(_in_node_order(labels, nodes, source, "labels"), source)
-    return checked_data(table, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source)
+    return checked_data(table, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source, weights)
 
 
 def from_scipy(
@@ -83,7 +88,7 @@ def from_scipy(
     used.
 
     Args:
-        adjacency: a square matrix; an entry that is not zero is an edge.
+        adjacency: a square matrix; an entry that is not zero is an edge, and its value the weight of the edge.
         features: a table or array with one row per node. The column names of a table become ``feature_names``.
         labels: one label per node.
 
@@ -103,11 +108,10 @@ def from_scipy(
     if x.shape[0] != matrix.shape[0]:
         raise InputError(f"{source}: {x.shape[0]:,} feature rows for {matrix.shape[0]:,} nodes; give one row per node")
     edge = matrix.data != 0
-    if (matrix.data[edge] != 1).any():
-        log.warning("%s: edge weights and attributes are not used", source)
     ends = np.stack([matrix.row[edge], matrix.col[edge]]).astype(np.int64)
     y = None if labels is None else encode_labels(_in_row_order(labels, source, "labels"), source)
-    return checked_data(table, torch.from_numpy(ends), y, np.arange(x.shape[0]), source)
+    weights = matrix.data[edge].astype(np.float64)
+    return checked_data(table, torch.from_numpy(ends), y, np.arange(x.shape[0]), source, weights)
 
 
 def _attribute_values(graph: "networkx.Graph", name: str, source: str) -> np.ndarray:

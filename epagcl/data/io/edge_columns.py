@@ -1,4 +1,4 @@
-"""The two columns of a table that hold the ends of the edges: as the user names them, or by well-known names.
+"""The columns of a table of edges: the ends and the weight, as the user names them, or by well-known names.
 
 A table of two columns needs no names. With more columns, the names decide. If they leave a doubt, the table is refused
 with the arguments that settle it.
@@ -13,7 +13,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.ids import is_id_name
-from epagcl.data.io.roles import Roles
+from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import Table, normalised_name
 
 #: Names of ends that have no other meaning.
@@ -40,6 +40,9 @@ PAIRS_OF_KINDS = tuple(
         (("card", "merchant"), ("student", "course"), ("reader", "book"), ("gene", "disease"), ("drug", "protein")),
     )
 )
+#: Names of a column of weights, and the value of the user for no weights.
+WEIGHT_NAMES = ("weight", "edge_weight", "weights")
+NO_WEIGHT = "none"
 #: Columns that describe an edge, and are never an end.
 ATTRIBUTES = frozenset(
     (
@@ -79,15 +82,33 @@ def edge_columns(table: Table, roles: Roles) -> EdgeColumns:
     return _by_name(table, roles, header) or _by_position(table, roles, header)
 
 
+def weight_column(table: Table, roles: Roles, ends: Sequence[int]) -> int | None:
+    """Return the column of the weights, or None without weights.
+
+    Args:
+        table: the table, whose header is known.
+        roles: the columns that the user names.
+        ends: the columns of the two ends.
+    """
+    if roles.weight is None:
+        column = table.column(WEIGHT_NAMES, table.index_levels) if table.header else None
+        return None if column in ends else column
+    if roles.weight.lower() == NO_WEIGHT and find_column(table, roles.weight) is None:
+        return None
+    return roles.column(table, roles.weight, "weight")
+
+
 def column_name(table: Table, column: int) -> str:
     """Return the name of a column, or its number from 1 in a table without header."""
     return table.first_row[column] if table.header else f"column {column + 1}"
 
 
-def log_columns(table: Table, columns: Sequence[int]) -> None:
+def log_columns(table: Table, ends: Sequence[int], weight: int | None) -> None:
     """Log which columns are used and which are not, in one line."""
-    others = [column for column in range(table.index_levels, len(table.first_row)) if column not in columns]
-    used = " and ".join(column_name(table, column) for column in columns)
+    columns = range(table.index_levels, len(table.first_row))
+    others = [column for column in columns if column not in (*ends, weight)]
+    used = " and ".join(column_name(table, column) for column in ends)
+    used += "" if weight is None else f", weighted by {column_name(table, weight)}"
     ignored = f"; not used: {shortened([column_name(table, column) for column in others])}" if others else ""
     (log.warning if others else log.info)("%s: edges join %s%s", table.name, used, ignored)
 

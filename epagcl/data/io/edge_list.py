@@ -6,7 +6,7 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.edge_columns import edge_columns, log_columns
+from epagcl.data.io.edge_columns import NO_WEIGHT, edge_columns, log_columns, weight_column
 from epagcl.data.io.ids import examples, factorise, positions
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
@@ -26,6 +26,7 @@ class EdgeList:
         ids: the distinct ids by first appearance, int64 or text.
         ends: ``[edges, 2]``, the two ends of each edge as positions in ``ids``.
         columns: the columns of the two ends.
+        weight_column: the column of the weights; None without weights.
         kinds: the names of the two kinds of nodes of a bipartite graph, else None. An id then begins with its kind.
     """
 
@@ -35,6 +36,7 @@ class EdgeList:
         self.columns, two_kinds = edge_columns(table, roles)
         if header is not None:
             table.header = header
+        self.weight_column = weight_column(table, roles, self.columns)
         self.kinds: tuple[str, str] | None = None
         if roles.bipartite:
             self.kinds = self._kind_names()
@@ -46,7 +48,21 @@ class EdgeList:
 
     def log_columns(self) -> None:
         """Log which columns are used and which are not, in one line."""
-        log_columns(self.table, self.columns)
+        log_columns(self.table, self.columns, self.weight_column)
+
+    def weights(self) -> np.ndarray | None:
+        """Return the weight of each edge, or None without weights. Raise unless all are numbers that are at least 0."""
+        if self.weight_column is None:
+            return None
+        values = self.table.values(None)[self.weight_column]
+        weights = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        if (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
+            row = int(wrong.argmax())
+            title = self.table.title(self.weight_column)
+            what = f"{self.table.place(row)}: the {title} has the value '{values.iloc[row]}'"
+            fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_WEIGHT)}"
+            raise InputError(f"{self.name}: {what}; {fix}")
+        return weights
 
     def ids_for_rows(self, rows: int, name: str) -> np.ndarray:
         """Return the id of each row of an array without ids, by the rule of :func:`epagcl.read_graph`.

@@ -4,6 +4,7 @@
 key                                                    meaning
 ====================================================== ================================================
 ``edge_index``                                         [2, M] integers; required
+``edge_weight``                                        [M] numbers that are at least 0: the weights of the edges
 ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``   features as the parts of a CSR matrix, or instead
 ``x``                                                  features as a dense [N, F] array
 ``y``                                                  [N] class numbers, −1 = no label
@@ -100,6 +101,8 @@ def write_npz(data: Data, path: Path | str) -> None:
     if data.x is None and data.y is None and "node_ids" not in data:
         raise InputError(f"{path}: the graph has neither features nor labels; set data.x or data.y")
     arrays = {"edge_index": data.edge_index.cpu().numpy().astype(np.int32)}
+    if data.get("edge_weight") is not None:
+        arrays["edge_weight"] = data.edge_weight.cpu().float().numpy()
     if data.x is not None and data.x.layout == torch.strided:
         arrays["x"] = data.x.cpu().float().numpy()
     elif data.x is not None:
@@ -149,6 +152,9 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     edge_index = torch.from_numpy(arrays["edge_index"])
     # Only int32, which write_npz uses, is converted. epagcl.data.check validates other types.
     data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
+    if "edge_weight" in arrays:
+        _require_real(arrays["edge_weight"], "edge_weight", path)
+        data.edge_weight = torch.from_numpy(arrays["edge_weight"].astype(np.float64))
     x = _features(arrays, path)
     if x is not None:
         data.x = x

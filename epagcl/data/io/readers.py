@@ -39,6 +39,7 @@ def read_graph(
     nodes: Path | str | None = None,
     source: str | None = None,
     target: str | None = None,
+    weight: str | None = None,
     id: str | None = None,
     label: str | None = None,
     bipartite: bool = False,
@@ -75,6 +76,8 @@ def read_graph(
         nodes: the ids of the feature rows: one per line (``.txt``), or the id column of a table.
         source: column of the edges with the first end; in a table without header, its number from 1.
         target: column of the edges with the second end.
+        weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
+            ``"none"`` uses no weights.
         id: column with the ids, of each other table that has it.
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
@@ -86,10 +89,11 @@ def read_graph(
             matched like feature rows without ids.
 
     Returns:
-        ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of
-        int64 or of text). With labels, it has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1
-        already. If the table of features has a header, it has ``feature_names``. If the table was encoded, it has
-        ``encoding`` and ``raw_features``, the columns before the encoding.
+        ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64
+        or of text), and ``edge_weight`` if the edges have different weights. With labels, it has ``y`` (−1 = none), and
+        ``label_names`` unless the labels were 0..C−1 already. If the table of features has a header, it has
+        ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the columns before the
+        encoding.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -101,7 +105,7 @@ def read_graph(
         >>> data.node_ids.tolist(), data.feature_names
         (['ann', 'bob', 'eve'], ['age', 'age=missing', 'city=Rome', 'city=Oslo'])
     """
-    roles = Roles(source, target, id, label, bipartite, columns_as or {})
+    roles = Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight)
     parts = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
     return read_files(path, parts, need_features, roles)
 
@@ -156,7 +160,11 @@ def read_files(
 
 def _refuse_roles(path: Path | str, roles: Roles) -> None:
     """Raise if columns are named for a file that has no tables."""
-    given = [name for name in ("source", "target", "id", "label", "bipartite", "columns_as") if getattr(roles, name)]
+    given = [
+        name
+        for name in ("source", "target", "weight", "id", "label", "bipartite", "columns_as")
+        if getattr(roles, name)
+    ]
     if given:
         raise InputError(f"{path}: has no tables; leave out {', '.join(roles.name_of(name) for name in given)}")
 

@@ -19,6 +19,7 @@ class Roles:
     Attributes:
         source: column of the edges with the first end; None to find it by its name.
         target: column of the edges with the second end.
+        weight: column of the edges with their weights; None to find it by its name, ``"none"`` for no weights.
         id: column with the ids, of each of the other tables that has it.
         label: column with the labels, of the labels or else of the features.
         bipartite: whether the two ends of an edge are nodes of two kinds, which may have equal ids.
@@ -35,6 +36,7 @@ class Roles:
     columns_as: Mapping[str, str] = field(default_factory=dict)
     encoding: TableEncoding | None = None
     argument: str = PYTHON_ARGUMENT
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
@@ -43,7 +45,7 @@ class Roles:
 
     def record(self) -> dict[str, str | bool]:
         """Return what the user named, as plain values."""
-        columns = {name: getattr(self, name) for name in ("source", "target", "id", "label")}
+        columns = {name: getattr(self, name) for name in ("source", "target", "weight", "id", "label")}
         record: dict[str, str | bool] = {name: value for name, value in columns.items() if value is not None}
         if self.bipartite:
             record["bipartite"] = True

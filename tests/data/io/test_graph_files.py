@@ -36,6 +36,8 @@ def test_attributes_are_features(graph, suffix):
     data = read_graph(write(graph, suffix))
     assert pairs(data) == {("x", "y"), ("y", "z")}
     assert data.feature_names == ["age", "city=Rome", "city=Oslo"]
+    # Weights 2.5 and 1 (the edge without one), scaled to mean 1.
+    assert data.edge_weight.tolist() == pytest.approx([2.5 / 1.75, 2.5 / 1.75, 1 / 1.75, 1 / 1.75])
     labelled = read_graph(edges=f"g.{suffix}", label="city")
     assert labelled.label_names == ["Oslo", "Rome"]
     assert labelled.x.tolist() == [[30], [40], [50]]
