@@ -100,9 +100,7 @@ class EPAGCLPlus(Method):
 
     def prepare(self, graph: Graph) -> Prepared:
         """Find the candidates for adding, and run Eq. (9) for each view."""
-        two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
-        two_hops.fit(graph)
-        candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
+        candidates = two_hop_candidates(graph, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
         pairs, weight = graph.pairs.to(device), None if graph.weight is None else graph.weight.to(device)
@@ -157,3 +155,10 @@ class EPAGCLPlus(Method):
     def represent(self, network: Mixture, graph: Graph) -> Tensor:
         """Return the principal components of all blocks side by side."""
         return network(graph)
+
+
+def two_hop_candidates(graph: Graph, k: int) -> Tensor:
+    """Return the absent pairs among the k nearest neighbours by Â²X̂, ``[2, C]``; see ``neighbour_candidates``."""
+    two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
+    two_hops.fit(graph)
+    return neighbour_candidates(two_hops(graph), graph.pairs, k)

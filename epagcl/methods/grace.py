@@ -1,5 +1,7 @@
 """GRACE: views that drop edges and hide feature columns uniformly at random."""
 
+from typing import ClassVar
+
 from torch import nn
 
 from epagcl.data.graph import Graph
@@ -28,7 +30,7 @@ class GRACE(Contrast):
     title = "GRACE"
     paper = "Zhu et al., Deep Graph Contrastive Representation Learning, ICML workshop 2020"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
-    head_activation = nn.ELU
+    head_activation: ClassVar[type[nn.Module]] = nn.ELU
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views with one probability for all pairs and one for all feature columns."""
