@@ -31,6 +31,9 @@ ARTEFACTS = {
     "views": ArtefactEntry(
         "views_only", "Beyond the paper", "views that differ in their edges only, with one encoder, loss and budget"
     ),
+    "tuned": ArtefactEntry(
+        "tuned", "Beyond the paper", "every method tuned with the same budget, scored on nodes that no search has seen"
+    ),
     "tsne": ArtefactEntry("tsne", "Figure 3", "t-SNE maps of raw features and embeddings, coloured by class"),
     "epr": ArtefactEntry(
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"

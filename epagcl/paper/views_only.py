@@ -90,7 +90,7 @@ def ranking_of(result: Result) -> Ranking | None:
 
 def tables(result: Result) -> list[Table]:
     """Return the summary of each variant over the graphs, and the accuracies by graph."""
-    return [_summary(result), _by_graph(result)]
+    return [_summary(result), _by_graph(result)] if result["cells"] else []
 
 
 def _summary(result: Result) -> Table:

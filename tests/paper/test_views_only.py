@@ -51,3 +51,4 @@ def test_without_runs_there_is_nothing_to_say():
     empty = result([], datasets=("cora",), protocols=("strict",))
     assert ARTEFACT.reading(empty) == []
     assert ARTEFACT.figures(empty) == {}
+    assert ARTEFACT.tables(empty) == []
