@@ -70,8 +70,8 @@ def _by_seed(found: dict[str, Any]) -> dict[int, float]:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return the accuracy of each tuned method by graph, with ranks, and what the searches chose."""
-    return [_accuracies(result), _chosen(result)]
+    """Return the accuracy of each tuned method by graph, with ranks, the untrained encoders, and the searches."""
+    return [_accuracies(result), _untrained(result), _chosen(result)]
 
 
 def _accuracies(result: Result) -> Table:
@@ -100,6 +100,35 @@ def _accuracies(result: Result) -> Table:
         f"{OURS} by paired tests with Holm's correction; other differences are undecided."
     )
     return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], table_rows, note)
+
+
+def _untrained(result: Result) -> Table:
+    """Return the accuracy of the own untrained encoder of each method by graph."""
+    graphs, tests = measured_graphs(result), untrained_gains(result)
+    accuracy = {
+        (cell["graph"]["name"], cell["row"]): 100 * cell["untrained"]["accuracy"]["mean"]
+        for cell in result["cells"]
+        if cell["untrained"] is not None
+    }
+    signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the untrained encoder against the method
+    titles = list(dict.fromkeys(title for _, title in accuracy))
+    lines: list[list[TableCell | str]] = [
+        [
+            f"untrained {title}",
+            *(
+                f"{accuracy[graph, title]:.1f}{signs[tests[graph, title].verdict]}"
+                if (graph, title) in accuracy
+                else "–"
+                for graph in graphs
+            ),
+        ]
+        for title in titles
+    ]
+    note = (
+        "The encoder of the published settings at its initial weights, on the same nodes. ▽ worse and ▲ better than "
+        "the tuned method by paired tests with Holm's correction; other differences are undecided."
+    )
+    return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
 
 
 def _chosen(result: Result) -> Table:
