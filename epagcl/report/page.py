@@ -15,7 +15,14 @@ from epagcl.core.files import atomic_path
 from epagcl.report.content import ReportContent, RunContent
 
 HERE = Path(__file__).parent
-SCRIPTS = ("map.js", "map_panels.js", "sections.js", "page.js")  # one script; the last part starts it
+SCRIPTS = (
+    "map.js",
+    "map_panels.js",
+    "drivers.js",
+    "verdict.js",
+    "sections.js",
+    "page.js",
+)  # one script; the last part starts it
 COMPRESSION = 4  # with 100,000 nodes, level 9 saves 4% of the size and takes 15 times as long
 
 
