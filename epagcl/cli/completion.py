@@ -76,7 +76,7 @@ def method_names() -> tuple[str, ...]:
     """
     return tuple(
         sorted(
-            statement.value.value
+            str(statement.value.value)
             for statement in _class_statements()
             if isinstance(statement, ast.Assign)
             and ast.unparse(statement.targets[0]) == "name"

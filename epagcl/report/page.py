@@ -38,6 +38,17 @@ def write_page(payload: ReportContent, path: Path) -> None:
         payload: the content of :func:`epagcl.report.content.report`.
         path: the page.
     """
+    page = page_text(payload)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def page_text(payload: ReportContent) -> str:
+    """Return a report as HTML.
+
+    Args:
+        payload: the content of :func:`epagcl.report.content.report`.
+    """
     js = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     plotly, plotly_hash = _plotly()
     parts = {
@@ -50,9 +61,7 @@ def write_page(payload: ReportContent, path: Path) -> None:
     }
     template = (HERE / "page.html").read_text(encoding="utf-8")
     # One pass, so that a user's text that looks like a placeholder is not filled in.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
-    with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
 def _policy(*scripts: str) -> str:

@@ -160,7 +160,16 @@ def _repairs(verdict: str, bad: Sequence[str], best: dict[str, Any] | None, meth
 
 def _uses(place: str | None, example: str | None) -> list[Step]:
     """Return what people do with embeddings."""
-    where = "Z" if place is None or one_line(place) != place else shlex.quote(place)
+    if place is None:  # in a notebook, with the embedding z
+        return [
+            {"why": "Look up what is near each node.", "command": "epagcl.nearest_neighbours(z, k=10)"},
+            {"why": "Find groups of nodes, and whether they are stable.", "command": "epagcl.cluster(z)"},
+            {
+                "why": "Predict all classes from a few labels (-1: unknown), and see how many labels you need.",
+                "command": "epagcl.classify(z, labels)",
+            },
+        ]
+    where = "Z" if one_line(place) != place else shlex.quote(place)
     node = "ID" if example is None or one_line(example) != example else shlex.quote(example)
     return [
         {"why": "Look up what is near a node that you know.", "command": f"epagcl neighbours {where} --of {node}"},
