@@ -17,6 +17,8 @@ from epagcl.runs import peak_memory_gib, run
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: Names on conda-forge that differ from those on PyPI.
+CONDA_NAMES = {"matplotlib": "matplotlib-base", "torch": "pytorch", "torch-geometric": "pytorch_geometric"}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -70,12 +72,10 @@ class TestDockerfile:
 
 class TestCondaRecipe:
     recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text(encoding="utf-8"))
-    #: Names on conda-forge that differ from those on PyPI.
-    names = {"matplotlib": "matplotlib-base", "torch": "pytorch", "torch-geometric": "pytorch_geometric"}
 
     def test_dependencies_are_those_of_the_project(self):
         wanted = [Requirement(line) for line in PROJECT["dependencies"]]
-        lines = [f"{self.names.get(one.name, one.name)} {one.specifier}" for one in wanted]
+        lines = [f"{CONDA_NAMES.get(one.name, one.name)} {one.specifier}" for one in wanted]
         assert sorted(self.recipe["requirements"]["run"]) == sorted([f"python {PROJECT['requires-python']}", *lines])
 
     def test_version_and_program(self):

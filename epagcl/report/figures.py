@@ -89,7 +89,7 @@ def _explain_colours(figure: "Figure", points: Any, levels: Sequence[str]) -> No
     from matplotlib.lines import Line2D
 
     axes = figure.axes[0]
-    points.cmap.set_bad(MISSING_COLOUR)
+    points.set_cmap(points.cmap.with_extremes(bad=MISSING_COLOUR))
     if not levels:
         figure.colorbar(points, ax=axes, shrink=0.6)
     elif len(levels) <= MOST_LEVELS:

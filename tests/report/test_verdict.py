@@ -2,6 +2,8 @@ import shlex
 
 import pytest
 
+import epagcl
+
 from epagcl.report.verdict import verdict_content
 
 
@@ -88,8 +90,12 @@ class TestNext:
         assert steps[0]["command"] == "epagcl train --edges EDGES --features FEATURES --method epagcl+ --references"
         assert "Put your files in place" in steps[0]["why"]
 
-    def test_commands_are_those_of_the_program(self, run):
+    def test_in_a_notebook_they_are_functions(self):
         for step in verdict_content([], None, "DGI", "mine")["next"]:
+            assert callable(getattr(epagcl, step["command"].removeprefix("epagcl.").partition("(")[0]))
+
+    def test_commands_are_those_of_the_program(self, run):
+        for step in verdict_content([], None, "DGI", "mine", place="z.npy")["next"]:
             command, option = shlex.split(step["command"])[1], shlex.split(step["command"])[3:4]
             code, out, _ = run(command, "--help")
             assert code == 0
