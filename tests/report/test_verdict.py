@@ -3,7 +3,6 @@ import shlex
 import pytest
 
 import epagcl
-
 from epagcl.report.verdict import verdict_content
 
 
