@@ -126,7 +126,7 @@ class TestNotebooks:
         notebook = nbformat.read(EXAMPLES / "notebooks" / "new_nodes.ipynb", as_version=4)
         place = {"metadata": {"path": str(EXAMPLES / "notebooks")}}
         with warnings.catch_warnings(action="ignore"):  # of the kernel's own libraries
-            nbclient.NotebookClient(notebook, timeout=120, resources=place).execute()
+            nbclient.NotebookClient(notebook, timeout=600, startup_timeout=300, resources=place).execute()
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
         assert not [output["text"] for output in outputs if output.get("name") == "stderr"]
         pages = [output["data"].get("text/html", "") for output in outputs if "data" in output]
