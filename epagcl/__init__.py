@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.evaluation import health as health
     from epagcl.evaluation import linear_evaluation as linear_evaluation
     from epagcl.integrations import loggers as loggers
+    from epagcl.integrations.doctor import doctor as doctor
     from epagcl.integrations.sklearn import NodeEmbedder as NodeEmbedder
     from epagcl.losses import info_nce as info_nce
     from epagcl.methods import load_model as load_model
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.greet import GREET as GREET
     from epagcl.methods.mvgrl import MVGRL as MVGRL
     from epagcl.methods.propagated import Propagated as Propagated
+    from epagcl.report.inline import show as show
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
     from epagcl.tasks import anomaly_scores as anomaly_scores

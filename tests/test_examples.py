@@ -1,9 +1,11 @@
 """The scripts in ``examples/`` run and print what they promise."""
 
+import ast
 import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ def run(script: str, *arguments: str) -> str:
 
 def test_every_script_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        *("flat_epagcl.py", "make_data.py", "own_data.py", "own_method.py")
+        *("flat_epagcl.py", "make_data.py", "make_notebooks.py", "own_data.py", "own_method.py")
     }
 
 
@@ -83,3 +85,50 @@ def test_the_flat_script_has_sixty_lines_and_learns():
     assert len(losses) == 6
     assert losses[-1] < losses[0]
     assert float(re.search(r"accuracy ([\d.]+)%", output)[1]) > 75
+
+
+class TestNotebooks:
+    NAMES = ("comparing_methods", "new_nodes", "own_tables")
+
+    def test_the_files_are_those_of_the_script_without_outputs(self, tmp_path):
+        assert run("make_notebooks.py", str(tmp_path)).count("\n") == 3
+        folder = EXAMPLES / "notebooks"
+        assert sorted(path.stem for path in folder.glob("*")) == list(self.NAMES)
+        for path in folder.glob("*.ipynb"):
+            assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            assert all(cell.get("outputs", []) == [] for cell in cells)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["comparing_methods", "own_tables"])
+    def test_all_cells_run(self, name, monkeypatch):
+        """In this process, since a kernel takes seconds to start."""
+        monkeypatch.chdir(EXAMPLES / "notebooks")
+        cells = json.loads(Path(f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        names: dict[str, object] = {}
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                *body, last = ast.parse("".join(cell["source"])).body
+                exec(compile(ast.Module(body, []), name, "exec"), names)
+                if isinstance(last, ast.Expr):
+                    shown = eval(compile(ast.Expression(last.value), name, "eval"), names)
+                    page = getattr(shown, "_repr_html_", lambda: "")()
+                    assert "<script" not in (page or "")
+                else:
+                    exec(compile(ast.Module([last], []), name, "exec"), names)
+        if name == "comparing_methods":
+            assert names["table"]["accuracy"].max() > 0.8
+
+    @pytest.mark.slow
+    def test_a_kernel_shows_progress_and_summaries(self):
+        nbformat = pytest.importorskip("nbformat")
+        nbclient = pytest.importorskip("nbclient")
+        notebook = nbformat.read(EXAMPLES / "notebooks" / "new_nodes.ipynb", as_version=4)
+        place = {"metadata": {"path": str(EXAMPLES / "notebooks")}}
+        with warnings.catch_warnings(action="ignore"):  # of the kernel's own libraries
+            nbclient.NotebookClient(notebook, timeout=600, startup_timeout=300, resources=place).execute()
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        assert not [output["text"] for output in outputs if output.get("name") == "stderr"]
+        pages = [output["data"].get("text/html", "") for output in outputs if "data" in output]
+        assert len([page for page in pages if '<progress value="20" max="20"' in page]) == 1  # one, updated
+        assert any("trained for 20 epochs" in page and "<svg" in page for page in pages)

@@ -12,6 +12,7 @@ from epagcl.cli.classify import classify
 from epagcl.cli.cluster import cluster
 from epagcl.cli.compare import compare
 from epagcl.cli.datasets import datasets
+from epagcl.cli.doctor import doctor
 from epagcl.cli.embed import embed
 from epagcl.cli.epr import epr
 from epagcl.cli.links import links
@@ -35,7 +36,6 @@ app = typer.Typer(
     help="Node embeddings without labels, by graph contrastive learning with EPAGCL+ and other methods.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.add_typer(paper, name="paper")
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
@@ -69,6 +69,7 @@ app.command(cls=WithSettings, epilog=SETTINGS_HELP)(links)
 app.command()(epr)
 app.command()(datasets)
 app.command()(methods)
+app.command()(doctor)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import typer
 import typer.core
 
+from epagcl.cli.completion import complete_graphs, complete_maps, complete_methods, with_settings
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 Graph = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz, .pt, .graphml, .gexf, .gml or .json file."),
+    typer.Argument(
+        metavar="[NAME|FILE]",
+        help="A named graph, or a .npz, .pt, .graphml, .gexf, .gml or .json file.",
+        autocompletion=complete_graphs,
+    ),
 ]
 Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt or .parquet, with ids of any type.")]
 Features = Annotated[
@@ -46,11 +51,12 @@ MethodName = Annotated[
         "-m",
         help="The method; see `epagcl methods`. Default: epagcl+ for your own graph and demo; epagcl, with its recipe, "
         "for other named graphs.",
+        autocompletion=complete_methods,
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
-Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
+Map = Annotated[str, typer.Option("--map", help="Map: auto, tsne, umap, pca or none.", autocompletion=complete_maps)]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Vectors = Annotated[
@@ -109,6 +115,10 @@ class WithSettings(typer.core.TyperCommand):
             else:
                 settings.append((flag, value if equals else next(words, None)))
         return super().parse_args(ctx, rest)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the settings too."""
+        return with_settings(super().shell_complete(ctx, incomplete), incomplete)
 
 
 class WithLists(WithSettings):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from epagcl.cli.completion import complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
@@ -48,7 +49,9 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in that folder.")] = False,
     seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
     runs: Annotated[int, typer.Option(help="Number of random splits (with several seeds: one per seed).")] = 5,
-    protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
+    protocol: Annotated[
+        str, typer.Option(help="Evaluation: strict, paper or public.", autocompletion=complete_protocols)
+    ] = "strict",
     references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
     map_: Map = "auto",
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,

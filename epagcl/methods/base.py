@@ -24,8 +24,10 @@ from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
+from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
+from epagcl.training.bar import shown_progress
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 from epagcl.training.protocol import Step, calibrate
@@ -43,7 +45,7 @@ RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attri
 
 
 @method_settings
-class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of all methods: an estimator with keyword-only settings.
 
     A subclass sets ``name``, ``title``, ``paper`` and ``cost_note``, declares its settings, and implements
@@ -218,6 +220,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         resume: bool = False,
         callback: Callback | None = None,
         look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
+        progress: bool = False,
     ) -> Self:
         """Train on a graph without reading its labels.
 
@@ -230,6 +233,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
                 with their rows.
             look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
                 done and the current embedding. It does not change the training.
+            progress: show epochs, loss and time left, in notebooks and in terminals.
         """
         self.validate()
         device = resolve_device(self.device)
@@ -241,15 +245,9 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         if not type(self).trained:
             calibrate(self, self.network_, graph)
             return self
-        self.history_ = train(
-            self,
-            self.network_,
-            graph,
-            checkpoint=checkpoint,
-            resume=resume,
-            callback=callback,
-            look=None if look is None else Look(*look),
-        )
+        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
+        with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
+            self.history_ = train(self, self.network_, graph, callback=callback, **options)
         return self
 
     @torch.no_grad()

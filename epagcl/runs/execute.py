@@ -127,7 +127,7 @@ def _run(
     write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
     if plan is not None and data.y is not None:
         say("evaluation")
-        _add_scores(metrics, z, data, method, plan, split)
+        add_scores(metrics, z, data, method, plan, split)
     metrics["total_seconds"] = time.monotonic() - start
 
     write_run_report(folder, data, method, z, metrics, kind=map_kind, say=say)
@@ -263,7 +263,7 @@ def _training_split(data: Data, method: Method, plan: Plan | None) -> Split | No
     return split_of(data, "strict" if plan is None else plan.protocol, method.seed)
 
 
-def _add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan: Plan, split: Split | None) -> None:
+def add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan: Plan, split: Split | None) -> None:
     """Add the scores of the embedding (of the predictions, if the method has trained on ``split``) and references."""
     if split is not None:
         scores = prediction_evaluation(method.predict(data), data.y, split, plan.protocol, method.seed)
