@@ -200,7 +200,7 @@ def plan(
         return
     absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
     if not found.runs:
-        show("nothing is missing", *absent)
+        show("nothing is missing on the graphs that are here" if absent else "nothing is missing", *absent)
         return
     listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
     for runs in found.runs:
