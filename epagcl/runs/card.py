@@ -10,6 +10,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted, percent
 from epagcl.data.catalogue.entries import find
+from epagcl.data.io.roles import NAMED
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
 from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics, untrained_note
@@ -162,7 +163,7 @@ def _loading(graph: GraphSummary, source: GraphSource) -> str:
     if "file" in source or "edges" in source:
         parts = [_quoted(source["file"])] if "file" in source else []
         parts += [f"{key}={_quoted(source[key])}" for key in ("edges", "features", "nodes") if key in source]
-        parts += [f"{key}={json.dumps(source[key])}" for key in ("source", "target", "id", "label") if key in source]
+        parts += [f"{key}={json.dumps(value)}" for key, value in source.items() if key in NAMED]
         parts += ["bipartite=True"] if source.get("bipartite") else []
         return f"data = epagcl.read_graph({', '.join(parts)})"
     try:

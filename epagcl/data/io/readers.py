@@ -40,6 +40,8 @@ def read_graph(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    type: str | None = None,
+    directed: str | None = None,
     id: str | None = None,
     label: str | None = None,
     bipartite: bool = False,
@@ -78,6 +80,10 @@ def read_graph(
         target: column of the edges with the second end.
         weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
             ``"none"`` uses no weights.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column named
+            type, edge_type or relation; ``"none"`` merges all kinds.
+        directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
+            relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids, of each other table that has it.
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
@@ -90,10 +96,11 @@ def read_graph(
 
     Returns:
         ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64
-        or of text), and ``edge_weight`` if the edges have different weights. With labels, it has ``y`` (−1 = none), and
-        ``label_names`` unless the labels were 0..C−1 already. If the table of features has a header, it has
-        ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the columns before the
-        encoding.
+        or of text), and ``edge_weight`` if the edges have different weights. With several kinds of edges, or with
+        ``directed``, it has ``edge_relation`` and ``relation_names`` (:mod:`epagcl.data.relations`). With labels, it has
+        ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1 already. If the table of features has a
+        header, it has ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the columns
+        before the encoding.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -105,7 +112,7 @@ def read_graph(
         >>> data.node_ids.tolist(), data.feature_names
         (['ann', 'bob', 'eve'], ['age', 'age=missing', 'city=Rome', 'city=Oslo'])
     """
-    roles = Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight)
+    roles = Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight, type=type, directed=directed)
     parts = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
     return read_files(path, parts, need_features, roles)
 
@@ -137,7 +144,7 @@ def read_files(
         if superfluous := [name for part, name in names.items() if parts.get(part) is not None]:
             raise InputError(f"{path}: a graph file is complete; leave out {', '.join(superfluous)}")
         _refuse_roles(path, roles)
-        return _read_whole(existing_file(path), need_features, names)
+        return _read_whole(existing_file(path), need_features, names, roles.directed)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
@@ -162,7 +169,7 @@ def _refuse_roles(path: Path | str, roles: Roles) -> None:
     """Raise if columns are named for a file that has no tables."""
     given = [
         name
-        for name in ("source", "target", "weight", "id", "label", "bipartite", "columns_as")
+        for name in ("source", "target", "weight", "type", "id", "label", "bipartite", "columns_as")
         if getattr(roles, name)
     ]
     if given:
@@ -172,11 +179,13 @@ def _refuse_roles(path: Path | str, roles: Roles) -> None:
 # ---- One file with the whole graph
 
 
-def _read_whole(path: Path, need_features: bool, names: Mapping[str, str]) -> Data:
-    if path.suffix.lower() == ".npz":
-        return check(read_npz(path), source=path.name, features=need_features)
-    if path.suffix.lower() == ".pt":
-        return check(_read_pt(path), source=path.name, features=need_features)
+def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:
+    readers = {".npz": read_npz, ".pt": _read_pt}
+    if path.suffix.lower() in readers:
+        data = readers[path.suffix.lower()](path)
+        if directed is not None:
+            data.directed = directed
+        return check(data, source=path.name, features=need_features)
     if table_suffix(path) in TABLE_SUFFIXES:
         with_features = f", with {names['features']}" if need_features else ""
         raise InputError(f"{path.name}: a table is not a whole graph; give it as {names['edges']}{with_features}")
