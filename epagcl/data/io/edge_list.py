@@ -14,8 +14,8 @@ from epagcl.data.io.edge_columns import (
     log_columns,
     optional_column,
 )
-from epagcl.data.io.ids import examples, factorise, positions
 from epagcl.data.io.edge_types import EdgeTypes, edge_types
+from epagcl.data.io.ids import examples, factorise, positions
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
 
@@ -78,7 +78,9 @@ class EdgeList:
         """Return the kind of each edge, or None if all are of one kind."""
         if self.type_column is None:
             return None
-        return edge_types(self.table.values(None)[self.type_column], f"{self.name}: {self.table.title(self.type_column)}")
+        return edge_types(
+            self.table.values(None)[self.type_column], f"{self.name}: {self.table.title(self.type_column)}"
+        )
 
     def ids_for_rows(self, rows: int, name: str) -> np.ndarray:
         """Return the id of each row of an array without ids, by the rule of :func:`epagcl.read_graph`.

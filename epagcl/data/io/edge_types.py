@@ -44,6 +44,8 @@ def edge_types(values: "pd.Series | Sequence[Any]", source: str) -> EdgeTypes | 
     if len(names) < 2:
         return None
     if missing.any():
-        log.warning("%s: %s without a kind; they are of the kind %r", source, counted(int(missing.sum()), "edge"), NO_KIND)
+        log.warning(
+            "%s: %s without a kind; they are of the kind %r", source, counted(int(missing.sum()), "edge"), NO_KIND
+        )
     log.info("%s: %d kinds of edges (%s)", source, len(names), shortened(list(names)))
     return EdgeTypes(numbers.astype(np.int64), [str(name) for name in names])

@@ -71,8 +71,8 @@ def from_tables(
         target: column of the edges with the second end.
         weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
             ``"none"`` uses no weights.
-        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column named
-            type, edge_type or relation; ``"none"`` merges all kinds.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column
+            named type, edge_type or relation; ``"none"`` merges all kinds.
         directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
             relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids.

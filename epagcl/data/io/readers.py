@@ -80,8 +80,8 @@ def read_graph(
         target: column of the edges with the second end.
         weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
             ``"none"`` uses no weights.
-        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column named
-            type, edge_type or relation; ``"none"`` merges all kinds.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column
+            named type, edge_type or relation; ``"none"`` merges all kinds.
         directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
             relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids, of each other table that has it.
@@ -97,10 +97,10 @@ def read_graph(
     Returns:
         ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64
         or of text), and ``edge_weight`` if the edges have different weights. With several kinds of edges, or with
-        ``directed``, it has ``edge_relation`` and ``relation_names`` (:mod:`epagcl.data.relations`). With labels, it has
-        ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1 already. If the table of features has a
-        header, it has ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the columns
-        before the encoding.
+        ``directed``, it has ``edge_relation`` and ``relation_names`` (:mod:`epagcl.data.relations`). With labels, it
+        has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1 already. If the table of features has a
+        header, it has ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the
+        columns before the encoding.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
