@@ -23,8 +23,8 @@ def from_hetero(data: HeteroData, *, directed: str | None = None) -> Data:
 
     Nodes are numbered type by type, and their ids begin with their type: ``author:5``. The features of each type are
     columns of their own, 0 for nodes of other types, and one column per type marks its nodes. So types may have
-    features of different widths, or some of them none. A reverse edge type, which ``ToUndirected`` adds as ``rev_...``, is left out,
-    since relations are used in both directions.
+    features of different widths, or some of them none. A reverse edge type, which ``ToUndirected`` adds as
+    ``rev_...``, is left out, since relations are used in both directions.
 
     Args:
         data: the graph. Of a node type, ``x``, ``y``, ``num_nodes``, ``node_ids`` and ``feature_names`` are used, and
