@@ -29,7 +29,7 @@ class EdgeKinds(NamedTuple):
     """The relations of an edge list before they are assigned to the entries of the checked graph.
 
     Attributes:
-        value: ``[E, R]``, the weight of each edge in each relation; 0 if it is not part of it.
+        value: ``[E, R]`` float32, the weight of each edge in each relation; 0 if it is not part of it.
         names: the names of the relations.
         directed: one of :data:`DIRECTIONS`; None if each edge is a message of its own already (``edge_relation``).
     """
@@ -55,11 +55,11 @@ def edge_kinds(data: Data, num_edges: int, source: str, *, quiet: bool = False) 
         value = torch.as_tensor(data.edge_relation)
         if value.dim() != 2 or value.shape[0] != num_edges:
             raise InputError(f"{source}: edge_relation is {tuple(value.shape)}; give one row per edge, {num_edges:,}")
-        if not bool((value.double().isfinite() & (value >= 0)).all()):
+        if not bool((value.float().isfinite() & (value >= 0)).all()):
             raise InputError(f"{source}: edge_relation has wrong values; they must be finite and not negative")
-        return EdgeKinds(value.double(), _names(data, value.shape[1], source), None)
+        return EdgeKinds(value.float(), _names(data, value.shape[1], source), None)
     if data.get("edge_type") is None:
-        ones = torch.ones(num_edges, 1, dtype=torch.float64, device=data.edge_index.device)
+        ones = torch.ones(num_edges, 1, device=data.edge_index.device)
         return None if directed == DIRECTIONS[0] else EdgeKinds(ones, [""], directed)
     kind = torch.as_tensor(data.edge_type)
     if kind.shape not in ((num_edges,), (num_edges, 1)) or kind.is_floating_point() or kind.is_complex():
@@ -75,7 +75,8 @@ def edge_kinds(data: Data, num_edges: int, source: str, *, quiet: bool = False) 
         names = [""]
         if directed == DIRECTIONS[0]:
             return None
-    return EdgeKinds(torch.nn.functional.one_hot(kind, len(names)).double(), names, directed)
+    value = torch.zeros(num_edges, len(names), device=kind.device)
+    return EdgeKinds(value.scatter_(1, kind[:, None], 1.0), names, directed)
 
 
 class Relations(NamedTuple):
@@ -115,28 +116,37 @@ def relations_of(
         (['out', 'in'], [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
     """
     row, col = edge_index
-    key = entries[0] * num_nodes + entries[1]
-    value = kinds.value.new_zeros(entries.shape[1], kinds.value.shape[1])
-    given = kinds.value if edge_weight is None or kinds.directed is None else kinds.value * edge_weight[:, None]
     proper = row != col
-    value.index_add_(0, torch.searchsorted(key, (row * num_nodes + col)[proper]), given[proper])
-    if edge_weight is None and kinds.directed is not None:
-        value.clamp_(max=1)
-    back = value[torch.searchsorted(key, entries[1] * num_nodes + entries[0])]
+    key = entries[0] * num_nodes + entries[1]
+    place = torch.searchsorted(key, (row * num_nodes + col)[proper])
+    reverse = torch.searchsorted(key, entries[1] * num_nodes + entries[0])
+    columns = []
+    for relation in kinds.value.T:
+        given = relation[proper].double()
+        if edge_weight is not None and kinds.directed is not None:
+            given *= edge_weight[proper]
+        column = given.new_zeros(key.numel()).index_add_(0, place, given)
+        columns.append(column.clamp_(max=1) if edge_weight is None and kinds.directed is not None else column)
     if kinds.directed is None:
-        return Relations(_relative(value), kinds.names)
+        return Relations(torch.stack([_relative(column) for column in columns], dim=1), kinds.names)
     directed, names = kinds.directed, kinds.names
-    if directed != DIRECTIONS[0] and bool((value == back).all()):
+    if directed != DIRECTIONS[0] and all(bool((column == column[reverse]).all()) for column in columns):
         log.warning("%s: every edge is given in both directions, so directed=%s changes nothing", source, directed)
         directed = DIRECTIONS[0]
         if names == [""]:
             return None
-    if directed == DIRECTIONS[0]:
-        both = (value + back) / ((value > 0).int() + (back > 0).int()).clamp(min=1)
-        return Relations(_relative(both), names)
-    parts = {OUT: value, IN: back} if directed == "both" else {directed: value if directed == OUT else back}
-    names = [f"{name}:{way}" if name else way for way in parts for name in names]
-    return Relations(_relative(torch.cat(list(parts.values()), dim=1)), names)
+    ways = {"both": (OUT, IN)}.get(directed, (directed,))
+    value = [_relative(_oriented(column, column[reverse], way)) for way in ways for column in columns]
+    if directed != DIRECTIONS[0]:
+        names = [f"{name}:{way}" if name else way for way in ways for name in names]
+    return Relations(torch.stack(value, dim=1), names)
+
+
+def _oriented(value: Tensor, back: Tensor, way: str) -> Tensor:
+    """Return the weights of messages from those of edges and of their reverses; undirected, the mean of those given."""
+    if way in (OUT, IN):
+        return value if way == OUT else back
+    return (value + back) / ((value > 0).int() + (back > 0).int()).clamp(min=1)
 
 
 def relation_words(names: Sequence[str]) -> str:
@@ -186,7 +196,6 @@ def _merge_rare(kind: Tensor, names: list[str], source: str, *, quiet: bool) -> 
 
 
 def _relative(value: Tensor) -> Tensor:
-    """Return weights relative to the mean of their column over the edges in it."""
-    mean = value.sum(0) / (value > 0).sum(0).clamp(min=1)
-    mean = torch.where((mean == 0) | ((mean - 1).abs() < _ROUNDING), 1.0, mean)
-    return (value / mean).float()
+    """Return weights relative to their mean over the edges of the relation, in float32."""
+    mean = float(value.sum() / (value > 0).sum().clamp(min=1))
+    return value.float() if mean == 0 or abs(mean - 1) < _ROUNDING else (value / mean).float()
