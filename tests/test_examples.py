@@ -55,6 +55,9 @@ def test_files_become_a_report_in_one_command(name, tmp_path):
     assert metrics["evaluation"]["accuracy"]["mean"] > 0.6
     facts = dict(read_content(tmp_path / "run")["facts"])
     assert all(column["name"] in facts["Feature columns"] for column in metrics["graph"]["columns"])
+    if name == "organisation":
+        assert [kind["name"] for kind in metrics["graph"]["relations"]] == ["call", "mail", "manages"]
+        assert facts["Relations"] == "call (112), mail (240), manages (86)"
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
 
 

@@ -96,6 +96,8 @@ def from_scipy(
     adjacency: "scipy.sparse.sparray | scipy.sparse.spmatrix | np.ndarray | Tensor",
     features: "pd.DataFrame | polars.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray",
     labels: "pd.Series | pd.DataFrame | polars.Series | Sequence[Any] | np.ndarray | Tensor | None" = None,
+    *,
+    directed: str | None = None,
 ) -> Data:
     """Return an adjacency matrix with one feature row per node as checked ``Data``.
 
@@ -106,6 +108,8 @@ def from_scipy(
         adjacency: a square matrix; an entry that is not zero is an edge, and its value the weight of the edge.
         features: a table or array with one row per node. The column names of a table become ``feature_names``.
         labels: one label per node.
+        directed: how a matrix that is not symmetric is used, as for :func:`epagcl.read_graph`; its entry (i, j) is an
+            edge from i to j.
 
     Examples:
         >>> data = from_scipy(scipy.sparse.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), np.eye(3))
@@ -126,7 +130,8 @@ def from_scipy(
     ends = np.stack([matrix.row[edge], matrix.col[edge]]).astype(np.int64)
     y = None if labels is None else encode_labels(_in_row_order(labels, source, "labels"), source)
     weights = matrix.data[edge].astype(np.float64)
-    return checked_data(table, Edges(torch.from_numpy(ends), weights), y, np.arange(x.shape[0]), source)
+    edges = Edges(torch.from_numpy(ends), weights, directed=Roles(directed=directed).directed)
+    return checked_data(table, edges, y, np.arange(x.shape[0]), source)
 
 
 def _edge_kinds(

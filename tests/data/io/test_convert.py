@@ -297,3 +297,11 @@ def test_networkx_numbered_keys_are_no_kinds_and_unknown_attributes_are_refused(
         from_networkx(graph, type="colour")
     with pytest.raises(InputError, match="directed='up': unknown"):
         from_networkx(graph, directed="up")
+
+
+def test_scipy_directions():
+    adjacency = scipy.sparse.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]])
+    data = from_scipy(adjacency, np.eye(3), directed="out")
+    assert data.relation_names == ["out"]
+    assert data.edge_index[:, data.edge_relation[:, 0] > 0].tolist() == [[0, 0], [1, 2]]
+    assert "edge_relation" not in from_scipy(adjacency, np.eye(3))
