@@ -13,14 +13,15 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
+from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.data.checking import check
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
+from epagcl.data.io.hetero import from_hetero
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
 from epagcl.data.io.npz import DAMAGED, read_npz
 from epagcl.data.io.roles import Roles
@@ -28,6 +29,12 @@ from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
 from epagcl.data.io.tables.text import TextTable
 from epagcl.data.structural.features import PRESETS, split_preset, with_structural_features
+
+#: The classes of PyG that a saved graph consists of.
+_PYG_CLASSES = [
+    *(Data, DataEdgeAttr, DataTensorAttr, GlobalStorage),
+    *(HeteroData, BaseStorage, NodeStorage, EdgeStorage),
+]
 
 
 def read_graph(
@@ -64,9 +71,9 @@ def read_graph(
     applies it to every graph that it embeds.
 
     Args:
-        path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or a dict of its tensors, or a graph of
-            another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes are the
-            features unless ``features`` is given.
+        path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or ``HeteroData`` or a dict of tensors, or a
+            graph of another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes
+            are the features unless ``features`` is given.
         edges: a table, or a graph of another program. The ends are the columns of the table named source and target, or
             with another pair of common names, or its only two columns.
         features: ``.npy`` or ``.npz`` (dense, or sparse as SciPy saves it), or a table. Its ids are the column named
@@ -180,10 +187,9 @@ def _refuse_roles(path: Path | str, roles: Roles) -> None:
 
 
 def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:
-    readers = {".npz": read_npz, ".pt": _read_pt}
-    if path.suffix.lower() in readers:
-        data = readers[path.suffix.lower()](path)
-        if directed is not None:
+    if path.suffix.lower() in (".npz", ".pt"):
+        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path, directed)
+        if directed is not None and data.get("edge_relation") is None:
             data.directed = directed
         return check(data, source=path.name, features=need_features)
     if table_suffix(path) in TABLE_SUFFIXES:
@@ -194,18 +200,20 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], direc
     raise InputError(f"{path.name}: cannot read {suffix}; give {suffixes}, or {names['edges']}")
 
 
-def _read_pt(path: Path) -> Data:
-    """Return a ``Data`` or a dict of tensors, loaded without running any code of the file."""
+def _read_pt(path: Path, directed: str | None) -> Data:
+    """Return a ``Data``, ``HeteroData`` or dict of tensors as ``Data``, loaded without running any code of the file."""
     fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (
-            torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]),
+            torch.serialization.safe_globals(_PYG_CLASSES),
             warnings.catch_warnings(action="ignore"),  # torch warns about a foreign pickle before it refuses it
         ):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     # A file that is not a checkpoint can raise any of these errors in the unpickler.
     except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, ValueError, TypeError, AttributeError):
         raise InputError(f"{path.name}: not a graph that can be loaded safely; {fix}") from None
+    if isinstance(loaded, HeteroData):
+        return from_hetero(loaded, directed=directed)
     if isinstance(loaded, dict):
         if not all(isinstance(key, str) for key in loaded):
             raise InputError(f"{path.name}: a dict with keys that are not text; {fix}")

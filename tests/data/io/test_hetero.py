@@ -102,3 +102,11 @@ def test_methods_use_the_relations():
     model = epagcl.Propagated(dim=3, device="cpu").fit(from_hetero(library()))
     assert model.relation_names_ == ["writes", "cites"]
     assert model.embed(from_hetero(library())).shape == (5, 3)
+
+
+def test_a_saved_graph_is_read(tmp_path):
+    torch.save(library(), tmp_path / "g.pt")
+    graph = epagcl.read_graph(tmp_path / "g.pt")
+    assert graph.edge_relation.equal(from_hetero(library()).edge_relation)
+    assert graph.relation_names == ["writes", "cites"]
+    assert epagcl.read_graph(tmp_path / "g.pt", directed="in").relation_names == ["writes:in", "cites:in"]
