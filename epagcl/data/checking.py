@@ -21,7 +21,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, ``y`` (int64, −1 = no label) if the input has labels,
     and ``edge_weight`` (float32, see ``pair_weights``) if the input has weights that differ. A graph with several kinds
     of edges (``edge_type``, integers; ``relation_names``, their names) or with ``directed`` other than ``"symmetric"``
-    has ``edge_relation`` ``[edges, relations]`` and ``relation_names``; see :mod:`epagcl.data.relations`. Other
+    has ``edge_relation`` ``[edges, relations]`` and ``relation_names``; see ``epagcl.data.relations``. Other
     attributes (masks, ids) are copied. Other edge attributes are dropped, since no method here uses them.
 
     Args:

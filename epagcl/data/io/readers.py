@@ -104,7 +104,7 @@ def read_graph(
     Returns:
         ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64
         or of text), and ``edge_weight`` if the edges have different weights. With several kinds of edges, or with
-        ``directed``, it has ``edge_relation`` and ``relation_names`` (:mod:`epagcl.data.relations`). With labels, it
+        ``directed``, it has ``edge_relation`` and ``relation_names`` (``epagcl.data.relations``). With labels, it
         has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1 already. If the table of features has a
         header, it has ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the
         columns before the encoding.
