@@ -44,7 +44,7 @@ def relation_rates(data: Data) -> list[RelationRates]:
         One entry per relation, in the order of ``relation_names``; empty without relations.
 
     Examples:
-        >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), y=torch.tensor([0, 0, 1]))
+        >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), y=torch.tensor([0, 0, 1]), num_nodes=3)
         >>> data.edge_relation, data.relation_names = torch.eye(2).repeat_interleave(2, 0), ["mail", "call"]
         >>> [(relation.name, relation.epr.per_edge) for relation in relation_rates(data)]
         [('mail', 0.0), ('call', 1.0)]

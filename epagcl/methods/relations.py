@@ -38,7 +38,8 @@ def relation_strengths(graph: Graph) -> list[float]:
         Of two kinds of edges, one joins nodes of the same class and the other random nodes:
 
         >>> from epagcl.data import block_model, check
-        >>> parts = [block_model(400, num_classes=4, homophily=h, average_degree=6, seed=1) for h in (0.9, 0.25)]
+        >>> words = {"num_classes": 4, "num_features": 200, "topic_words": 40, "topic_share": 0.3}
+        >>> parts = [block_model(400, homophily=h, seed=seed, **words) for seed, h in enumerate((0.9, 0.25))]
         >>> data = parts[0].clone()
         >>> data.edge_index = torch.cat([part.edge_index for part in parts], dim=1)
         >>> data.edge_type = torch.cat([torch.full((part.num_edges,), k) for k, part in enumerate(parts)])
