@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl import tasks as tasks
     from epagcl import views as views
     from epagcl.core import errors as errors
+    from epagcl.data import from_hetero as from_hetero
     from epagcl.data import from_networkx as from_networkx
     from epagcl.data import from_scipy as from_scipy
     from epagcl.data import from_tables as from_tables

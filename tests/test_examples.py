@@ -57,6 +57,10 @@ def test_files_become_a_report_in_one_command(name, tmp_path):
     assert metrics["evaluation"]["accuracy"]["mean"] > 0.6
     facts = dict(read_content(tmp_path / "run")["facts"])
     assert all(column["name"] in facts["Feature columns"] for column in metrics["graph"]["columns"])
+    if name == "organisation":
+        assert [kind["name"] for kind in metrics["graph"]["relations"]] == ["call", "mail", "manages"]
+        assert facts["Relations"] == "call (120), mail (260), manages (86)"
+        assert metrics["evaluation"]["accuracy"]["mean"] > 0.8  # all kinds merged: below 0.7
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
 
 

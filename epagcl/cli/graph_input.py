@@ -30,6 +30,20 @@ Weight = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column of the edges with weights. Default: weight, if there is one; or none."),
 ]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of the edges with their kinds. Default: type, edge_type or relation, if there is one; or none.",
+    ),
+]
+Directed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="symmetric|both|in|out",
+        help="Use edges without their direction (default), in both directions apart, or in one of them only.",
+    ),
+]
 Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of the features and labels with ids.")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the labels, also one of the features.")]
 Bipartite = Annotated[
@@ -54,6 +68,8 @@ _OPTIONS: dict[str, Any] = {
     "source": Source,
     "target": Target,
     "weight": Weight,
+    "type": Type,
+    "directed": Directed,
     "id": Id,
     "label": Label,
     "bipartite": Bipartite,
@@ -76,6 +92,8 @@ class GraphInput:
         source: column of the edges with the first end.
         target: column of the edges with the second end.
         weight: column of the edges with weights, or none.
+        type: column of the edges with their kinds, or none.
+        directed: how directed edges are used.
         id: column with the ids.
         label: column with the labels.
         bipartite: whether the ends of an edge are nodes of two kinds.
@@ -92,6 +110,8 @@ class GraphInput:
     source: str | None = None
     target: str | None = None
     weight: str | None = None
+    type: str | None = None
+    directed: str | None = None
     id: str | None = None
     label: str | None = None
     bipartite: bool = False
@@ -125,7 +145,7 @@ class GraphInput:
         if encoding is not None and columns_as:
             raise InputError("--columns-as: the model has an encoding of its own; leave it out")
         columns = (self.source, self.target, self.id, self.label, self.bipartite)
-        return Roles(*columns, columns_as, encoding, OPTION, self.weight)
+        return Roles(*columns, columns_as, encoding, OPTION, self.weight, self.type, self.directed)
 
     def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
         """Load the graph.

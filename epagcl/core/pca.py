@@ -1,6 +1,6 @@
 """Principal components by a randomised block Krylov method. The matrix is only multiplied, never formed or centred."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -38,6 +38,33 @@ class Operator(NamedTuple):
     def of(cls, dense: Tensor) -> "Operator":
         """Return the operator of a dense matrix."""
         return cls((dense.shape[0], dense.shape[1]), lambda v: dense @ v, lambda v: dense.T @ v, dense.device)
+
+
+def side_by_side(operators: Sequence[Operator], weights: Sequence[float]) -> Operator:
+    """Return the matrix [w_1 M_1, w_2 M_2, ...] of matrices with the same rows.
+
+    Args:
+        operators: the matrices, at least one.
+        weights: the factor of each.
+
+    Examples:
+        >>> matrix = Operator.of(torch.tensor([[1.0], [2.0]]))
+        >>> side_by_side([matrix, matrix], [1.0, 10.0]).multiply(torch.eye(2)).tolist()
+        [[1.0, 10.0], [2.0, 20.0]]
+    """
+    widths = [operator.shape[1] for operator in operators]
+
+    def multiply(v: Tensor) -> Tensor:
+        products = zip(operators, weights, v.split(widths), strict=True)
+        return torch.stack([weight * operator.multiply(part) for operator, weight, part in products]).sum(0)
+
+    def multiply_transposed(v: Tensor) -> Tensor:
+        return torch.cat(
+            [weight * operator.multiply_transposed(v) for operator, weight in zip(operators, weights, strict=True)]
+        )
+
+    shape = (operators[0].shape[0], sum(widths))
+    return Operator(shape, multiply, multiply_transposed, operators[0].device)
 
 
 class Components(NamedTuple):

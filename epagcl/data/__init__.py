@@ -9,6 +9,7 @@ module         content
 ``generators`` generated graphs
 ``checking``   validation: every graph passes :func:`check`
 ``labels``     labels as class numbers
+``relations``  kinds and directions of edges
 ``splits``     training, validation and test nodes
 ``graph``      :class:`~epagcl.data.graph.Graph`, the form that methods train on
 ============== ==================================================================
@@ -20,6 +21,7 @@ from epagcl.data.checking import check, undirected_pairs
 from epagcl.data.generators import block_model
 from epagcl.data.io.convert import from_networkx, from_scipy
 from epagcl.data.io.from_tables import from_tables
+from epagcl.data.io.hetero import from_hetero
 from epagcl.data.io.npz import read_npz, write_npz
 from epagcl.data.io.readers import read_graph
 from epagcl.data.splits import Split, geom_splits, public_splits, random_split
@@ -31,6 +33,7 @@ __all__ = [
     "check",
     "data_root",
     "datasets",
+    "from_hetero",
     "from_networkx",
     "from_scipy",
     "from_tables",

@@ -30,6 +30,9 @@ class Graph:
         num_nodes: N.
         weight: positive weight of each pair, of mean 1, float32 ``[E]``; None if all are equal. A self-loop has the
             weight 1.
+        relations: ``[R, 2, E]`` float32: in relation r, the weight of the message to i from j and to j from i, for each
+            pair; None without relations.
+        relation_names: the names of the relations.
 
     Examples:
         >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -42,17 +45,25 @@ class Graph:
     pairs: Tensor
     num_nodes: int
     weight: Tensor | None = None
+    relations: Tensor | None = None
+    relation_names: tuple[str, ...] = ()
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
         """Build the graph from checked :class:`~torch_geometric.data.Data`."""
         edge_index, n = data.edge_index, data.num_nodes
         weight = None if data.get("edge_weight") is None else pair_weights(edge_index, data.edge_weight, n)
+        pairs = undirected_pairs(edge_index.to(device), n)
+        relations = None
+        if data.get("edge_relation") is not None:
+            relations = _relations(data.edge_relation.to(device), edge_index.to(device), pairs, n)
         return cls(
             x=_features(data.x, device),
-            pairs=undirected_pairs(edge_index.to(device), n),
+            pairs=pairs,
             num_nodes=n,
             weight=None if weight is None else weight.float().to(device),
+            relations=relations,
+            relation_names=() if relations is None else tuple(data.relation_names),
         )
 
     @property
@@ -102,6 +113,23 @@ class Graph:
             return self.adjacency.rowptr.diff() - 1
         return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
 
+    def related(self, relation: int) -> SparseMatrix:
+        """Return the adjacency matrix of a relation: row i has the weights of the messages that node i receives.
+
+        It is kept as long as the graph.
+        """
+        if relation not in self._related:
+            assert self.relations is not None
+            weight = self.relations[relation].flatten()
+            row, col = torch.cat([self.pairs, self.pairs.flip(0)], dim=1)[:, weight > 0]
+            shape = (self.num_nodes, self.num_nodes)
+            self._related[relation] = SparseMatrix.from_coo(row, col, weight[weight > 0], shape)
+        return self._related[relation]
+
+    @cached_property
+    def _related(self) -> dict[int, SparseMatrix]:
+        return {}
+
     def hidden(self, p: float, view: int) -> tuple[Tensor, Tensor]:
         """Return masks of the pairs and of the feature columns that a subsample lacks.
 
@@ -126,7 +154,19 @@ class Graph:
         """Return a copy without the pairs and feature columns of :meth:`hidden`."""
         pairs, columns = self.hidden(p, view)
         weight = None if self.weight is None else self.weight[~pairs]
-        return Graph(self.masked(~columns), self.pairs[:, ~pairs], self.num_nodes, weight)
+        relations = None if self.relations is None else self.relations[..., ~pairs]
+        x = self.masked(~columns)
+        return Graph(x, self.pairs[:, ~pairs], self.num_nodes, weight, relations, self.relation_names)
+
+
+def _relations(value: Tensor, edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
+    """Return the weights of the messages in both directions of each pair, ``[R, 2, E]``, from ``edge_relation``."""
+    row, col = edge_index
+    low, high = torch.minimum(row, col), torch.maximum(row, col)
+    place = torch.searchsorted(pairs[0] * num_nodes + pairs[1], low * num_nodes + high)
+    relations = value.new_zeros(value.shape[1], 2, pairs.shape[1])
+    relations[:, (row > col).long(), place] = value.T
+    return relations
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

@@ -26,6 +26,7 @@ from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
 from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
+from epagcl.methods.relations import apply_relations, learn_relations, two_nodes
 from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
 from epagcl.training.bar import shown_progress
 from epagcl.training.history import Callback, Look, Row, examine
@@ -62,6 +63,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
+        uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
 
     Examples:
@@ -80,6 +82,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     trained: ClassVar[bool] = True
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
+    uses_relations: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
@@ -237,7 +240,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = self._graph(check(data, labels=False), device)
+        whole = self._graph(check(data, labels=False), device)
+        graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
         self.network_ = self.initial_network().to(device)
@@ -274,8 +278,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     @property
     def _n_features_out(self) -> int:
         """Dimension of the embedding, for ``get_feature_names_out``, determined on a graph of two nodes."""
-        pair = Data(x=torch.ones(2, self.num_features_), edge_index=torch.tensor([[0, 1], [1, 0]]))
-        return self._embed(pair, quiet=True).shape[1]
+        return self._embed(two_nodes(self.num_features_, self.relation_names_), quiet=True).shape[1]
 
     def health(self, data: Data) -> list[Finding]:
         """Judge the embedding of a graph without labels: measures, verdicts and advice."""
@@ -324,7 +327,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
         device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
         checked = check(data, quiet=quiet, labels=False)
-        return self._graph(match_columns(checked, self.feature_names_, self.num_features_, self.encoding_), device)
+        checked = match_columns(checked, self.feature_names_, self.num_features_, self.encoding_)
+        return apply_relations(self, self._graph(checked, device), quiet=quiet)
 
     def _graph(self, data: Data, device: torch.device) -> Graph:
         if self.feature_scaling != "given":

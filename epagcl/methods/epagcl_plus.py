@@ -45,6 +45,10 @@ class EPAGCLPlus(Method):
        is also joined to its nearest neighbours by Â²X̂, of neighbours without the node itself, (D^-½ A D^-½)^n X̂ for
        n = 1, 2, and of a node's own features: PageRank on the graph of nearest neighbours by X̂ alone.
 
+    On a graph with relations (several kinds of edges, or directed ones), each pair has the weight of its relations, and
+    each relation has two more blocks, the mean over its neighbours and PageRank on it; see
+    :func:`~epagcl.methods.relations.relation_strengths`.
+
     The columns of each block are centred, its rows scaled to similar length and multiplied by a weight, which
     ``block_weights`` chooses from the graph without labels. The embedding is the first ``dim`` principal components
     of all blocks side by side; on graphs of few nodes, those of small variance are shrunk. All parts apply to unseen
@@ -62,6 +66,7 @@ class EPAGCLPlus(Method):
     name = "epagcl+"
     title = "EPAGCL+"
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
+    uses_relations = True
     cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
 
     dim: int = setting(256, "numbers per node in the embedding")
@@ -96,7 +101,8 @@ class EPAGCLPlus(Method):
 
     def build(self, num_features: int) -> Mixture:
         """Return the encoders and heads of all models; :meth:`calibrate` computes the rest."""
-        return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k)
+        relations = getattr(self, "relation_strengths_", [])
+        return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k, relations)
 
     def prepare(self, graph: Graph) -> Prepared:
         """Find the candidates for adding, and run Eq. (9) for each view."""

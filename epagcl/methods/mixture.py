@@ -1,6 +1,6 @@
 """The embedding of EPAGCL+: trained models and propagated features, mixed by label-free weights and reduced."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from epagcl.core.pca import Operator, principal_components
 from epagcl.data.graph import Graph
-from epagcl.diffusion import ALPHA, neighbours, power, ppr
+from epagcl.data.relations import are_one_way
+from epagcl.diffusion import ALPHA, Diffusion, neighbours, power, ppr, relation_mean, relation_ppr
 from epagcl.epr.own_features import own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
 from epagcl.methods.dgi import Network as Infomax
@@ -28,6 +29,7 @@ RELIABLE, UNRELIABLE = 0.9, 0.8  # agreement at which neighbourhoods are trusted
 ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage at which own features replace propagated ones fully, and not at all
 FEW_NODES = 500  # with this many nodes, a graph counts as half large, see `largeness`
 MOST_SIMILAR = 1 / 3  # edge similarity at which the neighbours-only blocks do not count; at 0 they count fully
+UNDIRECTED = ("two_hops", "joined", "neighbours", "neighbours_2")  # blocks that use edges in both directions
 TINY = 1e-12  # rows that do not differ from the mean stay zero
 
 
@@ -49,7 +51,8 @@ class Mixture(nn.Module):
         infomax: a model with one PageRank layer that is trained with the loss of DGI.
         features: principal components of X̂.
         propagated: principal components of diffusions of X̂, by name; ``"joined"`` and ``"own"`` are on the graphs of
-            :meth:`joined` and :meth:`alike`.
+            :meth:`joined` and :meth:`alike`. Each relation has two: the mean over its nodes, and PageRank on it.
+        relation_weights: the weights of the blocks of the relations, by name: the absolute strengths.
         weights: the weight of each block in the mixture.
         largeness: of the training graph, see :func:`largeness`.
         centre: the means of the columns of all blocks.
@@ -64,19 +67,34 @@ class Mixture(nn.Module):
     mean: Tensor
     components: Tensor
 
-    def __init__(self, num_features: int, hidden: int, projection: int, members: int, dim: int, k: int):
+    def __init__(
+        self,
+        num_features: int,
+        hidden: int,
+        projection: int,
+        members: int,
+        dim: int,
+        k: int,
+        relations: Sequence[float] = (),
+    ):
         super().__init__()
         self.members, self.k = members, k
         self.residual = Branch("residual", num_features, hidden, hidden // 2, projection, members)
         self.scales = Branch("scales", num_features, hidden, hidden, projection, members)
         self.infomax = Infomax("pagerank", num_features, hidden)
-        diffusions = {
+        diffusions: dict[str, Callable[[Graph], Diffusion]] = {
             "two_hops": partial(power, k=2),
             "joined": partial(ppr, alpha=ALPHA, tolerance=TOLERANCE),
             "neighbours": partial(neighbours, k=1),
             "neighbours_2": partial(neighbours, k=2),
             "own": partial(ppr, alpha=OWN_ALPHA, tolerance=TOLERANCE),
         }
+        self.relation_weights: dict[str, float] = {}
+        for relation, strength in enumerate(relations):
+            mean, pagerank = f"relation_{relation}", f"relation_{relation}_pagerank"
+            diffusions[mean] = partial(relation_mean, relation=relation)
+            diffusions[pagerank] = partial(relation_ppr, relation=relation)
+            self.relation_weights |= {mean: abs(strength), pagerank: abs(strength)}
         self.features = PropagatedPCA(num_features, COMPONENTS, partial(power, k=0))
         self.propagated = nn.ModuleDict(
             {name: PropagatedPCA(num_features, COMPONENTS, diffuse) for name, diffuse in diffusions.items()}
@@ -182,7 +200,9 @@ class Mixture(nn.Module):
         """Compute the propagated features and the weights once, and the principal components of all blocks."""
         if not self.weights.any():
             self.features.fit(graph)
-            weights = block_weights(graph, self.features(graph))
+            weights = block_weights(graph, self.features(graph)) | self.relation_weights
+            if are_one_way(graph.relation_names):  # edges are used in one direction only
+                weights |= dict.fromkeys(UNDIRECTED, 0.0)
             self.weights.copy_(torch.tensor([weights[kind] for kind in self.kinds]))
             self.largeness.fill_(largeness(graph.num_nodes))
             self.fit_propagated(graph)

@@ -54,7 +54,8 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
         (folder / COLUMNS).unlink(missing_ok=True)
     else:
         write_json(model.encoding_.to_dict(), folder / COLUMNS)
-    attributes = (*type(model).saved_attributes, "feature_names_")
+    attributes = [*type(model).saved_attributes, "feature_names_"]
+    attributes += ["relation_names_", "relation_strengths_"] if model.relation_names_ else []
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
     table |= {"version": __version__, "weights": tensor_digest(state)}
     # The configuration is written last. Until then it does not have the digest of the new weights.
@@ -97,6 +98,7 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
     if names is not None and (not isinstance(names, list) or len(names) != model.num_features_):
         raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
     model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS)
+    model.relation_names_, model.relation_strengths_ = _relations(table, folder)
     model.history_ = []  # the history of training is not stored with the weights
     try:
         state = load_file(path)
@@ -108,6 +110,17 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path}: not the weights that {CONFIG} in the same folder describes ({reason})") from None
     model.network_.to(resolve_device(model.device)).eval()
+
+
+def _relations(table: dict[str, Any], folder: str | Path) -> tuple[list[str], list[float]]:
+    """Return the names and the strengths of the relations of the training graph; empty if it had none."""
+    names, strengths = table.get("relation_names", []), table.get("relation_strengths", [])
+    lists = isinstance(names, list) and isinstance(strengths, list) and len(names) == len(strengths)
+    if not lists or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{folder}/{CONFIG}: relation_names and relation_strengths do not match; was it edited?")
+    if not all(isinstance(strength, int | float) for strength in strengths):
+        raise InputError(f"{folder}/{CONFIG}: relation_strengths are not numbers; was it edited?")
+    return names, [float(strength) for strength in strengths]
 
 
 def _checked(name: str, value: Any, folder: str | Path) -> Any:

@@ -239,6 +239,10 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
     if graph["classes"]:
         sizes += f", {graph['classes']} class{'es' * (graph['classes'] > 1)}"
     facts = [["Graph", f"{graph['name']}: {sizes}"], ["Method", f"{type(method).title}: {type(method).summary()}"]]
+    if "relations" in graph:
+        words = [f"{each['name']} ({each['edges']:,})" for each in graph["relations"]]
+        treatment = "" if type(method).uses_relations else f"; {type(method).title} merges them"
+        facts.append(["Relations", ", ".join(words) + treatment])
     if "columns" in graph:
         facts.append(["Feature columns", columns_in_words(graph["columns"])])
     if graph["classes"] and "evaluation" not in metrics:

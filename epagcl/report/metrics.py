@@ -25,8 +25,16 @@ class Provenance(TypedDict):
     commit: str | None
 
 
+class RelationSummary(TypedDict):
+    """A relation of a graph: a kind or a direction of its edges."""
+
+    name: str
+    edges: int
+    epr_per_node: float | None
+
+
 class GraphSummary(TypedDict):
-    """The size of a graph, its EPR if every node has a label, and its columns if its table was encoded."""
+    """The size of a graph, its EPR if every node has a label, its relations, and its columns if encoded."""
 
     name: str
     nodes: int
@@ -35,6 +43,7 @@ class GraphSummary(TypedDict):
     classes: int | None
     epr_per_node: float | None
     epr_per_edge: float | None
+    relations: NotRequired[list[RelationSummary]]
     columns: NotRequired[list[ColumnSummary]]
 
 

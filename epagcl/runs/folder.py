@@ -52,6 +52,8 @@ class GraphSource(TypedDict, total=False):
     source: str
     target: str
     weight: str
+    type: str
+    directed: str
     id: str
     label: str
     bipartite: bool

@@ -6,7 +6,15 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.edge_columns import NO_WEIGHT, edge_columns, log_columns, weight_column
+from epagcl.data.io.edge_columns import (
+    NO_COLUMN,
+    TYPE_NAMES,
+    WEIGHT_NAMES,
+    edge_columns,
+    log_columns,
+    optional_column,
+)
+from epagcl.data.io.edge_types import EdgeTypes, edge_types
 from epagcl.data.io.ids import examples, factorise, positions
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
@@ -27,6 +35,7 @@ class EdgeList:
         ends: ``[edges, 2]``, the two ends of each edge as positions in ``ids``.
         columns: the columns of the two ends.
         weight_column: the column of the weights; None without weights.
+        type_column: the column of the kinds of edges; None if all are of one kind.
         kinds: the names of the two kinds of nodes of a bipartite graph, else None. An id then begins with its kind.
     """
 
@@ -36,7 +45,8 @@ class EdgeList:
         self.columns, two_kinds = edge_columns(table, roles)
         if header is not None:
             table.header = header
-        self.weight_column = weight_column(table, roles, self.columns)
+        self.weight_column = optional_column(table, roles, "weight", WEIGHT_NAMES, self.columns)
+        self.type_column = optional_column(table, roles, "type", TYPE_NAMES, self.columns)
         self.kinds: tuple[str, str] | None = None
         if roles.bipartite:
             self.kinds = self._kind_names()
@@ -48,7 +58,7 @@ class EdgeList:
 
     def log_columns(self) -> None:
         """Log which columns are used and which are not, in one line."""
-        log_columns(self.table, self.columns, self.weight_column)
+        log_columns(self.table, self.columns, self.weight_column, self.type_column)
 
     def weights(self) -> np.ndarray | None:
         """Return the weight of each edge, or None without weights. Raise unless all are numbers that are at least 0."""
@@ -60,9 +70,17 @@ class EdgeList:
             row = int(wrong.argmax())
             title = self.table.title(self.weight_column)
             what = f"{self.table.place(row)}: the {title} has the value '{values.iloc[row]}'"
-            fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_WEIGHT)}"
+            fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_COLUMN)}"
             raise InputError(f"{self.name}: {what}; {fix}")
         return weights
+
+    def types(self) -> EdgeTypes | None:
+        """Return the kind of each edge, or None if all are of one kind."""
+        if self.type_column is None:
+            return None
+        return edge_types(
+            self.table.values(None)[self.type_column], f"{self.name}: {self.table.title(self.type_column)}"
+        )
 
     def ids_for_rows(self, rows: int, name: str) -> np.ndarray:
         """Return the id of each row of an array without ids, by the rule of :func:`epagcl.read_graph`.

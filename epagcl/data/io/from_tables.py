@@ -39,6 +39,8 @@ def from_tables(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    type: str | None = None,
+    directed: str | None = None,
     id: str | None = None,
     label: str | None = None,
     bipartite: bool = False,
@@ -69,6 +71,10 @@ def from_tables(
         target: column of the edges with the second end.
         weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
             ``"none"`` uses no weights.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column
+            named type, edge_type or relation; ``"none"`` merges all kinds.
+        directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
+            relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids.
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge.
@@ -91,7 +97,7 @@ def from_tables(
         None if features is None else _table_or_rows(features, "features"),
         None if labels is None else _table_or_rows(labels, "labels"),
         None if nodes is None else listed_ids(_node_table(nodes), id),
-        Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight),
+        Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight, type=type, directed=directed),
     )
 
 

@@ -88,3 +88,14 @@ def test_damaged_files(name, text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
     assert read_error({"path": name}).startswith(message)
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "json"])
+def test_kinds_and_directions_of_edges(graph, suffix):
+    directed = networkx.DiGraph(graph)
+    directed.remove_edges_from([("y", "x"), ("z", "y")])
+    directed.edges["x", "y"]["type"], directed.edges["y", "z"]["type"] = "mail", "call"
+    name = write(directed, suffix)
+    assert read_graph(name).relation_names == ["call", "mail"]
+    assert read_graph(name, directed="out").relation_names == ["call:out", "mail:out"]
+    assert "edge_relation" not in read_graph(name, type="none")
