@@ -48,9 +48,11 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.propagated import Propagated as Propagated
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
+    from epagcl.tasks import align as align
     from epagcl.tasks import anomaly_scores as anomaly_scores
     from epagcl.tasks import classify as classify
     from epagcl.tasks import cluster as cluster
+    from epagcl.tasks import drift as drift
     from epagcl.tasks import nearest_neighbours as nearest_neighbours
     from epagcl.tasks import predict_links as predict_links
     from epagcl.views import edge_probabilities as edge_probabilities

@@ -127,7 +127,8 @@ class Mixture(nn.Module):
             if graph.weight is not None and pairs.shape[1]:  # nearest neighbours have the mean weight, 1
                 weight = F.pad(graph.weight, (0, order.numel() - pairs.shape[1]), value=1.0)[order]
             every = torch.stack([key // graph.num_nodes, key % graph.num_nodes])
-            kept[name] = Graph(graph.x, every, graph.num_nodes, weight)
+            outside = graph.outside if pairs.shape[1] else None
+            kept[name] = Graph(graph.x, every, graph.num_nodes, weight, outside)
         return kept[name]
 
     def fit_propagated(self, graph: Graph) -> None:
