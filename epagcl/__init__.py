@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.losses import info_nce as info_nce
     from epagcl.methods import load_model as load_model
     from epagcl.methods import method as method
+    from epagcl.methods import recommend as recommend
     from epagcl.methods.bgrl import BGRL as BGRL
     from epagcl.methods.cca_ssg import CCASSG as CCASSG
     from epagcl.methods.dgi import DGI as DGI

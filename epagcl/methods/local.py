@@ -2,7 +2,7 @@
 
 A node's embedding depends on the nodes within as many hops as its encoder has layers, and the embedding from this part
 of the graph (:func:`~epagcl.data.neighbourhood.neighbourhood`) is exact. PageRank, which EPAGCL+, propagated features
-and some encoders contain, reaches every node; EPAGCL+ also joins each node to the most similar nodes of the whole graph.
+and some encoders contain, reaches every node, and EPAGCL+ also joins each node to the most similar nodes of the graph.
 The embedding from a few hops is then an approximation: walks that would leave the part stay at its border, and similar
 nodes are searched in the part. A walk of PageRank leaves h hops with probability (1 − α)^(h + 1) at most, and only what
 it then meets elsewhere is an error. ``python -m benchmarks new-nodes`` measures it.
@@ -84,7 +84,7 @@ def embed_nodes(
         raise InputError(f"hops={hops}: must be at least 0")
     network = method.fitted_network.eval()
     graph = method._checked_graph(data, quiet=True)
-    wanted = _node_numbers(nodes, graph.num_nodes).to(graph.device)
+    wanted = node_numbers(nodes, graph.num_nodes).to(graph.device)
     reach = receptive_field(network)
     used = hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach)
     part = neighbourhood(graph, wanted, used)
@@ -132,8 +132,13 @@ def rotated(z: Tensor, rotation: Tensor | None) -> Tensor:
     return z if rotation is None else z @ rotation.to(z)
 
 
-def _node_numbers(nodes: NodesLike, num_nodes: int) -> Tensor:
-    """Return node numbers as a tensor. Raise unless they are numbers of nodes."""
+def node_numbers(nodes: NodesLike, num_nodes: int) -> Tensor:
+    """Return node numbers as a tensor. Raise unless they are numbers of nodes.
+
+    Examples:
+        >>> node_numbers([2, 0], num_nodes=3), node_numbers(torch.tensor([False, True, True]), num_nodes=3)
+        (tensor([2, 0]), tensor([1, 2]))
+    """
     numbers = torch.as_tensor(nodes)
     if numbers.dtype == torch.bool and numbers.shape == (num_nodes,):
         numbers = numbers.nonzero().flatten()

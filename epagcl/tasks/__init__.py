@@ -13,6 +13,7 @@ from epagcl.tasks.edge_split import EdgeSplit, split_edges
 from epagcl.tasks.injection import Injected, anomaly_evaluation, inject_anomalies
 from epagcl.tasks.links import LinkPrediction, predict_links
 from epagcl.tasks.neighbours import Neighbours, nearest_neighbours
+from epagcl.tasks.novelty import novelty
 from epagcl.tasks.versions import Alignment, Drift, align, drift
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "inject_anomalies",
     "learning_curve",
     "nearest_neighbours",
+    "novelty",
     "predict_links",
     "split_edges",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
@@ -14,12 +15,13 @@ from epagcl.data.io.ids import id_array, positions
 from epagcl.evaluation.health import FEWEST, neighbour_agreement
 from epagcl.evaluation.inputs import EmbeddingLike
 from epagcl.tasks.inputs import Integers, embedding_rows
+from epagcl.tasks.novelty import check_same_nodes, novelty
 
 #: Node ids, one per row.
 Ids = Sequence[Any] | np.ndarray[Any, Any]
-#: Median shift of the old nodes above which a model should be trained again; ``python -m benchmarks drift`` measures
-#: what an old model loses.
-TRAIN_AGAIN = 0.25
+#: Novelty of a grown graph above which a model should be trained again, and the median shift of the old nodes above
+#: which it should be in any case; ``python -m benchmarks drift`` measures what an old model loses.
+NOVEL, MOVED = 0.15, 0.6
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Alignment:
         z: the embedding, rotated, ``[N, d]``.
         rotation: orthogonal matrix ``[d, d]``; ``z`` is the given embedding times it. Assign it to ``model.rotation_``
             to get all later embeddings of a model in the same axes; ``model.save`` keeps it.
-        residual: ‖Z Q − Z'‖ / ‖Z'‖ over the common nodes; 0: the versions agree, about 1.4: they have nothing in common.
+        residual: ‖Z Q − Z'‖ / ‖Z'‖ over the common nodes; 0: the versions agree.
         common: number of nodes that both versions have.
 
     Examples:
@@ -55,9 +57,10 @@ class Drift:
         p95: the 95th percentile of the same.
         changed_neighbours: mean share of a node's ten nearest neighbours, among the common nodes, that are new; None
             for fewer than 12 nodes.
+        novelty: share of today's nodes that are new and unlike the old ones (:func:`novelty`); None if not measured.
 
     Examples:
-        >>> Drift(common=100, median=0.4, p95=0.9, changed_neighbours=0.5).train_again
+        >>> Drift(common=100, median=0.1, p95=0.3, changed_neighbours=0.2, novelty=0.4).train_again
         True
     """
 
@@ -65,22 +68,25 @@ class Drift:
     median: float
     p95: float
     changed_neighbours: float | None
+    novelty: float | None = None
 
     @property
     def train_again(self) -> bool:
-        """Whether nodes have moved so far that the model should be trained again on today's graph."""
-        return self.median > TRAIN_AGAIN
+        """Whether the model should be trained again on today's graph."""
+        return self.median > MOVED or (self.novelty is not None and self.novelty > NOVEL)
 
     def sentence(self) -> str:
         """Return the drift in words, with advice."""
-        neighbours = ""
-        if self.changed_neighbours is not None:
-            neighbours = f", and {100 * self.changed_neighbours:.0f}% of nearest neighbours changed"
-        advice = "train again on today's graph" if self.train_again else "the model still fits"
-        return (
+        text = (
             f"{counted(self.common, 'old node')} moved by {100 * self.median:.1f}% of the spread in the median "
-            f"(95th percentile {100 * self.p95:.1f}%){neighbours}: {advice} (threshold {100 * TRAIN_AGAIN:.0f}%)"
+            f"(95th percentile {100 * self.p95:.1f}%; train again above {100 * MOVED:.0f}%)"
         )
+        if self.changed_neighbours is not None:
+            text += f", and {100 * self.changed_neighbours:.0f}% of their nearest neighbours changed"
+        if self.novelty is not None:
+            text += f". Novelty of the new nodes: {100 * self.novelty:.0f}% (train again above {100 * NOVEL:.0f}%)"
+        advice = "Train again on today's graph" if self.train_again else "The model still fits"
+        return f"{text}. {advice}."
 
 
 def align(
@@ -128,6 +134,7 @@ def drift(
     ids: Ids | None = None,
     previous_ids: Ids | None = None,
     aligned: bool = True,
+    data: Data | None = None,
 ) -> Drift:
     """Measure how far nodes have moved between two versions of an embedding.
 
@@ -140,12 +147,13 @@ def drift(
         ids: the id of each row of ``z``; None: rows are numbered from 0.
         previous_ids: the id of each row of ``previous``; None: rows are numbered from 0.
         aligned: whether both have the same axes; otherwise ``z`` is rotated first.
+        data: the graph of ``z``; the novelty of its new nodes is then measured too.
 
     Examples:
         >>> z = torch.eye(3)
         >>> moved = drift(z, z * 1.5)
         >>> moved.common, round(moved.median, 3), moved.train_again
-        (3, 0.408, True)
+        (3, 0.408, False)
     """
     if not aligned:
         z = align(z, previous, ids=ids, previous_ids=previous_ids).z
@@ -159,7 +167,11 @@ def drift(
     changed = None
     if len(here) >= FEWEST:
         changed = 1 - neighbour_agreement([new, before])[0][1]
-    return Drift(len(here), float(shift.median()), float(shift.quantile(0.95)), changed)
+    novel = None
+    if data is not None:
+        check_same_nodes(data, len(rows))
+        novel = novelty(data, np.setdiff1d(np.arange(len(rows)), here))
+    return Drift(len(here), float(shift.median()), float(shift.quantile(0.95)), changed, novel)
 
 
 def common_rows(rows: Any, old: Any, ids: Ids | None, previous_ids: Ids | None) -> tuple[Integers, Integers]:
