@@ -129,13 +129,14 @@ def table(result: Result) -> str:
     heads = ["growth", "of new classes", "novelty", "median shift", "changed neighbours", "old model", "new model"]
     lost = [row["new_accuracy"] - row["old_accuracy"] for row in result["rows"]]
     rho = [float(spearmanr([row[key] for row in result["rows"]], lost).statistic) for key in ("novelty", "median")]
+    seeds = dict.fromkeys(row["seed"] for row in result["rows"])
     called = [row["novelty"] > NOVEL or row["median"] > MOVED for row in result["rows"]]
     note = (
         "Growth: new nodes relative to the old ones. Of new classes: share of the new nodes whose class did not exist "
         "when the model was trained. Accuracies in percent over all nodes of the grown graph. Spearman's correlation "
         f"with the lost accuracy: novelty {rho[0]:.2f}, median shift {rho[1]:.2f}. {_losses(lost, called)} EPAGCL+ "
         f"({result['settings']['epochs']} epochs) on generated graphs of {result['old_nodes']:,} nodes, "
-        f"{result['date'][:10]}; the thresholds were chosen on seed 0 of {len({row['seed'] for row in result['rows']})}."
+        f"{result['date'][:10]}. Seeds: {', '.join(map(str, seeds))}; the thresholds were chosen on seed 0."
     )
     return markdown(Table("", "An old model on a growing graph", heads, rows, note.replace(" -", " −")))
 

@@ -159,8 +159,8 @@ def table(result: Result) -> str:
         shown = ["–" if c is None else f"{100 * c['median']:.1f}% ({100 * c['p95']:.1f}%)" for c in found]
         errors.append([name, str(hops), *shown])
     note = (
-        f"Median and 95th percentile of the error of {result['new']} random nodes that the training graph lacks. Models "
-        f"are trained for {result['epochs']} epochs."
+        f"Median and 95th percentile of the error of {result['new']} random nodes that the training graph lacks. "
+        f"Models are trained for {result['epochs']} epochs."
     )
     return f"{first}\n{markdown(Table('', 'Error of new nodes', ['method', 'hops', *graphs], errors, note))}"
 

@@ -59,7 +59,7 @@ def recommend(data: Data, *, device: str = "auto", seconds: float = LONGEST) -> 
     """Choose a method for a graph, without labels, and say why.
 
     EPAGCL+ has the best mean rank over 15 graphs, and adapts to a graph by the weights of its blocks. It is the choice
-    unless its training would take too long; then it is ``propagated``, the best method without training.
+    unless its training would take too long; then it is ``propagated``, which needs none.
 
     Args:
         data: the graph, with features.
@@ -79,8 +79,8 @@ def recommend(data: Data, *, device: str = "auto", seconds: float = LONGEST) -> 
     if expected > seconds:
         return Recommendation(
             Propagated.name,
-            f"propagated needs no training, and has the best mean rank of all methods without ({propagated.rank:.1f} of "
-            f"{propagated.rows} rows over {propagated.graphs} graphs). {EPAGCLPlus.title}, with rank {plus.rank:.1f}, "
+            f"propagated needs no training, and has mean rank {propagated.rank:.1f} of {propagated.rows} rows over "
+            f"{propagated.graphs} graphs. {EPAGCLPlus.title}, with mean rank {plus.rank:.1f}, "
             f"would train for about {_duration(expected)} on {data.num_nodes:,} nodes with this {where.upper()}.",
         )
     return Recommendation(
