@@ -44,8 +44,8 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="The method; see `epagcl methods`. Default: epagcl+ for your own graph and demo; epagcl, with its recipe, "
-        "for other named graphs.",
+        help="The method; see `epagcl methods`; auto: chosen for the graph. Default: epagcl+ for your own graph and "
+        "demo; epagcl, with its recipe, for other named graphs.",
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]

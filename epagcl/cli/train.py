@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from epagcl.cli.auto import check_settings, chosen_method, load_graph
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
@@ -20,7 +21,6 @@ from epagcl.cli.options import (
     interruptible,
     make_method,
     method_of,
-    options_of,
     resume_line,
     settings_of,
 )
@@ -49,7 +49,7 @@ def train(
     seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
     runs: Annotated[int, typer.Option(help="Number of random splits (with several seeds: one per seed).")] = 5,
     protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
-    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
+    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = True,
     map_: Map = "auto",
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
@@ -57,7 +57,7 @@ def train(
 ) -> None:
     """Train on a graph, evaluate if it has labels, and write a run folder with a report.
 
-    Example: epagcl train cora --epochs 200 --references
+    Example: epagcl train cora --epochs 200
     """
     console = console_for(quiet)
     with busy(console, "starting"):
@@ -67,9 +67,10 @@ def train(
 
         _check_options(protocol, seeds, runs, map_, logger)
         method = method_of(method, config, inputs.graph)
-        options_of(context, method)  # raises on a mistyped option, before a download
+        check_settings(context, method)
     with busy(console, "reading the graph"):
-        loaded = inputs.load()
+        loaded = load_graph(inputs, method)
+        method = chosen_method(context, method, loaded)
     settings = settings_of(context, loaded.recipe_name, method, config)
     models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)

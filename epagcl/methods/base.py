@@ -19,6 +19,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.structural.features import positions_in
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
@@ -281,7 +282,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def health(self, data: Data) -> list[Finding]:
         """Judge the embedding of a graph without labels: measures, verdicts and advice."""
-        return examine(self, self.fitted_network, self._checked_graph(data, quiet=True), trained=type(self).trained)
+        graph, positions = self._checked_graph(data, quiet=True), positions_in(self.feature_names_)
+        return examine(self, self.fitted_network, graph, trained=type(self).trained, edges_known=positions)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.

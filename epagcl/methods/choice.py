@@ -96,14 +96,10 @@ def _about(data: Data) -> str:
     advantage = own_advantage(data.edge_index, data.num_nodes, x)
     shown = f"{advantage:.2f}".replace("-", "−")
     if advantage >= ADVANTAGE:
-        return (
-            f"On this graph a node's own features say more about it than its neighbours do ({shown}), so it keeps them."
-        )
+        return f"Here a node's own features say more about it than its neighbours do ({shown}), so it keeps them."
     if advantage <= NO_ADVANTAGE:
-        return (
-            f"On this graph neighbours say as much about a node as its own features ({shown}), so it propagates them."
-        )
-    return f"On this graph own features say somewhat more about a node than its neighbours ({shown}), so it mixes both."
+        return f"Here neighbours say as much about a node as its own features do ({shown}), so it propagates features."
+    return f"Here own features say somewhat more about a node than its neighbours do ({shown}), so it mixes both."
 
 
 def _duration(seconds: float) -> str:

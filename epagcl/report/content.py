@@ -26,7 +26,7 @@ from epagcl.data.io.columns.encoding import columns_in_words
 from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
-from epagcl.report.metrics import RunMetrics, untrained_note
+from epagcl.report.metrics import RunMetrics, lost_to, untrained_note
 from epagcl.report.nodes import MapContent, Say, class_name, map_content, silent
 from epagcl.report.structure import StructureContent, structure
 from epagcl.training.history import Row
@@ -259,10 +259,11 @@ def _scores(title: str, metrics: RunMetrics) -> dict[str, Any] | None:
     scores = metrics["evaluation"]
     runs = len(scores["accuracy"]["runs"])
     rows = {**metrics.get("references", {}), title: scores}
-    note = untrained_note(title, rows)
+    notes = (untrained_note(title, rows), lost_to(title, scores, metrics.get("references", {})))
     return {
         "protocol": f"{scores['protocol']} protocol, {counted(runs, 'run')}, splits {scores['split']}"
-        + (f". {note[0].upper()}{note[1:]}." if note else ""),
+        + "".join(f". {note[0].upper()}{note[1:]}" for note in notes if note)
+        + ("." if any(notes) else ""),
         "runs": runs,
         "rows": [
             {
