@@ -67,9 +67,7 @@ def merge(folder: Path, comparison: Path) -> dict[str, Any]:
     files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     files = [file for file in files if file["graph"] in results]
     if not files:
-        raise InputError(
-            f"{folder}: no measured graph of {comparison.name}; run `python -m benchmarks retention` first"
-        )
+        raise InputError(f"{folder}: no graph of {comparison.name} is measured; run this command without --merge")
     graphs = {}
     for file in files:
         accuracy = {

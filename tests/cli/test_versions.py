@@ -64,7 +64,7 @@ def test_a_new_model_keeps_the_axes_of_the_earlier_embedding(run, grown):
     assert code == 0
     result = json.loads(out)
     assert result["alignment"]["common"] == 100
-    assert 0 < result["alignment"]["residual"] < 1
+    assert 0 < result["alignment"]["residual"] < 1.5
     plain, z = np.load(grown / "plain.npy"), np.load(grown / "z1.npy")
     np.testing.assert_allclose(z @ z.T, plain @ plain.T, rtol=1e-3, atol=1e-4)  # a rotation
     before = pd.read_csv(grown / "z0.csv").drop(columns="id").to_numpy()
