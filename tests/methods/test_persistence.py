@@ -193,7 +193,7 @@ def test_the_rotation_of_an_aligned_model_is_saved(tmp_path, small_graph):
     other.rotation_ = torch.eye(2)
     other.save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "rotation.safetensors", tmp_path)
-    with pytest.raises(InputError, match="not the rotation that config.toml describes"):
+    with pytest.raises(InputError, match="not the rotation that"):
         load_model(tmp_path, device="cpu")
     Propagated(dim=2, device="cpu").fit(small_graph).save(tmp_path)
     assert not (tmp_path / "rotation.safetensors").exists()

@@ -73,7 +73,8 @@ def test_measures_of_an_embedding_that_is_not_finite_are_nan(small_graph, monkey
 
 def test_kept_edges_are_not_judged_if_features_come_from_edges():
     """Positions are computed from all edges, so that hidden ones can be read from them."""
-    data = block_model(300, num_classes=3, num_features=40, topic_words=10, words_per_node=12)
+    shape = {"num_classes": 3, "num_features": 40, "topic_words": 10, "words_per_node": 12}
+    data = block_model(300, **shape, topic_share=0.7, homophily=0.95, average_degree=10)
     with_positions = with_structural_features(Data(edge_index=data.edge_index, num_nodes=300), dim=32)
     for graph, judged in ((data, True), (with_positions, False)):
         model = Propagated(dim=16, device="cpu").fit(graph)
