@@ -11,6 +11,8 @@ python -m benchmarks propagated  measure the time of the method without training
 python -m benchmarks plus        train variants of EPAGCL+ and compare their validation accuracies
 python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch with each encoder, on a GPU or a CPU
 python -m benchmarks retention   compare what embeddings keep of features and edges with their accuracies
+python -m benchmarks new-nodes   measure time and error of new nodes that are embedded from their neighbourhood
+python -m benchmarks drift       compare the shift of old nodes with what an old model loses on a growing graph
 python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
@@ -62,9 +64,11 @@ def main() -> None:
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
+    new_nodes_parser = commands.add_parser("new-nodes", help="measure time and error of new nodes")
+    drift_parser = commands.add_parser("drift", help="measure what an old model loses on a growing graph")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
-    for command in writers:
+    for command in (*writers, new_nodes_parser, drift_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -134,6 +138,18 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.merge:
             _write(result, arguments.out / "benchmarks" / "retention.json")
         print(retention.agreement_table(result))
+    elif arguments.command == "new-nodes":
+        from benchmarks import new_nodes
+
+        new = new_nodes.new_nodes()
+        _write({**new}, arguments.out / "benchmarks" / "new_nodes.json")
+        print(new_nodes.table(new))
+    elif arguments.command == "drift":
+        from benchmarks import drift
+
+        grown = drift.grown()
+        _write({**grown}, arguments.out / "benchmarks" / "drift.json")
+        print(drift.table(grown))
     elif arguments.command == "structure":
         from benchmarks.structure import structure, table
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, plus, plus_time, propagated, retention, structure
+from benchmarks import comparison, drift, new_nodes, plus, plus_time, propagated, retention, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -22,6 +22,8 @@ COMPARISON = RESULTS / "comparison.json"
 PLUS = RESULTS / "evidence" / "epagcl-plus.json"
 PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 RETENTION = RESULTS / "benchmarks" / "retention.json"
+NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
+DRIFT = RESULTS / "benchmarks" / "drift.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
 GENERATED = ("speed", "methods", "report", "which-method", "own-graphs")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
@@ -51,6 +53,8 @@ def with_tables(text: str) -> str:
         "epagcl-plus": _if_measured(PLUS, plus.table),
         "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
         "retention": _if_measured(RETENTION, retention.agreement_table),
+        "new-nodes": _if_measured(NEW_NODES, new_nodes.table),
+        "drift": _if_measured(DRIFT, drift.table),
         "structure": _if_measured(STRUCTURE, structure.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),

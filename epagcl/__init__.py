@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.losses import info_nce as info_nce
     from epagcl.methods import load_model as load_model
     from epagcl.methods import method as method
+    from epagcl.methods import recommend as recommend
     from epagcl.methods.bgrl import BGRL as BGRL
     from epagcl.methods.cca_ssg import CCASSG as CCASSG
     from epagcl.methods.dgi import DGI as DGI
@@ -51,9 +52,11 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.report.inline import show as show
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
+    from epagcl.tasks import align as align
     from epagcl.tasks import anomaly_scores as anomaly_scores
     from epagcl.tasks import classify as classify
     from epagcl.tasks import cluster as cluster
+    from epagcl.tasks import drift as drift
     from epagcl.tasks import nearest_neighbours as nearest_neighbours
     from epagcl.tasks import predict_links as predict_links
     from epagcl.views import edge_probabilities as edge_probabilities

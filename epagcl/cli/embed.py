@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from epagcl.cli.auto import AUTO, check_settings, chosen_method, load_graph
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
+    DEFAULT_METHOD,
     AsJson,
     Columns,
     Config,
@@ -19,17 +21,26 @@ from epagcl.cli.options import (
     interruptible,
     make_method,
     method_of,
-    options_of,
     settings_of,
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
+from epagcl.cli.versions import (
+    Align,
+    Earlier,
+    Hops,
+    Only,
+    Previous,
+    check_versions,
+    compare_with_earlier,
+    embed_only,
+    read_earlier,
+)
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
     from epagcl.methods.base import Method
 
@@ -43,10 +54,17 @@ def embed(
     ),
     vectors: Vectors = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
+    only: Only = None,
+    hops: Hops = None,
+    previous: Previous = None,
+    align: Align = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="The method; see `epagcl methods`. Default: epagcl+.")
+        str | None,
+        typer.Option(
+            "--method", "-m", help="The method; see `epagcl methods`; auto: chosen for the graph. Default: epagcl+."
+        ),
     ] = None,
     config: Config = None,
     map_: Map = "auto",
@@ -62,30 +80,37 @@ def embed(
     with busy(console, "starting"):
         method = method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
-        _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config)
-    if model is not None and (save is not None or config is not None):
-        raise InputError("--model is trained already; leave out --save and --config")
-    trained = None if model is None else _load_model(context, model, method)
+        check_versions(model, only, hops, previous, align)
+        _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
+    trained = None if model is None else _load_model(context, model, method, save, config)
     with busy(console, "reading the graph"):
-        loaded = inputs.load(encoding=None if trained is None else trained.encoding_)
+        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_)
         table = None if columns is None else _read_columns(columns, loaded)
-    if trained is not None:
-        _note_positions(trained)
-        estimator = trained
-    else:
-        estimator = _new_model(context, loaded, method, config)
-        _claim(save, overwrite=overwrite, make=False)
+    estimator = trained or _new_model(context, loaded, method, config)
+    _note_positions(trained)
+    _claim(save, overwrite=overwrite, make=False)
+    target = _Target(out, map_, table, save, overwrite, vectors)
     with TrainingProgress(console, estimator) as progress:
-        with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
-            if model is None:
-                _train(estimator, loaded, progress, save, overwrite=overwrite)
-            progress.say("embedding")
-            z = estimator.embed(loaded.data)
-        result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
+        if only is not None:
+            result = _embed_only(estimator, loaded, only, hops, target)
+        else:
+            earlier = read_earlier(estimator, previous, align)
+            result = _embed_all(estimator, loaded, earlier, target, progress, train=trained is None)
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
         show_embedding(result, trained=type(estimator).trained)
+
+
+class _Target(NamedTuple):
+    """What to write, and where."""
+
+    out: Path
+    map_: str
+    columns: "pd.DataFrame | None"
+    save: Path | None
+    overwrite: bool
+    vectors: bool
 
 
 def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
@@ -94,7 +119,7 @@ def _check_options(context: typer.Context, method: str, out: Path, map_: str, *,
 
     check_output(out, vectors=vectors)
     check_map(map_)
-    options_of(context, method)
+    check_settings(context, method)
 
 
 def _keep_inputs(out: Path, *files: Path | str | None) -> None:
@@ -113,10 +138,13 @@ def _read_columns(path: Path, graph: LoadedGraph) -> "pd.DataFrame":
     return table
 
 
-def _load_model(context: typer.Context, folder: Path, method: str) -> "Method":
+def _load_model(context: typer.Context, folder: Path, method: str, save: Path | None, config: Path | None) -> "Method":
     """Load a trained model. Raise if settings other than the device are given."""
     from epagcl.methods import load_model
 
+    if save is not None or config is not None:
+        raise InputError("--model is trained already; leave out --save and --config")
+    method = DEFAULT_METHOD if method == AUTO else method
     settings = settings_of(context, None, method, None)
     if any(flag != "--device" for flag, _ in context.meta["settings"]):
         raise InputError("--model is trained already; leave out its settings (only --device can be given)")
@@ -127,6 +155,7 @@ def _new_model(context: typer.Context, graph: LoadedGraph, method: str, config: 
     """Return an untrained model. Raise if it learns from labels, or if its device is missing."""
     from epagcl.core.hardware import resolve_device
 
+    method = chosen_method(context, method, graph)
     model = make_method(method, settings_of(context, graph.recipe_name, method, config))
     if model.supervised:
         raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
@@ -142,50 +171,79 @@ def _claim(save: Path | None, *, overwrite: bool, make: bool = True) -> None:
         claim(save, overwrite=overwrite, argument="save", resumable=False, make=make)
 
 
-def _train(
-    model: "Method", graph: LoadedGraph, progress: TrainingProgress, save: Path | None, *, overwrite: bool
-) -> None:
-    """Train a model. Keep it in a folder if one is given."""
-    model.fit(graph.data, callback=progress)
-    _claim(save, overwrite=overwrite)
-    if save is not None:
-        model.save(save)
-
-
-def _note_positions(model: "Method") -> None:
+def _note_positions(model: "Method | None") -> None:
     """Log that features which are positions have a meaning in the training graph only."""
     from epagcl.data.structural.features import positions_in
 
-    if positions_in(model.feature_names_):
+    if model is not None and positions_in(model.feature_names_):
         log.warning("the model knows positions in its training graph only; for other graphs, use --features roles")
 
 
-def _write(
+def _embed_only(model: "Method", graph: LoadedGraph, only: Path, hops: int | None, target: _Target) -> EmbeddingResult:
+    """Embed some nodes by a trained model, and write their embeddings. There is no report on a part of a graph."""
+    from epagcl.runs.export import write_embeddings
+
+    z, ids, used = embed_only(model, graph, only, hops)
+    files = write_embeddings(z, ids, target.out, vectors=target.vectors)
+    return {
+        "nodes": z.shape[0],
+        "dim": z.shape[1],
+        "health": [],
+        "files": [str(path) for path in files],
+        "model": None,
+        "report": None,
+        "neighbourhood": used,
+    }
+
+
+def _embed_all(
     model: "Method",
     graph: LoadedGraph,
-    z: "Tensor",
-    out: Path,
-    map_: str,
-    columns: "pd.DataFrame | None",
+    earlier: Earlier | None,
+    target: _Target,
     progress: TrainingProgress,
-    save: Path | None,
     *,
-    vectors: bool,
+    train: bool,
 ) -> EmbeddingResult:
-    """Write the embedding and its report. Return the summary."""
+    """Train the model if it is new, and write the embeddings of all nodes, the model and the report."""
     from epagcl.report.files import write_embedding_report
     from epagcl.runs.execute import trained_metrics
     from epagcl.runs.export import write_embeddings
 
-    files = write_embeddings(z, graph.data.get("node_ids"), out, vectors=vectors)
+    with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
+        if train:
+            model.fit(graph.data, callback=progress)
+            _save(model, target)
+        progress.say("embedding")
+        z = model.embed(graph.data)
+        moved, alignment = None, None
+        if earlier is not None:
+            z, moved, alignment = compare_with_earlier(model, graph, z, earlier)
+        if alignment is not None and train:
+            _save(model, target._replace(overwrite=True))  # with its rotation
+    files = write_embeddings(z, graph.data.get("node_ids"), target.out, vectors=target.vectors)
     with interruptible("the embeddings are written, the report is not", progress):
         metrics = trained_metrics(graph.data, model, graph.name)
-        page = write_embedding_report(out, graph.data, model, z, metrics, kind=map_, extra=columns, say=progress.say)
-    return {
+        page = write_embedding_report(
+            target.out, graph.data, model, z, metrics, kind=target.map_, extra=target.columns, say=progress.say
+        )
+    result: EmbeddingResult = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
         "health": metrics["health"],
         "files": [str(path) for path in files],
-        "model": None if save is None else str(save),
+        "model": None if target.save is None else str(target.save),
         "report": None if page is None else str(page),
     }
+    if moved is not None:
+        result["drift"] = moved
+    if alignment is not None:
+        result["alignment"] = alignment
+    return result
+
+
+def _save(model: "Method", target: _Target) -> None:
+    """Keep a trained model in its folder, if one is given."""
+    _claim(target.save, overwrite=target.overwrite)
+    if target.save is not None:
+        model.save(target.save)

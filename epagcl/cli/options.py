@@ -49,8 +49,8 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="The method; see `epagcl methods`. Default: epagcl+ for your own graph and demo; epagcl, with its recipe, "
-        "for other named graphs.",
+        help="The method; see `epagcl methods`; auto: chosen for the graph. Default: epagcl+ for your own graph and "
+        "demo; epagcl, with its recipe, for other named graphs.",
         autocompletion=complete_methods,
     ),
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from epagcl.cli.auto import check_settings, chosen_method, load_graph
 from epagcl.cli.completion import complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
@@ -21,7 +22,6 @@ from epagcl.cli.options import (
     interruptible,
     make_method,
     method_of,
-    options_of,
     resume_line,
     settings_of,
 )
@@ -52,7 +52,7 @@ def train(
     protocol: Annotated[
         str, typer.Option(help="Evaluation: strict, paper or public.", autocompletion=complete_protocols)
     ] = "strict",
-    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
+    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = True,
     map_: Map = "auto",
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train on a graph, evaluate if it has labels, and write a run folder with a report.
 
-    Example: epagcl train cora --epochs 200 --references
+    Example: epagcl train cora --epochs 200
     """
     console = console_for(quiet)
     with busy(console, "starting"):
@@ -70,9 +70,10 @@ def train(
 
         _check_options(protocol, seeds, runs, map_, logger)
         method = method_of(method, config, inputs.graph)
-        options_of(context, method)  # raises on a mistyped option, before a download
+        check_settings(context, method)
     with busy(console, "reading the graph"):
-        loaded = inputs.load()
+        loaded = load_graph(inputs, method)
+        method = chosen_method(context, method, loaded)
     settings = settings_of(context, loaded.recipe_name, method, config)
     models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)

@@ -33,6 +33,8 @@ class Graph:
         relations: ``[R, 2, E]`` float32: in relation r, the weight of the message to i from j and to j from i, for each
             pair; None without relations.
         relation_names: the names of the relations.
+        outside: for a part of a larger graph, the total weight of each node's pairs that lead out of the part, float32
+            ``[N]``. It counts in the degree, and as a self-loop in Ã: what would leave the part stays at the node.
 
     Examples:
         >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -47,6 +49,7 @@ class Graph:
     weight: Tensor | None = None
     relations: Tensor | None = None
     relation_names: tuple[str, ...] = ()
+    outside: Tensor | None = None
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
@@ -91,6 +94,9 @@ class Graph:
         """The normalised adjacency matrix Â of the unmodified graph."""
         row, col, pair = self._entries
         weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)[pair]
+        if self.outside is not None:
+            weight = torch.ones(row.numel(), device=self.device) if weight is None else weight
+            weight = weight + torch.where(row == col, self.outside[row], 0.0)
         return gcn_adjacency(row, col, self.num_nodes, weight)
 
     @property
@@ -109,9 +115,10 @@ class Graph:
     @cached_property
     def degree(self) -> Tensor:
         """The sum of the weights of each node's pairs, float32; without weights, the number of pairs, int64."""
-        if self.weight is None:
+        if self.weight is None and self.outside is None:
             return self.adjacency.rowptr.diff() - 1
-        return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
+        inside = multiply(self.edges, self.edges.value.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
+        return inside if self.outside is None else inside + self.outside
 
     def related(self, relation: int) -> SparseMatrix:
         """Return the adjacency matrix of a relation: row i has the weights of the messages that node i receives.

@@ -28,6 +28,8 @@ PENALTIES = tuple(10.0**k for k in range(-4, 6))  # of the ridge regression, rel
 INFORMATIVE_FEATURES = 0.02  # with less recovered by both references, columns tell nothing about each other
 INFORMATIVE_EDGES = 0.65  # with a lower AUC of both references, features tell nothing about edges
 GOOD, POOR = 0.6, 0.45  # share of the best reference; chosen on 15 graphs (``python -m benchmarks retention``)
+#: The names of the findings.
+KEPT_FEATURES, KEPT_EDGES = KEPT + "features", KEPT + "edges"
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,12 @@ def judge_retention(retention: Retention) -> list[Finding]:
             shown = (
                 f"{100 * z.features:.0f}% (raw {100 * raw.features:.0f}%, propagated {100 * propagated.features:.0f}%)"
             )
-            findings.append(_finding(KEPT + "features", z.features, shown, z.features / best))
+            findings.append(_finding(KEPT_FEATURES, z.features, shown, z.features / best))
     if z.edges is not None and raw.edges is not None and propagated.edges is not None:
         best = max(raw.edges, propagated.edges)
         if best >= INFORMATIVE_EDGES:
             shown = f"AUC {z.edges:.2f} (raw {raw.edges:.2f}, propagated {propagated.edges:.2f})"
-            findings.append(_finding(KEPT + "edges", z.edges, shown, (z.edges - 0.5) / (best - 0.5)))
+            findings.append(_finding(KEPT_EDGES, z.edges, shown, (z.edges - 0.5) / (best - 0.5)))
     return findings
 
 

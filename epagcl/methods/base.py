@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import chain
@@ -20,14 +19,16 @@ from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.structural.features import positions_in
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
+from epagcl.methods.local import NodesLike, embed_nodes, rotated
 from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.relations import apply_relations, learn_relations, two_nodes
-from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
+from epagcl.methods.settings import checked_setting, method_settings, rename_attributes, setting, warn_of_old_names
 from epagcl.training.bar import shown_progress
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
@@ -41,8 +42,6 @@ class NotTrained(InputError, NotFittedError):
 
 #: Choices of the setting ``feature_scaling``.
 FEATURE_SCALINGS = ("given", "row-sum", "row-max", "row-norm")
-#: Class attributes that earlier versions had under another name.
-RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
 
 
 @method_settings
@@ -113,11 +112,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for old, new in RENAMED_ATTRIBUTES.items():
-            if old in vars(cls):
-                # The stack level skips this function and ABCMeta.__new__.
-                warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=3)
-                setattr(cls, new, vars(cls)[old])
+        rename_attributes(cls)
 
     def set_params(self, **params: Any) -> Self:
         """Set settings by name, as in scikit-learn; :meth:`fit` validates them."""
@@ -246,6 +241,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
         self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = []
+        self.rotation_: Tensor | None = None
         if not type(self).trained:
             calibrate(self, self.network_, graph)
             return self
@@ -255,13 +251,18 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self
 
     @torch.no_grad()
-    def embed(self, data: Data) -> Tensor:
+    def embed(self, data: Data, *, nodes: NodesLike | None = None, hops: int | None = None) -> Tensor:
         """Return float32 embeddings ``[num_nodes, dim]`` of the training graph or any graph with the same columns.
 
         Feature columns are matched by name if both graphs have ``feature_names``, and encoded as in training if they
         come from a table. Otherwise they must be in the same order.
+
+        Args:
+            data: the graph.
+            nodes: embed only these nodes, in this order, from their neighbourhood; see :mod:`epagcl.methods.local`.
+            hops: size of the neighbourhood; None: as many as an encoder has layers, 2 if it has PageRank.
         """
-        return self._embed(data)
+        return self._embed(data) if nodes is None else embed_nodes(self, data, nodes, hops).z
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
         """Train on a graph and return its embeddings: ``fit(data).embed(data)``."""
@@ -282,7 +283,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def health(self, data: Data) -> list[Finding]:
         """Judge the embedding of a graph without labels: measures, verdicts and advice."""
-        return examine(self, self.fitted_network, self._checked_graph(data, quiet=True), trained=type(self).trained)
+        graph, positions = self._checked_graph(data, quiet=True), positions_in(self.feature_names_)
+        return examine(self, self.fitted_network, graph, trained=type(self).trained, edges_known=positions)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
@@ -320,8 +322,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        network = self.fitted_network.eval()
-        return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
+        z = self.represent(self.fitted_network.eval(), self._checked_graph(data, quiet))
+        return rotated(z, self.rotation_).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""

@@ -43,6 +43,11 @@ class Network(nn.Module):
         return h
 
     @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information."""
+        return sum(layer.hops for layer in cast("Iterable[Layer]", self.layers))
+
+    @property
     def first(self) -> Layer:
         """The first layer, whose weight W₁ the neighbour means share."""
         return cast("Layer", self.layers[0])

@@ -139,13 +139,16 @@ class Mixture(nn.Module):
         """Return the graph of some pairs and the nearest neighbours by the scores of the nodes."""
         kept = self._near.setdefault(graph, {})
         if name not in kept:
-            every = torch.cat([pairs, neighbour_candidates(scores(graph), pairs, k)], dim=1)
+            # At the border of a part of a graph, scores lack neighbours, and the embedding is not asked for.
+            nodes = None if graph.outside is None else (graph.outside == 0).nonzero().flatten()
+            every = torch.cat([pairs, neighbour_candidates(scores(graph), pairs, k, nodes)], dim=1)
             key, order = (every[0] * graph.num_nodes + every[1]).sort()
             weight = None
             if graph.weight is not None and pairs.shape[1]:  # nearest neighbours have the mean weight, 1
                 weight = F.pad(graph.weight, (0, order.numel() - pairs.shape[1]), value=1.0)[order]
             every = torch.stack([key // graph.num_nodes, key % graph.num_nodes])
-            kept[name] = Graph(graph.x, every, graph.num_nodes, weight)
+            outside = graph.outside if pairs.shape[1] else None
+            kept[name] = Graph(graph.x, every, graph.num_nodes, weight, outside=outside)
         return kept[name]
 
     def fit_propagated(self, graph: Graph) -> None:

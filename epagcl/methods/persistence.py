@@ -1,6 +1,7 @@
 """Trained models on disk: ``config.toml`` with the settings, ``model.safetensors`` with the weights; no pickle.
 
-A model of an encoded table also has ``columns.json``, the encoding of its columns.
+A model of an encoded table also has ``columns.json``, the encoding of its columns. A model that was aligned with an
+earlier one also has ``rotation.safetensors``.
 """
 
 import json
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError, OutputError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
 COLUMNS = "columns.json"
+ROTATION = "rotation.safetensors"
 
 
 def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) -> None:
@@ -58,6 +61,13 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
     attributes += ["relation_names_", "relation_strengths_"] if model.relation_names_ else []
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
     table |= {"version": __version__, "weights": tensor_digest(state)}
+    if model.rotation_ is None:
+        (folder / ROTATION).unlink(missing_ok=True)
+    else:
+        rotation = {"rotation": model.rotation_.detach().cpu().contiguous()}
+        table["rotation"] = tensor_digest(rotation)
+        with atomic_path(folder / ROTATION) as path:
+            save_file(rotation, path)
     # The configuration is written last. Until then it does not have the digest of the new weights.
     with atomic_path(folder / WEIGHTS) as path:
         save_file(state, path)
@@ -99,6 +109,7 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
         raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
     model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS)
     model.relation_names_, model.relation_strengths_ = _relations(table, folder)
+    model.rotation_ = _read_rotation(Path(folder), table.get("rotation"))
     model.history_ = []  # the history of training is not stored with the weights
     try:
         state = load_file(path)
@@ -128,6 +139,19 @@ def _checked(name: str, value: Any, folder: str | Path) -> Any:
     if name.startswith("num_") and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
         raise InputError(f"{folder}/{CONFIG}: {name.removesuffix('_')} = {value!r} is not a count; was it edited?")
     return value
+
+
+def _read_rotation(folder: Path, digest: str | None) -> Tensor | None:
+    """Return the rotation into the axes of an earlier model; None if the model was not aligned."""
+    if digest is None:
+        return None
+    try:
+        state = load_file(folder / ROTATION)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{folder / ROTATION}: cannot be read ({error}); save the model again") from None
+    if tensor_digest(state) != digest:
+        raise InputError(f"{folder / ROTATION}: not the rotation that {CONFIG} describes; save the model again")
+    return state["rotation"]
 
 
 def _read_encoding(path: Path) -> TableEncoding | None:

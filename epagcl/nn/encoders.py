@@ -79,6 +79,11 @@ class GCN(nn.Module):
         return self._output(self._first.aggregate(projected, adjacency), adjacency)
 
     @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information."""
+        return len(self.layers)
+
+    @property
     def _first(self) -> GCNLayer:
         return cast("GCNLayer", self.layers[0])
 
@@ -123,6 +128,11 @@ class ScalesLayer(nn.Module):
     def weights(self) -> tuple[Tensor, ...]:
         """The weights that multiply X: those of all scales side by side."""
         return (self.weight,)
+
+    @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information; ``math.inf`` with PageRank."""
+        return max(self.scales)
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
         """Return the representations of all V views, ``[V·N, dim]``.

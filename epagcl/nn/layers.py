@@ -38,6 +38,8 @@ class GCNLayer(nn.Module):
         torch.Size([3, 2])
     """
 
+    hops = 1.0  # from which a node receives information
+
     def __init__(self, in_features: int, out_features: int, *, root: bool = False, members: int = 1):
         super().__init__()
         self.weight = nn.Parameter(glorot(in_features, out_features, members))

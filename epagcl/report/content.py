@@ -27,7 +27,7 @@ from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agre
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
 from epagcl.report.drivers import DriversContent, drivers
-from epagcl.report.metrics import RunMetrics, untrained_note
+from epagcl.report.metrics import RunMetrics, lost_to, untrained_note
 from epagcl.report.nodes import MapContent, Say, class_name, map_content, silent
 from epagcl.report.structure import StructureContent, structure
 from epagcl.report.verdict import VerdictContent, verdict_content
@@ -289,10 +289,11 @@ def _scores(title: str, metrics: RunMetrics) -> dict[str, Any] | None:
     scores = metrics["evaluation"]
     runs = len(scores["accuracy"]["runs"])
     rows = {**metrics.get("references", {}), title: scores}
-    note = untrained_note(title, rows)
+    notes = (untrained_note(title, rows), lost_to(title, scores, metrics.get("references", {})))
     return {
         "protocol": f"{scores['protocol']} protocol, {counted(runs, 'run')}, splits {scores['split']}"
-        + (f". {note[0].upper()}{note[1:]}." if note else ""),
+        + "".join(f". {note[0].upper()}{note[1:]}" for note in notes if note)
+        + ("." if any(notes) else ""),
         "runs": runs,
         "rows": [
             {

@@ -1,6 +1,6 @@
 """The measurements of a run as plain values: the content of ``metrics.json``."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NotRequired, TypedDict, final
 
 from epagcl.data.io.columns.encoding import ColumnSummary
@@ -102,3 +102,28 @@ def untrained_note(title: str, references: Collection[str]) -> str | None:
     if (name := untrained_name(title)) not in references:
         return None
     return f"{name}: encoders with initial weights, and everything that it computes without training"
+
+
+def lost_to(title: str, scores: ScoresDict, references: Mapping[str, ScoresDict]) -> str | None:
+    """Return a sentence on the references that are more accurate than a model; None if there are none.
+
+    Args:
+        title: title of the method.
+        scores: of the model.
+        references: scores of the references by name.
+
+    Examples:
+        >>> scores = {name: {"accuracy": {"mean": mean, "std": 0.01}} for name, mean in (("a", 0.7), ("b", 0.81))}
+        >>> lost_to("EPAGCL", {"accuracy": {"mean": 0.75, "std": 0.01}}, scores)
+        'EPAGCL (75.0%) loses to b (81.0%): its training does not pay off on this graph; try --method auto'
+        >>> lost_to("EPAGCL", {"accuracy": {"mean": 0.9, "std": 0.01}}, scores) is None
+        True
+    """
+    own = scores["accuracy"]["mean"]
+    means = {name: row["accuracy"]["mean"] for name, row in references.items()}
+    better = sorted((name for name in means if means[name] > own), key=lambda name: -means[name])
+    if not better:
+        return None
+    names = " and ".join(f"{name} ({100 * means[name]:.1f}%)" for name in better)
+    advice = "try --method auto" if title != "EPAGCL+" else "use what scores best, or train longer"
+    return f"{title} ({100 * own:.1f}%) loses to {names}: its training does not pay off on this graph; {advice}"

@@ -13,7 +13,7 @@ from epagcl.data.catalogue.entries import find
 from epagcl.data.io.roles import NAMED
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
-from epagcl.report.metrics import GraphSummary, RelationSummary, RunMetrics, SeedsMetrics, untrained_note
+from epagcl.report.metrics import GraphSummary, RelationSummary, RunMetrics, SeedsMetrics, lost_to, untrained_note
 from epagcl.runs.folder import GraphSource, RunConfig
 
 COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
@@ -139,6 +139,8 @@ def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     text += f"mean ± standard deviation over {runs} runs." if runs > 1 else "one run."
     if note := untrained_note(cls.title, metrics.get("references", {})):
         text += f" {note[0].upper()}{note[1:]}."
+    if lost := lost_to(cls.title, scores, metrics.get("references", {})):
+        text += f" {lost[0].upper()}{lost[1:]}."
     if "clustering" in scores:
         parts = [f"{key.upper()} {value:.3f}" for key, value in scores["clustering"].items()]
         text += f" Clusters of k-means compared with the classes: {', '.join(parts)}."

@@ -9,7 +9,7 @@ from epagcl.core.randomness import Stream, permutation
 MAX_AMONG = 65_536  # on larger graphs, neighbours are searched among this many random nodes
 
 
-def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
+def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10, nodes: Tensor | None = None) -> Tensor:
     """Return the absent pairs of nodes of which one is among the k nearest neighbours of the other, by cosine.
 
     The time is O(N² d), and O(65,536·N·d) on graphs with more nodes than that.
@@ -18,6 +18,7 @@ def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
         z: representations ``[N, d]``, such as the principal components of Â²X.
         pairs: the edges, ``[2, E]`` with i < j.
         k: number of neighbours; with 0 there are no candidates.
+        nodes: nodes whose neighbours are searched; None for all.
 
     Returns:
         The pairs, ``[2, C]`` with i < j, sorted.
@@ -32,11 +33,11 @@ def neighbour_candidates(z: Tensor, pairs: Tensor, k: int = 10) -> Tensor:
     # In fewer than two dimensions, all cosines are ±1: nothing tells near from far.
     if n < 2 or k < 1 or int((z != 0).any(0).sum()) < 2:
         return pairs[:, :0]
-    every = torch.arange(n, device=z.device)
+    every = torch.arange(n, device=z.device) if nodes is None else nodes
     among = None
     if n > MAX_AMONG:
         among = permutation(n, 0, Stream.CANDIDATES, 2, device=z.device)[:MAX_AMONG].sort().values
-    neighbours = nearest(z, k, among=among)[0]
+    neighbours = nearest(z, k, nodes, among)[0]
     i, j = every[:, None].expand_as(neighbours).flatten(), neighbours.flatten()
     key = torch.unique((torch.minimum(i, j) * n + torch.maximum(i, j))[i != j])
     key = key[~torch.isin(key, pairs[0] * n + pairs[1])]
