@@ -141,3 +141,14 @@ def test_wrong_nodes_are_refused(nodes, message):
 def test_a_negative_number_of_hops_is_refused(data, propagated):
     with pytest.raises(InputError, match="hops=-1: must be at least 0"):
         propagated.embed(data, nodes=[0], hops=-1)
+
+
+def test_relations_follow_their_edges(data):
+    graph = data.clone()
+    graph.edge_type = (graph.edge_index[0] + graph.edge_index[1]) % 2
+    graph.relation_names = ["even", "odd"]
+    model = epagcl.Propagated(dim=8, device="cpu").fit(graph)
+    whole = model.embed(graph)[NODES]
+    torch.testing.assert_close(model.embed(graph, nodes=NODES, hops=20), whole, rtol=1e-4, atol=1e-5)
+    near = model.embed(graph, nodes=NODES, hops=2)
+    assert (near - whole).norm() < 0.5 * whole.norm()
