@@ -101,9 +101,9 @@ def verdict_table(result: dict[str, Any]) -> str:
         rows.append([short, str(len(graph["rows"])), str(len(worse)), *counts])
     note = (
         f"Failed: embeddings at least {FAR:g} points of test accuracy behind raw or propagated features. "
-        f"{_share(failed, 'poor')} of the failed ones are called poor, and {_share(failed, 'good')} good. Of the "
-        f"{len(others)} others, {_share(others, 'poor')} are called poor; of the {len(best)} within {NEAR:g} points of "
-        f"the best row of their graph, {_share(best, 'poor')}. Measured on {result['hardware']['device']}, "
+        f"{_share(failed, 'poor')} of them are called poor, and {_share(failed, 'good')} good. Of the others, "
+        f"{_share(others, 'poor')} are called poor; of those within {NEAR:g} points of the best row of their graph, "
+        f"{_share(best, 'poor')}. Measured on {result['hardware']['device']}, "
         f"{result['date'][:10]}, commit {result['commit'][:7]}; accuracies from `results/comparison.json`."
     )
     heads = ["graph", "embeddings", "failed", *(f"called {verdict}" for verdict in VERDICTS)]
