@@ -6,6 +6,7 @@ module         content
 ``catalogue``  named graphs (Cora, ...) and where they are loaded from
 ``structural`` features computed from the edges
 ``io``         users' files, tables, NetworkX and SciPy graphs; the .npz format
+``disk``       graphs on disk, larger than memory
 ``generators`` generated graphs
 ``checking``   validation: every graph passes :func:`check`
 ``labels``     labels as class numbers
@@ -18,6 +19,7 @@ module         content
 from epagcl.core.moved import moved_names
 from epagcl.data.catalogue import data_root, datasets, load
 from epagcl.data.checking import check, undirected_pairs
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.generators import block_model
 from epagcl.data.io.convert import from_networkx, from_scipy
 from epagcl.data.io.from_tables import from_tables
@@ -28,6 +30,7 @@ from epagcl.data.splits import Split, geom_splits, public_splits, random_split
 from epagcl.data.structural import structural_features, with_structural_features
 
 __all__ = [
+    "OnDiskGraph",
     "Split",
     "block_model",
     "check",
