@@ -176,19 +176,46 @@ def repair_notes(
     proper = edge_index[0] != edge_index[1]
     row, col = edge_index[:, proper]
     key = row * num_nodes + col
-    num_directed, num_pairs = torch.unique(key).numel(), pairs.shape[1]
+    loops, num_directed = edge_index.shape[1] - row.numel(), torch.unique(key).numel()
     num_distinct = num_directed
     if kinds is not None and kinds.directed is not None:  # edges of different kinds are no duplicates
         kind = kinds.value[proper].argmax(1)
         num_distinct = torch.unique(kind * num_nodes**2 + key).numel()
-    notes = []
-    if loops := edge_index.shape[1] - row.numel():
-        notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
-    if repeats := row.numel() - num_distinct:
-        what = "merged; their weights are added up" if weighted else "removed"
-        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} {what}"))
+    notes = removal_words(loops, row.numel() - num_distinct, weighted=weighted)
     if kinds is not None and kinds.directed != "symmetric":
         return notes
+    return notes + direction_words(num_directed, pairs.shape[1])
+
+
+def repair_words(
+    loops: int, num_edges: int, num_directed: int, num_pairs: int, *, weighted: bool = False
+) -> list[tuple[int, str]]:
+    """Return the log level and the message of each repair, by the counts before and after it.
+
+    Args:
+        loops: number of self-loops.
+        num_edges: number of other edges.
+        num_directed: number of those that are different if their direction counts.
+        num_pairs: number of undirected pairs.
+        weighted: whether the edges have weights.
+    """
+    return removal_words(loops, num_edges - num_directed, weighted=weighted) + direction_words(num_directed, num_pairs)
+
+
+def removal_words(loops: int, repeats: int, *, weighted: bool) -> list[tuple[int, str]]:
+    """Return the log level and the message of removed self-loops and duplicate edges."""
+    notes = []
+    if loops:
+        notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
+    if repeats:
+        what = "merged; their weights are added up" if weighted else "removed"
+        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} {what}"))
+    return notes
+
+
+def direction_words(num_directed: int, num_pairs: int) -> list[tuple[int, str]]:
+    """Return the log level and the message on the directions of the edges."""
+    notes = []
     if num_directed == num_pairs > 0:  # the usual edge list of an undirected graph
         once = "given once each" if num_pairs > 1 else "given once"
         notes.append((logging.INFO, f"{counted(num_pairs, 'edge')} {once}; used in both directions"))

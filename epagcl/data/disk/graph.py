@@ -275,8 +275,14 @@ def new_manifest(
     }
 
 
-def claim_folder(folder: Path, *, overwrite: bool) -> None:
-    """Create the folder of a graph. Raise if it holds other files, or a graph that may not be replaced."""
+def claim_folder(folder: Path, *, overwrite: bool, keep_work: bool = False) -> None:
+    """Create the folder of a graph. Raise if it holds other files, or a graph that may not be replaced.
+
+    Args:
+        folder: the folder.
+        overwrite: whether a graph may be replaced.
+        keep_work: keep an ingestion that was stopped.
+    """
     if folder.is_file():
         raise InputError(f"{folder}: is a file; give a folder")
     if (folder / MANIFEST).exists() and not overwrite:
@@ -287,6 +293,8 @@ def claim_folder(folder: Path, *, overwrite: bool) -> None:
         remove_leftovers(folder)
         if others := sorted({path.name for path in folder.iterdir()} - {*own, WORK}):
             raise InputError(f"{folder}: holds {others[0]}, which is no part of a graph; give another folder")
+        if keep_work and (folder / WORK).is_dir():
+            return
         (folder / MANIFEST).unlink(missing_ok=True)  # first, so that no mixture of two graphs is ever a graph
         for name in own:
             (folder / name).unlink(missing_ok=True)

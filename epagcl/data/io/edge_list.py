@@ -189,19 +189,8 @@ class EdgeList(EdgeIds):
 
     def _refuse_shared_ids(self) -> None:
         """Raise if an id occurs at both ends, and the names of the columns suggest nodes of two kinds."""
-        shared = np.intersect1d(self.ends[:, 0], self.ends[:, 1])
-        if not len(shared):
-            return
-        source, target = (self.table.first_row[column] for column in self.columns)
-        raise InputError(
-            f"{self.name}: {counted(len(shared), 'id')} ({examples(self.ids[shared])}) in {source} and in {target}; "
-            f"if these are two kinds of nodes, give {self._switch('bipartite')}, else "
-            f"{self.roles.write(source=source, target=target)}"
-        )
-
-    def _switch(self, argument: str) -> str:
-        name = self.roles.name_of(argument)
-        return f"{name}True" if name.endswith("=") else name
+        if len(shared := np.intersect1d(self.ends[:, 0], self.ends[:, 1])):
+            raise shared_ids(self.table, self.columns, len(shared), self.ids[shared].tolist(), self.roles)
 
     def _place(self, number: int) -> str:
         """Return where an id first occurs; ``number`` is its position in ``ids``."""
@@ -217,19 +206,38 @@ def kind_names(table: Table, columns: Sequence[int]) -> tuple[str, str]:
     return (first, second) if first != second else ("source", "target")
 
 
+def shared_ids(table: Table, columns: Sequence[int], count: int, shared: list[Any], roles: Roles) -> InputError:
+    """Return the error of ids that occur at both ends, if the names of the columns suggest nodes of two kinds.
+
+    Args:
+        table: the edges.
+        columns: the columns of the ends.
+        count: number of such ids.
+        shared: the first of them.
+        roles: how messages write arguments.
+    """
+    source, target = (table.first_row[column] for column in columns)
+    switch = roles.name_of("bipartite")
+    switch = f"{switch}True" if switch.endswith("=") else switch
+    return InputError(
+        f"{table.name}: {counted(count, 'id')} ({examples(shared)}) in {source} and in {target}; "
+        f"if these are two kinds of nodes, give {switch}, else {roles.write(source=source, target=target)}"
+    )
+
+
 class FoundIds(NamedTuple):
     """The distinct ids of the edges, in short.
 
     Attributes:
         name: name of the edges in messages.
-        count: number of distinct ids.
+        distinct: number of distinct ids.
         bounds: the lowest and the highest; None if they are text.
         first: the first four, by first appearance.
         lowest_place: where the lowest one is, if it is negative.
     """
 
     name: str
-    count: int
+    distinct: int
     bounds: tuple[int, int] | None
     first: list[Any]
     lowest_place: str = ""
@@ -260,9 +268,9 @@ def row_numbering(ids: FoundIds, rows: int, name: str, nodes_argument: str) -> i
                 *(name, ids.name, nodes_argument),
             )
         return 0
-    if ids.count != rows:
+    if ids.distinct != rows:
         raise InputError(
-            f"{name}: {counted(rows, 'row')} for {counted(ids.count, 'distinct node')} in {ids.name}; "
+            f"{name}: {counted(rows, 'row')} for {counted(ids.distinct, 'distinct node')} in {ids.name}; "
             f"give the ids of the rows with {nodes_argument}"
         )
     from_one = ids.bounds is not None and low == 1 and high == rows  # as in MATLAB and R

@@ -238,7 +238,7 @@ def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None]:
 
 def _read_features(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() in (".npy", ".npz"):
-        return ArrayRows(path.name, _read_array(path))
+        return ArrayRows(path.name, read_array(path))
     if table_suffix(path) not in TABLE_SUFFIXES:
         suffixes = ", ".join((".npy", ".npz", *TABLE_SUFFIXES))
         raise InputError(
@@ -249,7 +249,7 @@ def _read_features(path: Path) -> Table | ArrayRows:
 
 def _read_labels(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() == ".npy":
-        return ArrayRows(path.name, np.atleast_1d(_read_array(path)))
+        return ArrayRows(path.name, np.atleast_1d(read_array(path)))
     return open_table(path)
 
 
@@ -263,7 +263,7 @@ def _read_nodes(path: Path, roles: Roles) -> NodeIds:
     return listed_ids(table, roles.id)
 
 
-def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
+def read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
     """Return the array of a ``.npy``, or the only one of a ``.npz``: dense, or sparse as SciPy saves it."""
     fix = "save a plain array with np.save(path, x)"
     try:

@@ -120,11 +120,20 @@ class Work:
                 done += batch.num_rows
                 self.progress(done / max(rows, 1))
 
-    def close(self, *, remove: bool) -> None:
-        """Close the engine. Remove the folder if the work is finished."""
+    def remove(self, *names: str) -> None:
+        """Remove files that no later stage needs."""
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Close the engine, which gives its memory back. It opens again when it is needed."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+    def close(self, *, remove: bool) -> None:
+        """Close the engine. Remove the folder if the work is finished."""
+        self.release()
         shutil.rmtree(self.folder if remove else self.path("spill"), ignore_errors=True)
 
     @contextmanager
