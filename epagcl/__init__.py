@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.data import from_networkx as from_networkx
     from epagcl.data import from_scipy as from_scipy
     from epagcl.data import from_tables as from_tables
+    from epagcl.data import ingest as ingest
     from epagcl.data import load as load
     from epagcl.data import read_graph as read_graph
     from epagcl.data import structural_features as structural_features

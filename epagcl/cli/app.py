@@ -15,6 +15,7 @@ from epagcl.cli.datasets import datasets
 from epagcl.cli.doctor import doctor
 from epagcl.cli.embed import embed
 from epagcl.cli.epr import epr
+from epagcl.cli.ingest import ingest
 from epagcl.cli.links import links
 from epagcl.cli.methods import methods
 from epagcl.cli.neighbours import neighbours
@@ -67,6 +68,7 @@ app.command()(classify)
 app.command()(anomalies)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(links)
 app.command()(epr)
+app.command()(ingest)
 app.command()(datasets)
 app.command()(methods)
 app.command()(doctor)

@@ -27,7 +27,7 @@ Graph = Annotated[
     str | None,
     typer.Argument(
         metavar="[NAME|FILE]",
-        help="A named graph, or a .npz, .pt, .graphml, .gexf, .gml or .json file.",
+        help="A named graph, a .npz, .pt, .graphml, .gexf, .gml or .json file, or a folder of `epagcl ingest`.",
         autocompletion=complete_graphs,
     ),
 ]
@@ -82,6 +82,7 @@ OPTION_OF_ARGUMENT = {
     "columns": "--columns",
     "folder": "--out",
     "kind": "--map",
+    "memory": "--memory",
     "model": "--model",
     "out": "--out",
     "overwrite": "--overwrite",
@@ -190,7 +191,7 @@ def graph_of(
     if _is_file(name):
         data = read_files(name, tables, need_features, roles)
         source = {"file": name, **{key: str(path) for key, path in tables.items()}, **roles.record()}
-        return LoadedGraph(Path(name).stem, data, source)
+        return LoadedGraph(data.get("name") or Path(name).stem, data, source)
     if superfluous := [*tables, *roles.record()]:
         flags = ", ".join(flag_of(key) for key in superfluous)
         raise InputError(f"{name} is a named graph; leave out {flags}")
@@ -199,7 +200,9 @@ def graph_of(
 
 
 def _is_file(graph: str) -> bool:
-    """Return whether a graph on the command line is a file; otherwise it is the name of a graph."""
+    """Return whether a graph on the command line is a file or a graph on disk; otherwise it is the name of a graph."""
+    if Path(graph, "manifest.json").is_file() or Path(graph, "ingest").is_dir():
+        return True
     return Path(graph).suffix in (".npz", ".pt", ".graphml", ".gexf", ".gml", ".json") or Path(graph).is_file()
 
 

@@ -20,6 +20,7 @@ from epagcl.core.moved import moved_names
 from epagcl.data.catalogue import data_root, datasets, load
 from epagcl.data.checking import check, undirected_pairs
 from epagcl.data.disk.graph import OnDiskGraph
+from epagcl.data.disk.ingest.run import ingest
 from epagcl.data.generators import block_model
 from epagcl.data.io.convert import from_networkx, from_scipy
 from epagcl.data.io.from_tables import from_tables
@@ -41,6 +42,7 @@ __all__ = [
     "from_scipy",
     "from_tables",
     "geom_splits",
+    "ingest",
     "load",
     "public_splits",
     "random_split",

@@ -18,7 +18,9 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
+from epagcl.core.memory import check_memory
 from epagcl.data.checking import check
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
 from epagcl.data.io.hetero import from_hetero
@@ -73,7 +75,7 @@ def read_graph(
     Args:
         path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or ``HeteroData`` or a dict of tensors, or a
             graph of another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes
-            are the features unless ``features`` is given.
+            are the features unless ``features`` is given; or the folder of a graph on disk, see :func:`epagcl.ingest`.
         edges: a table, or a graph of another program. The ends are the columns of the table named source and target, or
             with another pair of common names, or its only two columns.
         features: ``.npy`` or ``.npz`` (dense, or sparse as SciPy saves it), or a table. Its ids are the column named
@@ -151,6 +153,8 @@ def read_files(
         if superfluous := [name for part, name in names.items() if parts.get(part) is not None]:
             raise InputError(f"{path}: a graph file is complete; leave out {', '.join(superfluous)}")
         _refuse_roles(path, roles)
+        if Path(path).is_dir():
+            return _read_folder(Path(path), need_features, roles)
         return _read_whole(existing_file(path), need_features, names, roles.directed)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
@@ -184,6 +188,22 @@ def _refuse_roles(path: Path | str, roles: Roles) -> None:
 
 
 # ---- One file with the whole graph
+
+
+def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
+    """Return a graph on disk, which must fit in memory."""
+    if roles.directed is not None:
+        raise InputError(f"{path}: a graph on disk has no directions; leave out {roles.name_of('directed')}")
+    graph = OnDiskGraph.open(path)
+    columns = graph.num_features if isinstance(graph.features, np.ndarray) else 0
+    needed = 40 * graph.num_edges + graph.num_nodes * (4 * columns + 80)
+    check_memory(needed, f"{path}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges", "use a larger machine")
+    if graph.num_features == 0 and need_features:
+        computed = roles.write(features="structure")
+        raise MissingFeatures(f"{path}: no node features; ingest the graph with some, or give {computed}")
+    data = graph.to_data(features=need_features)
+    data.name = graph.name
+    return data
 
 
 def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:

@@ -208,7 +208,8 @@ def _merged(bucket: Bucket, weighted: bool) -> tuple[np.ndarray, np.ndarray | No
     """
     keys = np.fromfile(bucket.keys, np.uint64)
     if not weighted:
-        keys = np.unique(keys)
+        keys.sort()  # np.unique hashes, which takes thirty times as long here
+        keys = keys[_is_first(keys)]
         given = int((keys & np.uint64(1)).sum())
         keys >>= np.uint64(1)
         return keys[_is_first(keys)], None, given

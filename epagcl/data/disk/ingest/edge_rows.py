@@ -4,6 +4,7 @@ The columns are found on the first part of the file, by the rules of :func:`epag
 problem, 0 if there is none. Rows are numbered by their line in text files, and from 0 in Parquet files.
 """
 
+import csv
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
@@ -81,6 +82,8 @@ def edge_source(path: Path, roles: Roles) -> EdgeSource:
         roles: the columns that the user names.
     """
     table = next(blocks(path, SAMPLE_BYTES, SAMPLE_ROWS))
+    if isinstance(table, TextTable):
+        table = _without_bad_lines(table, path)
     columns, two_kinds = edge_columns(table, roles)
     weight = weight_column(table, roles, columns)
     log_columns(table, columns, weight)
@@ -122,6 +125,25 @@ def judge_bad_rows(found: EdgeRows, source: EdgeSource, roles: Roles, bad_rows: 
         log.warning("%s; skipped", what)
     if found["rows"] == found["bad"]:
         raise InputError(f"{source.path.name}: no edges; a graph needs at least one")
+
+
+def _without_bad_lines(table: TextTable, path: Path) -> TextTable:
+    """Return the first part of a table with blank lines in place of those that pandas would refuse."""
+
+    def usable(line: bytes) -> bool:
+        try:
+            text = line.decode()
+            fields = text.split() if table.separator == WHITE_SPACE else [text] if not text else _fields(text)
+        except (UnicodeDecodeError, csv.Error):
+            return False
+        return len(fields) <= len(table.first_row) and line.count(b'"') % 2 == 0
+
+    def _fields(text: str) -> list[str]:
+        return next(csv.reader([text], delimiter=table.separator, skipinitialspace=True))
+
+    lines = table.raw.split(b"\n")
+    kept = [line if line[:1] in (b"#", b"%") or usable(line) else b"" for line in lines]
+    return table if kept == lines else TextTable(path, table.suffix, b"\n".join(kept))
 
 
 def _text_query(source: EdgeSource) -> str:
@@ -189,7 +211,8 @@ def _problem(source: EdgeSource, first: str, text: bool = True) -> str:
     """Return the expression of the problem of a row; ``first`` are the cases that come first."""
     cases = [first]
     for number, end in ((3, "source"), (4, "target")):
-        blank = f" OR trim({end}, '{BLANKS}') = ''" if text else ""
+        # Few ids begin with a character that may be blank, so that few are trimmed.
+        blank = f" OR (({end} < '!' OR {end} > '~') AND trim({end}, '{BLANKS}') = '')" if text else ""
         cases.append(f"WHEN {end} IS NULL{blank} THEN {number}")
     if source.weight is not None:
         cases.append("WHEN weight IS NULL OR NOT isfinite(weight) OR weight < 0 THEN 5")

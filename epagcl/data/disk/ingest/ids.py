@@ -206,11 +206,11 @@ def with_kinds(listed: Listed, kinds: tuple[str, str], work: Work) -> Listed:
     text = "CAST(l.id AS VARCHAR)"
     first, second = (f"'{quoted(kind)}:' || {text}" for kind in kinds)
     query = f"""
-        SELECT l.row, l.place, {text} AS plain, a.id IS NOT NULL AND b.id IS NOT NULL AND e.id IS NULL AS both,
+        SELECT l.row, l.place, {text} AS plain, a.id IS NOT NULL AND b.id IS NOT NULL AND e.id IS NULL AS doubtful,
             CASE WHEN e.id IS NOT NULL THEN {text} ELSE coalesce(a.id, b.id, {text}) END AS id
         FROM '{quoted(file)}' l LEFT JOIN ({edge_ids}) e ON e.id = {text}
         LEFT JOIN ({edge_ids}) a ON a.id = {first} LEFT JOIN ({edge_ids}) b ON b.id = {second}"""
-    if found := work.sql(f"SELECT plain FROM ({query}) WHERE both ORDER BY row LIMIT 1"):
+    if found := work.sql(f"SELECT plain FROM ({query}) WHERE doubtful ORDER BY row LIMIT 1"):
         node = found[0][0]
         choice = f"{kinds[0]}:{node} or {kinds[1]}:{node}"
         raise InputError(f"{listed.name}: id {node} is a {kinds[0]} and a {kinds[1]}; write {choice}")

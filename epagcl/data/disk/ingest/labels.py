@@ -93,15 +93,9 @@ def write_labels(name: str, rows: str, table: LabelTable, nodes: int, integers: 
         same = "n.id = i.id" if integers == listed.integers else "CAST(n.id AS VARCHAR) = CAST(i.id AS VARCHAR)"
         query = f"""SELECT n.node, l.label FROM {labels} l JOIN '{quoted(work.path(listed.file))}' i ON l.row = i.row
             JOIN '{quoted(work.path(NODES))}' n ON {same} WHERE l.label IS NOT NULL"""
-    found = {
-        str(label): int(count)
-        for label, count in work.sql(f"SELECT label, count(*) FROM {labels} GROUP BY label")
-        if label is not None
-    }
-    distinct = np.array([label for label in found if label not in ("-1", "-1.0")], dtype=object)
-    codes, names = encode_labels(distinct, name)
-    if names is not None and (unlabelled := sum(found.get(word, 0) for word in ("-1", "-1.0"))):
-        log.warning("%s: label −1 means no label (nodes with it: %d)", name, unlabelled)
+    counts = work.sql(f"SELECT label, count(*) FROM {labels} WHERE label IS NOT NULL GROUP BY label")
+    distinct = np.array([str(label) for label, _ in counts], dtype=object)
+    codes, names = encode_labels(distinct, name, np.array([int(count) for _, count in counts]))
     class_of = pd.Series(codes.numpy(), index=distinct)
     y = np.full(nodes, -1, dtype=np.int64)
     for batch in work.batches(query, nodes):

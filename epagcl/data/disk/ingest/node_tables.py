@@ -101,7 +101,7 @@ def _parquet_blocks(path: Path, rows: int) -> Iterator[FrameBlock]:
 def _text_blocks(path: Path, suffix: str, size: int) -> Iterator[TextTable]:
     first: TextTable | None = None
     lines = 0
-    for raw in _line_blocks(path, size):
+    for raw in line_blocks(path, size):
         rows = [line for line in raw.split(b"\n") if line.strip() and line[:1] not in (b"#", b"%")]
         if rows or first is None:
             block = TextTable(path, suffix, raw, lines)
@@ -112,7 +112,7 @@ def _text_blocks(path: Path, suffix: str, size: int) -> Iterator[TextTable]:
         lines += raw.count(b"\n")
 
 
-def _line_blocks(path: Path, size: int) -> Iterator[bytes]:
+def line_blocks(path: Path, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file in parts that end with a line, where no quote is open."""
     rest = b""
     try:
