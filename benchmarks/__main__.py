@@ -14,6 +14,7 @@ python -m benchmarks retention   compare what embeddings keep of features and ed
 python -m benchmarks new-nodes   measure time and error of new nodes that are embedded from their neighbourhood
 python -m benchmarks drift       compare the shift of old nodes with what an old model loses on a growing graph
 python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
+python -m benchmarks ingest      compare engines of ingestion, and ingest a generated graph of 100 million edges
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
@@ -66,6 +67,14 @@ def main() -> None:
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     new_nodes_parser = commands.add_parser("new-nodes", help="measure time and error of new nodes")
     drift_parser = commands.add_parser("drift", help="measure what an old model loses on a growing graph")
+    ingest_parser = commands.add_parser("ingest", help="ingest a generated graph, with its memory over time")
+    ingest_parser.add_argument("--edges", type=int, default=100_000_000, help="edges of the graph; 0 leaves it out")
+    ingest_parser.add_argument(
+        "--engine-edges", type=int, default=10_000_000, help="edges for the comparison of engines"
+    )
+    ingest_parser.add_argument("--memory", type=float, default=4.0, help="GiB that the ingestion may use")
+    ingest_parser.add_argument("--folder", type=Path, help="where tables and graphs are written; by default temporary")
+    ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
     for command in (*writers, new_nodes_parser, drift_parser):
@@ -156,6 +165,12 @@ def run(arguments: argparse.Namespace) -> None:
         measured = structure(arguments.node2vec)
         _write({**measured}, arguments.out / "benchmarks" / "structure.json")
         print(table(measured))
+    elif arguments.command == "ingest":
+        from benchmarks.ingest import ingestion, merged
+
+        measured = ingestion(arguments.edges, arguments.engine_edges, arguments.folder, arguments.memory)
+        path = arguments.out / "scale" / "ingest.json"
+        _write(merged(measured, path), path)
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

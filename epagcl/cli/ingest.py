@@ -53,9 +53,9 @@ def ingest(
             report=progress,
         )
     if as_json:
-        manifest = graph.manifest
-        keys = ("name", "nodes", "edges", "features", "rows")
-        print(json.dumps({"folder": str(graph.path), **{key: manifest[key] for key in keys}}, indent=2))
+        sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        result = {"folder": str(graph.path), "name": graph.name, **sizes, "rows": graph.manifest["rows"]}
+        print(json.dumps(result, indent=2))
     elif not quiet:
         _show(graph)
 
@@ -80,9 +80,9 @@ class IngestProgress:
     """
 
     def __init__(self, console: "Console"):
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-        self.console, self._stage = console, ""
+        self.console, self._stage, self._task = console, "", TaskID(0)
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
 

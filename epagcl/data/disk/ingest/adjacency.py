@@ -18,7 +18,7 @@ from epagcl.core.log import log
 from epagcl.data.checking import repair_words
 from epagcl.data.disk.ingest.arrays import writing_array
 from epagcl.data.disk.ingest.edge_rows import ROWS
-from epagcl.data.disk.ingest.nodes import MAPPING
+from epagcl.data.disk.ingest.nodes import MAPPING, NODES, Numbered
 from epagcl.data.disk.ingest.work import Work, quoted
 from epagcl.data.disk.layout import array_path, index_type
 
@@ -44,17 +44,20 @@ class Pairs(TypedDict):
     weighted: bool
 
 
-def write_ends(rows: int, header_row: int | None, bipartite: bool, weighted: bool, work: Work) -> Ends:
+def write_ends(rows: int, numbered: Numbered, bipartite: bool, weighted: bool, work: Work) -> Ends:
     """Write the two node numbers of each edge as int32, and their weights as float64.
 
     Args:
         rows: number of rows of edges.
-        header_row: the row that is a header, or None.
+        numbered: the nodes.
         bipartite: whether the ids of the two ends are apart.
         weighted: whether the edges have weights.
         work: the work.
     """
-    mapping = f"'{quoted(work.path(MAPPING))}'"
+    header_row = numbered["header_row"]
+    mapping = f"(SELECT id AS raw, node FROM '{quoted(work.path(NODES))}')"
+    if numbered["mapped"]:
+        mapping = f"'{quoted(work.path(MAPPING))}'"
     side = (" AND s.side = 0", " AND t.side = 1") if bipartite else ("", "")
     kept = "" if header_row is None else f" AND r.row <> {header_row}"
     query = f"""

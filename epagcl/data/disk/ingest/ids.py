@@ -1,5 +1,6 @@
 """The distinct ids of the edges and of other tables, by the rules of :mod:`epagcl.data.io.ids`, in DuckDB."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -18,17 +19,23 @@ from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
 from epagcl.data.io.tables.text import TextTable
 
-#: raw and side (the text in the rows), id, first (its position in the rows), n (how often), at_source, at_target
+#: raw and side (the text in the rows), id, first (its position in the rows), and if needed at_source and at_target
 EDGE_IDS = "edge-ids.parquet"
-_DISTINCT = "distinct.parquet"
+_DISTINCT = "distinct-{}.parquet"
+#: Memory of DuckDB for each distinct id that it groups, roughly, and the share of its memory for them.
+_GROUP_BYTES, _GROUP_SHARE = 200, 0.6
 _INTEGER = r"(0|-?[1-9][0-9]*)(\.0+)?"
 
 
 class IdSummary(TypedDict):
-    """The distinct ids of a table: how many, whether all are integers, and their bounds if they are."""
+    """The distinct ids of the edges: how many, whether all are integers, and their bounds if they are.
+
+    ``plain`` says that every id is as in the rows: not trimmed, not written in another way, and without a kind.
+    """
 
     count: int
     integers: bool
+    plain: bool
     low: int
     high: int
 
@@ -64,19 +71,7 @@ def write_edge_ids(source: EdgeSource, integers: bool, roles: Roles, work: Work)
         roles: how messages write arguments.
         work: the work.
     """
-    rows = f"'{quoted(work.path(ROWS))}'"
-    side = "side" if source.kinds else "0"
-    work.copy(
-        f"""SELECT raw, {side} AS side, min(position) AS first, count(*) AS n,
-                bool_or(side = 0) AS at_source, bool_or(side = 1) AS at_target
-            FROM (
-                SELECT source AS raw, 2 * row AS position, 0 AS side FROM {rows} WHERE problem = 0
-                UNION ALL
-                SELECT target, 2 * row + 1, 1 FROM {rows} WHERE problem = 0
-            ) GROUP BY ALL""",
-        _DISTINCT,
-    )
-    distinct = f"'{quoted(work.path(_DISTINCT))}'"
+    distinct = _write_distinct(source, work)
     if source.kinds:
         kinds = [quoted(kind) for kind in source.kinds]
         by_side = [_id_expression(distinct, integers, work, f"WHERE side = {side}")[0] for side in (0, 1)]
@@ -85,19 +80,44 @@ def write_edge_ids(source: EdgeSource, integers: bool, roles: Roles, work: Work)
     else:
         expression, integers = _id_expression(distinct, integers, work)
     work.copy(f"SELECT *, {expression} AS id FROM {distinct}", EDGE_IDS)
+    for path in work.folder.glob(_DISTINCT.format("*")):
+        path.unlink()
     ids = f"'{quoted(work.path(EDGE_IDS))}'"
-    if integers:
+    ((changed,),) = work.sql(f"SELECT EXISTS (SELECT 1 FROM {ids} WHERE CAST(id AS VARCHAR) <> CAST(raw AS VARCHAR))")
+    if integers and changed:
         _report_merged(source.table.name, ids, work)
     if source.two_kinds:
         _refuse_shared(source, ids, roles, work)
-    return summary_of(f"SELECT id FROM {ids}", integers, work)
-
-
-def summary_of(query: str, integers: bool, work: Work) -> IdSummary:
-    """Return how many distinct ids a query has, and their bounds."""
+    number = "count(DISTINCT id)" if changed else "count(*)"
     bounds = "min(id), max(id)" if integers else "0, 0"
-    ((count, low, high),) = work.sql(f"SELECT count(DISTINCT id), {bounds} FROM ({query})")
-    return {"count": int(count), "integers": integers, "low": int(low or 0), "high": int(high or 0)}
+    ((count, low, high),) = work.sql(f"SELECT {number}, {bounds} FROM {ids}")
+    ((same_type,),) = work.sql(f"SELECT typeof(id) = typeof(raw) FROM {ids} LIMIT 1")
+    plain = bool(same_type) and not changed
+    return {"count": int(count), "integers": integers, "plain": plain, "low": int(low), "high": int(high)}
+
+
+def _write_distinct(source: EdgeSource, work: Work) -> str:
+    """Write the distinct ids as they are in the rows, in passes that fit in memory. Return the table of all."""
+    rows = f"'{quoted(work.path(ROWS))}'"
+    ends = f"SELECT source AS raw FROM {rows} WHERE problem = 0 UNION ALL SELECT target FROM {rows} WHERE problem = 0"
+    ((distinct,),) = work.sql(f"SELECT approx_count_distinct(raw) FROM ({ends})")
+    passes = max(math.ceil(int(distinct) * _GROUP_BYTES / (work.engine_memory * _GROUP_SHARE)), 1)
+    side = "side" if source.kinds else "0"
+    sides = ", bool_or(side = 0) AS at_source, bool_or(side = 1) AS at_target" if source.two_kinds else ""
+    for number in range(passes):
+        work.copy(
+            f"""SELECT raw, {side} AS side, min(position) AS first{sides}
+                FROM (
+                    SELECT source AS raw, 2 * row AS position, 0 AS side FROM {rows}
+                    WHERE problem = 0 AND hash(source) % {passes} = {number}
+                    UNION ALL
+                    SELECT target, 2 * row + 1, 1 FROM {rows}
+                    WHERE problem = 0 AND hash(target) % {passes} = {number}
+                ) GROUP BY raw{", side" if source.kinds else ""}""",
+            _DISTINCT.format(number),
+        )
+    files = ", ".join(f"'{quoted(work.path(_DISTINCT.format(number)))}'" for number in range(passes))
+    return f"read_parquet([{files}])"
 
 
 def write_listed(blocks: Iterator[tuple[Table, np.ndarray]], name: str, work: Work) -> Listed:

@@ -93,9 +93,9 @@ def write_labels(name: str, rows: str, table: LabelTable, nodes: int, integers: 
         same = "n.id = i.id" if integers == listed.integers else "CAST(n.id AS VARCHAR) = CAST(i.id AS VARCHAR)"
         query = f"""SELECT n.node, l.label FROM {labels} l JOIN '{quoted(work.path(listed.file))}' i ON l.row = i.row
             JOIN '{quoted(work.path(NODES))}' n ON {same} WHERE l.label IS NOT NULL"""
-    counts = work.sql(f"SELECT label, count(*) FROM {labels} WHERE label IS NOT NULL GROUP BY label")
-    distinct = np.array([str(label) for label, _ in counts], dtype=object)
-    codes, names = encode_labels(distinct, name, np.array([int(count) for _, count in counts]))
+    found = work.sql(f"SELECT label, count(*) FROM {labels} WHERE label IS NOT NULL GROUP BY label")
+    distinct = pd.Series([str(label) for label, _ in found], dtype=object)
+    codes, names = encode_labels(distinct, name, np.array([int(count) for _, count in found]))
     class_of = pd.Series(codes.numpy(), index=distinct)
     y = np.full(nodes, -1, dtype=np.int64)
     for batch in work.batches(query, nodes):

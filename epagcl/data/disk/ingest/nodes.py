@@ -17,7 +17,7 @@ from epagcl.data.io.ids import examples
 
 #: node and id of all nodes
 NODES = "nodes.parquet"
-#: raw, side and node: from the text in the rows to the number
+#: raw, side and node: from the text in the rows to the number, unless ids are as in the rows
 MAPPING = "mapping.parquet"
 MOST_NODES = 2**31 - 1
 _PART = 2**60  # ids of a later table come after all ids of an earlier one
@@ -40,11 +40,15 @@ class NodeParts(NamedTuple):
 
 
 class Numbered(TypedDict):
-    """How many nodes there are, whether their ids are integers, and the row of the edges that is a header."""
+    """How many nodes there are, whether their ids are integers, and the row of the edges that is a header.
+
+    ``mapped`` says that ids in the rows are found in :data:`MAPPING`, and not in :data:`NODES`.
+    """
 
     nodes: int
     integers: bool
     header_row: int | None
+    mapped: bool
 
 
 def number_nodes(source: EdgeSource, found: IdSummary, parts: NodeParts, nodes_argument: str, work: Work) -> Numbered:
@@ -79,9 +83,11 @@ def number_nodes(source: EdgeSource, found: IdSummary, parts: NodeParts, nodes_a
         work.copy("SELECT range AS node, range AS id FROM range(" + str(count) + ")", NODES)
     if parts.labels is not None:
         _judge_labels(parts, source, nodes, integers, work)
-    same = "n.id = e.id" if integers == found["integers"] else _as_text("n.id", "e.id")
-    work.copy(f"SELECT e.raw, e.side, n.node FROM {edge_ids} e JOIN {nodes} n ON {same}", MAPPING)
-    return {"nodes": int(count), "integers": integers, "header_row": header_row}
+    mapped = not found["plain"] or integers != found["integers"]
+    if mapped:
+        same = "n.id = e.id" if integers == found["integers"] else _as_text("n.id", "e.id")
+        work.copy(f"SELECT e.raw, e.side, n.node FROM {edge_ids} e JOIN {nodes} n ON {same}", MAPPING)
+    return {"nodes": int(count), "integers": integers, "header_row": header_row, "mapped": mapped}
 
 
 def write_ids(numbered: Numbered, work: Work) -> Numbered:
@@ -132,11 +138,19 @@ def _in_order(found: IdSummary, parts: NodeParts, header_row: int | None, work: 
     integers = found["integers"] and all(part.integers for part in others)
     id_ = "id" if integers else "CAST(id AS VARCHAR) AS id"
     kept = "" if header_row is None else f" WHERE first // 2 <> {header_row}"
-    tables = [f"SELECT {id_}, {_PART} + first AS place FROM '{quoted(work.path(EDGE_IDS))}'{kept}"]
-    for part, number in ((parts.rows, 0), (parts.labels, 2)):
-        if part is not None:
-            tables.append(f"SELECT {id_}, {number * _PART} + row FROM '{quoted(work.path(part.file))}'")
-    ordered = f"SELECT id, min(place) AS place FROM ({' UNION ALL '.join(tables)}) GROUP BY id"
+    of_edges = f"SELECT {id_}, {_PART} + first AS place FROM '{quoted(work.path(EDGE_IDS))}'{kept}"
+    if not found["plain"]:  # ids that are written differently are one node
+        of_edges = f"SELECT id, min(place) AS place FROM ({of_edges}) GROUP BY id"
+    # Joins spill what does not fit in memory; groups of all tables together would need more of it.
+    tables: list[str] = []
+    for part, number in ((parts.rows, 0), (None, 1), (parts.labels, 2)):
+        if part is None and number != 1:
+            continue
+        file = "" if part is None else quoted(work.path(part.file))
+        query = of_edges if part is None else f"SELECT {id_}, {number * _PART} + row AS place FROM '{file}'"
+        earlier = " ".join(f"ANTI JOIN ({table}) e{k} ON t.id = e{k}.id" for k, table in enumerate(tables))
+        tables.append(f"SELECT t.id, t.place FROM ({query}) t {earlier}")
+    ordered = " UNION ALL ".join(tables)
     return f"SELECT row_number() OVER (ORDER BY place) - 1 AS node, id FROM ({ordered})", integers
 
 
@@ -149,11 +163,13 @@ def _header_row(source: EdgeSource, known: list[Listed], work: Work) -> int | No
     if source.table.header or source.kinds:
         return None
     ((first, rows),) = work.sql(f"SELECT min(row), count(*) FROM '{quoted(work.path(ROWS))}' WHERE problem = 0")
-    of_first = f"FROM {edge_ids} WHERE first // 2 = {first} ORDER BY first"
-    ends = work.sql(f"SELECT CAST(id AS VARCHAR), n, typeof(id) {of_first}")
-    if rows == 1 or len(ends) != 2 or any(n != 1 or kind != "VARCHAR" for _, n, kind in ends):
+    ends = work.sql(f"SELECT id, raw FROM {edge_ids} WHERE first // 2 = {first} ORDER BY first")
+    if rows == 1 or len(ends) != 2 or not all(isinstance(node, str) for node, _ in ends):
         return None
-    names = [node for node, *_ in ends]
+    names, raw = zip(*ends, strict=True)
+    others = f"FROM '{quoted(work.path(ROWS))}' WHERE problem = 0 AND row <> {first} AND (source IN $1 OR target IN $1)"
+    if work.sql(f"SELECT 1 {others} LIMIT 1", [list(raw)]):
+        return None
     unknown = [_unknown(edge_ids, part, work) for part in known]
     if any(set(names) - set(missing) for _, missing in unknown):  # one of the two is known
         return None

@@ -217,7 +217,7 @@ def _run(inputs: Inputs, name: str, work: Work) -> None:
     ends = work.stage(
         "ends",
         "replacing ids by numbers",
-        lambda: write_ends(rows["rows"], numbered["header_row"], source.kinds is not None, weighted, work),
+        lambda: write_ends(rows["rows"], numbered, source.kinds is not None, weighted, work),
     )
     work.remove(ROWS, EDGE_IDS, MAPPING)
     work.release()

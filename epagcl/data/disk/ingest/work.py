@@ -31,7 +31,7 @@ Result = TypeVar("Result", bound=Mapping[str, Any])
 
 JOURNAL = "journal.json"
 #: Share of the memory that DuckDB plans with. Its allocator, Arrow's batches and the interpreter need the rest.
-_ENGINE_SHARE = 0.35
+_ENGINE_SHARE = 0.5
 _POLL_SECONDS = 0.5
 _FULL = ("No space left on device", "max_temp_directory_size", "Disk quota exceeded")
 BATCH_ROWS = 1_000_000
@@ -81,11 +81,16 @@ class Work:
         self.report(self._words, min(max(share, 0.0), 1.0))
 
     @property
+    def engine_memory(self) -> int:
+        """Bytes that DuckDB plans with."""
+        return int(self.memory * _ENGINE_SHARE)
+
+    @property
     def engine(self) -> "duckdb.DuckDBPyConnection":
         """The connection to DuckDB, opened on first use."""
         if self._engine is None:
             duckdb, _ = require_engine()
-            limit = int(self.memory * _ENGINE_SHARE) >> 20
+            limit = self.engine_memory >> 20
             spill = self.path("spill")
             self._engine = duckdb.connect(
                 ":memory:", config={"memory_limit": f"{limit}MB", "temp_directory": str(spill)}
