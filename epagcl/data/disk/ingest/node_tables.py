@@ -17,6 +17,7 @@ from epagcl.data.io.tables.frame import FrameTable
 from epagcl.data.io.tables.text import TextTable
 
 BLOCK_BYTES, BLOCK_ROWS = 2**25, 200_000
+_LONGEST_QUOTE = 2**27  # bytes after which an open quote is taken for a stray one
 
 
 class FrameBlock(FrameTable):
@@ -122,7 +123,7 @@ def line_blocks(path: Path, size: int) -> Iterator[bytes]:
                 cut = end = rest.rfind(b"\n") + 1
                 while cut and rest.count(b'"', 0, cut) % 2:
                     cut = rest.rfind(b"\n", 0, cut - 1) + 1
-                if cut := cut or end:
+                if cut := cut or (end if len(rest) > _LONGEST_QUOTE else 0):
                     yield rest[:cut]
                     rest = rest[cut:]
     except (EOFError, zlib.error, gzip.BadGzipFile):
