@@ -166,11 +166,13 @@ def run(arguments: argparse.Namespace) -> None:
         _write({**measured}, arguments.out / "benchmarks" / "structure.json")
         print(table(measured))
     elif arguments.command == "ingest":
-        from benchmarks.ingest import ingestion, merged
+        from benchmarks.ingest import ingestion, merged, table
 
         measured = ingestion(arguments.edges, arguments.engine_edges, arguments.folder, arguments.memory)
         path = arguments.out / "scale" / "ingest.json"
-        _write(merged(measured, path), path)
+        result = merged(measured, path)
+        _write({**result}, path)
+        print(table(result))
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

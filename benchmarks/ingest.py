@@ -6,6 +6,7 @@ from outside.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,8 @@ class Ingestion(Provenance):
 
     command: str
     protocol: str
+    load: float  # of the machine before the start; above the number of cores, programs wait for each other
+    cores: int
     libraries: dict[str, str]
     engines: list[EngineRow]
     ingestion: IngestRow | None
@@ -78,9 +81,11 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
     result = Ingestion(
         **provenance("cpu"),
         command=f"python -m benchmarks ingest --edges {edges} --engine-edges {engine_edges} --memory {memory:g}",
-        protocol="edges between uniform targets and skewed sources, ids of text (user_123), Parquet; engines: from "
-        "text ids to sorted distinct pairs of node numbers; peak memory is the largest resident set of the process, "
-        "with the interpreter and its libraries",
+        protocol="edges between uniform targets and skewed sources, ids of text (user_123), Parquet; engines: from text "
+        "ids to sorted distinct pairs of node numbers; peak memory is the largest resident set of the process, with "
+        "the interpreter and its libraries",
+        load=round(os.getloadavg()[0], 1),
+        cores=os.cpu_count() or 1,
         libraries={name: version(name) for name in ("duckdb", "polars", "pyarrow", "numpy")},
         engines=[],
         ingestion=None,
@@ -105,6 +110,37 @@ def merged(result: Ingestion, path: Path) -> Ingestion:
         result["engines"] = result["engines"] or earlier["engines"]
         result["ingestion"] = result["ingestion"] or earlier["ingestion"]
     return result
+
+
+def table(result: Ingestion) -> str:
+    """Return the stages of the ingestion, and the engines, as Markdown."""
+    text = ""
+    row = result["ingestion"]
+    if row is not None:
+        starts = [(words, start) for words, start in row["stages"]]
+        ends = [start for _, start in starts[1:]] + [row["seconds"]]
+        peaks = [
+            max((gib for second, gib in row["memory"] if start <= second <= end), default=0.0)
+            for (_, start), end in zip(starts, ends, strict=True)
+        ]
+        lines = ["| stage | seconds | memory, GiB |", "|---|--:|--:|"]
+        for (words, start), end, peak in zip(starts, ends, peaks, strict=True):
+            lines.append(f"| {words} | {end - start:,.0f} | {peak:.2f} |")
+        lines.append(f"| **all** | {row['seconds']:,.0f} | {row['peak_gib']:.2f} |")
+        sizes = f"{row['edges'] / 1e6:,.0f} million edges with text ids, {row['nodes'] / 1e6:,.0f} million nodes"
+        bytes_ = f"{row['input_bytes'] / 1e9:.1f} GB of Parquet to {row['output_bytes'] / 1e9:.1f} GB"
+        text += f"*{sizes}, {bytes_}; {row['cpu_seconds']:,.0f} s of CPU time*\n\n" + "\n".join(lines) + "\n"
+    if result["engines"]:
+        lines = ["| engine | version | CPU seconds | seconds | peak memory, GiB |", "|---|---|--:|--:|--:|"]
+        lines += [
+            f"| {each['engine']} | {each['version']} | {each['cpu_seconds']:,.0f} | {each['seconds']:,.0f} | "
+            f"{each['peak_gib']:.2f} |"
+            for each in result["engines"]
+        ]
+        edges = f"{result['engines'][0]['edges'] / 1e6:,.0f} million edges"
+        text += f"\n*{edges}, from text ids to sorted pairs of node numbers*\n\n" + "\n".join(lines) + "\n"
+    load = f"a load of {result['load']:g} on {result['cores']} cores, so that CPU time tells more than time"
+    return f"{text}\n{result['hardware']['cpu']}, {result['date'][:10]}, {load}.\n"
 
 
 def write_edges(path: Path, edges: int, seed: int = 0) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, drift, new_nodes, plus, plus_time, propagated, retention, structure
+from benchmarks import comparison, drift, ingest, new_nodes, plus, plus_time, propagated, retention, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -25,7 +25,8 @@ RETENTION = RESULTS / "benchmarks" / "retention.json"
 NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
 DRIFT = RESULTS / "benchmarks" / "drift.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
-GENERATED = ("speed", "methods", "report", "which-method", "own-graphs")
+INGEST = RESULTS / "scale" / "ingest.json"
+GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
 
@@ -56,6 +57,7 @@ def with_tables(text: str) -> str:
         "new-nodes": _if_measured(NEW_NODES, new_nodes.table),
         "drift": _if_measured(DRIFT, drift.table),
         "structure": _if_measured(STRUCTURE, structure.table),
+        "ingest": _if_measured(INGEST, ingest.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),
     }
