@@ -81,9 +81,9 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
     result = Ingestion(
         **provenance("cpu"),
         command=f"python -m benchmarks ingest --edges {edges} --engine-edges {engine_edges} --memory {memory:g}",
-        protocol="edges between uniform targets and skewed sources, ids of text (user_123), Parquet; engines: from text "
-        "ids to sorted distinct pairs of node numbers; peak memory is the largest resident set of the process, with "
-        "the interpreter and its libraries",
+        protocol="edges between uniform targets and skewed sources, ids of text (user_123), Parquet; engines: from "
+        "text ids to sorted distinct pairs of node numbers; peak memory is the largest resident set of the process, "
+        "with the interpreter and its libraries",
         load=round(os.getloadavg()[0], 1),
         cores=os.cpu_count() or 1,
         libraries={name: version(name) for name in ("duckdb", "polars", "pyarrow", "numpy")},
