@@ -54,13 +54,14 @@ def test_structure_is_computed_for_a_graph_without_features(run, files):
     assert np.load(files / "z.npy").shape == (103, 8)  # those with edges
 
 
-def test_the_summary_says_what_to_do_next(run, files):
-    code, out, err = run("ingest", "--edges", files / "e.csv", "--out", files / "g")
+def test_the_summary_says_what_to_do_next(run, files, caplog):
+    caplog.set_level("INFO")
+    code, out, _ = run("ingest", "--edges", files / "e.csv", "--out", files / "g")
     assert code == 0
     assert "103 nodes, " in out
     assert "no features" in out
     assert f"next: epagcl embed {files / 'g'} --features structure --out z.npy" in out.replace("\n", " ")
-    assert "replacing ids by numbers" in err
+    assert "replacing ids by numbers" in caplog.messages
 
 
 def test_mistakes_are_one_line_with_options(run, files):
