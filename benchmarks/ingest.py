@@ -124,11 +124,8 @@ def table(result: Ingestion) -> str:
         lines.append(f"| all, with the start of the interpreter and the manifest | {row['seconds']:,.0f} |")
         sizes = f"{row['edges'] / 1e6:,.0f} million edges with text ids, {row['nodes'] / 1e6:,.0f} million nodes"
         bytes_ = f"{row['input_bytes'] / 1e9:.1f} GB of Parquet to {row['output_bytes'] / 1e9:.1f} GB"
-        text += (
-            f"*{sizes}, {bytes_}; {row['cpu_seconds']:,.0f} s of CPU time, at most {row['peak_gib']:.2f} GiB resident*\n\n"
-            + "\n".join(lines)
-            + "\n"
-        )
+        cost = f"{row['cpu_seconds']:,.0f} s of CPU time, at most {row['peak_gib']:.2f} GiB resident"
+        text += f"*{sizes}, {bytes_};\n{cost}*\n\n" + "\n".join(lines) + "\n"
     if result["engines"]:
         lines = ["| engine | version | CPU seconds | seconds | peak memory, GiB |", "|---|---|--:|--:|--:|"]
         lines += [
