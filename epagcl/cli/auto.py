@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from epagcl.cli.graph_input import GraphInput
-from epagcl.cli.options import LoadedGraph, flag_of, options_of
+from epagcl.cli.loaded_graph import LoadedGraph
+from epagcl.cli.options import flag_of, options_of
 from epagcl.core.errors import MissingFeatures
 from epagcl.core.log import log
 

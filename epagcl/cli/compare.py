@@ -12,9 +12,9 @@ import typer
 
 from epagcl.cli.completion import complete_graphs, complete_methods, complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
     AsJson,
-    LoadedGraph,
     Quiet,
     interruptible,
     names_in,

@@ -8,12 +8,12 @@ import typer
 
 from epagcl.cli.auto import AUTO, check_settings, chosen_method, load_graph
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
     DEFAULT_METHOD,
     AsJson,
     Columns,
     Config,
-    LoadedGraph,
     Map,
     Quiet,
     Vectors,

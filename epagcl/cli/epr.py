@@ -9,7 +9,8 @@ import typer
 
 from epagcl.cli.epr_rendering import show_epr
 from epagcl.cli.graph_input import GraphInput, takes_graph
-from epagcl.cli.options import AsJson, LoadedGraph
+from epagcl.cli.loaded_graph import LoadedGraph
+from epagcl.cli.options import AsJson
 from epagcl.cli.progress import busy, console_for
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.log import log

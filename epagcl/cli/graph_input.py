@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from epagcl.cli.options import Edges, Features, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
+from epagcl.cli.loaded_graph import LoadedGraph, graph_of
+from epagcl.cli.options import Edges, Features, Graph, Labels, Nodes, Root
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:

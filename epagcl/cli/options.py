@@ -1,4 +1,4 @@
-"""Options shared by commands, and functions that turn options into graphs, settings and methods."""
+"""Options shared by commands, and functions that turn options into settings and methods."""
 
 import contextlib
 import difflib
@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 import typer.core
@@ -17,10 +17,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
     from epagcl.cli.progress import TrainingProgress
-    from epagcl.data.io.roles import Roles
     from epagcl.methods.base import Method
 
 Graph = Annotated[
@@ -145,61 +142,7 @@ class WithLists(WithSettings):
         return super().parse_args(ctx, words)
 
 
-class LoadedGraph(NamedTuple):
-    """A graph with its name and its source: the user's files, or empty for a named graph."""
-
-    name: str
-    data: "Data"
-    source: dict[str, Any]
-
-    @property
-    def recipe_name(self) -> str | None:
-        """Name of the recipe; None for a user's own graph, which has none."""
-        return None if self.source else self.name
-
-
-def graph_of(
-    name: str | None,
-    root: Path | None,
-    *,
-    need_features: bool = True,
-    roles: "Roles | None" = None,
-    **files: Path | None,
-) -> LoadedGraph:
-    """Load the graph that the command line names.
-
-    Args:
-        name: a named graph, or a file with a whole graph.
-        root: folder of named graphs.
-        need_features: raise if the graph has no features.
-        roles: the columns that the user names; None to find them by their names.
-        files: tables of ``edges``, ``features``, ``labels`` and ``nodes``.
-    """
-    from epagcl.data import load
-    from epagcl.data.io.readers import read_files
-    from epagcl.data.io.roles import OPTION, Roles
-
-    roles = roles or Roles(argument=OPTION)
-    tables = {key: value for key, value in files.items() if value is not None}
-    if name is None and not tables:
-        options = "--edges and --features" if need_features else "--edges and --labels"
-        raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {options}")
-    if name is None:
-        data = read_files(None, tables, need_features, roles)
-        source = {**{key: str(path) for key, path in tables.items()}, **roles.record()}
-        return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
-    if _is_file(name):
-        data = read_files(name, tables, need_features, roles)
-        source = {"file": name, **{key: str(path) for key, path in tables.items()}, **roles.record()}
-        return LoadedGraph(data.get("name") or Path(name).stem, data, source)
-    if superfluous := [*tables, *roles.record()]:
-        flags = ", ".join(flag_of(key) for key in superfluous)
-        raise InputError(f"{name} is a named graph; leave out {flags}")
-    data = load(name, root, features=need_features)
-    return LoadedGraph(data.name, data, {})
-
-
-def _is_file(graph: str) -> bool:
+def is_graph_path(graph: str) -> bool:
     """Return whether a graph on the command line is a file or a graph on disk; otherwise it is the name of a graph."""
     if Path(graph, "manifest.json").is_file() or Path(graph, "ingest").is_dir():
         return True
@@ -218,7 +161,7 @@ def method_of(method: str | None, config: Path | None, graph: str | None = None)
         return method
     if config is not None and "name" in (table := _method_table(config)):
         return str(table["name"])
-    named = graph is not None and not _is_file(graph) and graph.lower() != "demo"
+    named = graph is not None and not is_graph_path(graph) and graph.lower() != "demo"
     return NAMED_GRAPH_METHOD if named else DEFAULT_METHOD
 
 

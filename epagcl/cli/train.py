@@ -11,10 +11,10 @@ import typer
 from epagcl.cli.auto import check_settings, chosen_method, load_graph
 from epagcl.cli.completion import complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
     AsJson,
     Config,
-    LoadedGraph,
     Map,
     MethodName,
     Quiet,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from epagcl.cli.options import LoadedGraph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.disk.ingest.node_tables import blocks, place_in_words
 from epagcl.data.disk.ingest.work import Work, quoted
-from epagcl.data.io.edge_columns import edge_columns, log_columns, weight_column
+from epagcl.data.io.edge_columns import WEIGHT_NAMES, edge_columns, log_columns, optional_column
 from epagcl.data.io.edge_list import kind_names
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
@@ -85,8 +85,8 @@ def edge_source(path: Path, roles: Roles) -> EdgeSource:
     if isinstance(table, TextTable):
         table = _without_bad_lines(table, path)
     columns, two_kinds = edge_columns(table, roles)
-    weight = weight_column(table, roles, columns)
-    log_columns(table, columns, weight)
+    weight = optional_column(table, roles, "weight", WEIGHT_NAMES, columns)
+    log_columns(table, columns, weight, None)
     kinds = kind_names(table, columns) if roles.bipartite else None
     return EdgeSource(path, table, columns, weight, kinds, two_kinds and not roles.bipartite)
 
