@@ -22,7 +22,7 @@ def test_a_file_is_its_source(tmp_path):
 
 
 def test_tables_of_a_named_graph_are_refused():
-    with pytest.raises(InputError, match="^demo is a named graph; leave out --edges$"):
+    with pytest.raises(InputError, match=r"^demo is a named graph; leave out --edges$"):
         graph_of("demo", None, edges=Path("e.csv"))
-    with pytest.raises(InputError, match="^no graph given; name one"):
+    with pytest.raises(InputError, match=r"^no graph given; name one"):
         graph_of(None, None)

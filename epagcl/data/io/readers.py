@@ -194,6 +194,8 @@ def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
     """Return a graph on disk, which must fit in memory."""
     if roles.directed is not None:
         raise InputError(f"{path}: a graph on disk has no directions; leave out {roles.name_of('directed')}")
+    if not Path(path, "manifest.json").exists() and not Path(path, "ingest").is_dir():
+        raise InputError(f"{path}: is a folder; give a file, or a folder of `epagcl ingest`")
     graph = OnDiskGraph.open(path)
     columns = graph.num_features if isinstance(graph.features, np.ndarray) else 0
     needed = 40 * graph.num_edges + graph.num_nodes * (4 * columns + 80)
