@@ -1,5 +1,6 @@
 """The graph that methods train on: checked, on its device, with features ready for matrix products, without labels."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +12,12 @@ from torch_geometric.data import Data
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
-from epagcl.core.sparse import SparseMatrix, multiply
+from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 from epagcl.data.checking import pair_weights, undirected_pairs
 from epagcl.data.identity import graph_fingerprint
+from epagcl.distributed.group import Ranks
+from epagcl.distributed.matrix import Entries
+from epagcl.distributed.partition import Part
 
 # On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.
 DENSE_ABOVE = 0.05
@@ -30,6 +34,9 @@ class Graph:
         num_nodes: N.
         weight: positive weight of each pair, of mean 1, float32 ``[E]``; None if all are equal. A self-loop has the
             weight 1.
+        part: the nodes of this rank, if the graph is spread over several ranks; see :meth:`shard`. Then ``x`` has the
+            rows of these nodes, and :attr:`adjacency` multiplies the rows of all ranks. ``pairs`` and ``num_nodes`` are
+            those of the whole graph.
 
     Examples:
         >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -42,6 +49,7 @@ class Graph:
     pairs: Tensor
     num_nodes: int
     weight: Tensor | None = None
+    part: Part | None = None
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
@@ -54,6 +62,36 @@ class Graph:
             num_nodes=n,
             weight=None if weight is None else weight.float().to(device),
         )
+
+    def shard(self, part: Part, device: torch.device | str, *, fingerprint: str = "") -> "Graph":
+        """Return the graph of one rank: the features of its own nodes, and all pairs.
+
+        Args:
+            part: the nodes of this rank.
+            device: the device of the shard.
+            fingerprint: of the whole graph, which a checkpoint names.
+        """
+        if isinstance(self.x, SparseMatrix):
+            x: Tensor | SparseMatrix = self.x.rows(part.start, part.stop).to(device)
+        else:
+            x = self.x[part.rows].clone().to(device)  # a slice would keep the whole matrix in memory
+        weight = None if self.weight is None else self.weight.to(device)
+        graph = Graph(x, self.pairs.to(device), self.num_nodes, weight, part)
+        graph.__dict__["fingerprint"] = fingerprint
+        return graph
+
+    @property
+    def num_rows(self) -> int:
+        """Number of nodes whose features and representations are in this process: all, or those of this rank."""
+        return self.num_nodes if self.part is None else self.part.size
+
+    def total(self, values: Tensor) -> Tensor:
+        """Return a sum over the rows of this process as the sum over all nodes."""
+        return values if self.part is None else self.part.sum(values)
+
+    def all_rows(self, rows: Tensor) -> Tensor:
+        """Return the rows of all nodes, from the rows of this process."""
+        return rows if self.part is None else self.part.all_rows(rows)
 
     @property
     def num_features(self) -> int:
@@ -73,14 +111,33 @@ class Graph:
     @cached_property
     def pattern(self) -> Pattern:
         """The sparsity pattern of Ã = A + I."""
-        return self.adjacency.pattern
+        return self.whole_adjacency.pattern
+
+    @property
+    def adjacency(self) -> SparseMatrix | StackedMatrix:
+        """The normalised adjacency matrix Â of the unmodified graph; its own rows if the graph is sharded."""
+        return self.whole_adjacency if self.part is None else self._sharded_adjacency
 
     @cached_property
-    def adjacency(self) -> SparseMatrix:
-        """The normalised adjacency matrix Â of the unmodified graph."""
+    def whole_adjacency(self) -> SparseMatrix:
+        """Â of the whole graph."""
         row, col, pair = self._entries
         weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)[pair]
         return gcn_adjacency(row, col, self.num_nodes, weight)
+
+    @cached_property
+    def _sharded_adjacency(self) -> StackedMatrix:
+        entries = self.own_entries
+        weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)
+        scale = (self.degree + 1).float().rsqrt()
+        value = scale[entries.row + entries.part.start] * scale[entries.node]
+        return entries.matrix(value if weight is None else weight[entries.pair] * value)
+
+    @cached_property
+    def own_entries(self) -> Entries:
+        """The entries of Ã in the rows of this rank."""
+        assert self.part is not None, "only a sharded graph has entries of its own"
+        return Entries(self.part, self.pairs[0] * self.num_nodes + self.pairs[1])
 
     @property
     def _entries(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,7 +146,7 @@ class Graph:
     @cached_property
     def edges(self) -> SparseMatrix:
         """The adjacency matrix A in the pattern of Ã: the weights of the pairs or 1, and 0 on the diagonal."""
-        adjacency = self.adjacency
+        adjacency = self.whole_adjacency
         value = (~self.pattern.loop).to(adjacency.dtype)
         if self.weight is not None:
             value = F.pad(self.weight, (0, 1))[self._entries[2]]
@@ -99,7 +156,9 @@ class Graph:
     def degree(self) -> Tensor:
         """The sum of the weights of each node's pairs, float32; without weights, the number of pairs, int64."""
         if self.weight is None:
-            return self.adjacency.rowptr.diff() - 1
+            if self.part is not None:
+                return torch.bincount(self.pairs.flatten(), minlength=self.num_nodes)
+            return self.whole_adjacency.rowptr.diff() - 1
         return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
 
     def hidden(self, p: float, view: int) -> tuple[Tensor, Tensor]:
@@ -126,7 +185,29 @@ class Graph:
         """Return a copy without the pairs and feature columns of :meth:`hidden`."""
         pairs, columns = self.hidden(p, view)
         weight = None if self.weight is None else self.weight[~pairs]
-        return Graph(self.masked(~columns), self.pairs[:, ~pairs], self.num_nodes, weight)
+        return Graph(self.masked(~columns), self.pairs[:, ~pairs], self.num_nodes, weight, self.part)
+
+
+def shard_over(graph: Graph, ranks: Ranks, device: torch.device | str, *, identified: bool = False) -> Graph:
+    """Return the shard of this rank of a graph that every rank has read. Raise unless all have read the same.
+
+    Args:
+        graph: the whole graph, on the CPU.
+        ranks: the ranks.
+        device: the device of the shard.
+        identified: whether a checkpoint needs the fingerprint of the whole graph.
+
+    Examples:
+        >>> graph = Graph(x=torch.eye(3), pairs=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+        >>> shard_over(graph, Ranks(0, 1), "cpu").part.sizes
+        [3]
+    """
+    digest = hashlib.sha256(graph.pairs.cpu().contiguous().numpy().data).hexdigest()
+    seen = ranks.gathered((graph.num_nodes, graph.num_features, digest))
+    if different := [rank for rank, other in enumerate(seen) if other != seen[0]]:
+        raise InputError(f"rank {different[0]} has read another graph than rank 0; give all machines the same files")
+    fingerprint = graph.fingerprint if identified and ranks.is_first else ""
+    return graph.shard(Part(ranks, graph.num_nodes), device, fingerprint=fingerprint)
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:

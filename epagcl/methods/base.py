@@ -19,7 +19,8 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.graph import Graph, row_normalise, shard_over
+from epagcl.distributed.group import active_ranks
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
@@ -60,6 +61,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
+        runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks, see :mod:`epagcl.distributed`. The loss of
+            each rank is then its share of a sum.
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
 
     Examples:
@@ -78,6 +81,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     trained: ClassVar[bool] = True
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
+    runs_on_ranks: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
@@ -233,7 +237,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = self._graph(check(data, labels=False), device)
+        graph = self._graph(check(data, labels=False), device, identified=checkpoint is not None)
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
         self.network_ = self.initial_network().to(device)
@@ -319,8 +323,9 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        network = self.fitted_network.eval()
-        return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
+        graph = self._checked_graph(data, quiet)
+        z = self.represent(self.fitted_network.eval(), graph)
+        return graph.all_rows(z).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
@@ -328,10 +333,16 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         checked = check(data, quiet=quiet, labels=False)
         return self._graph(match_columns(checked, self.feature_names_, self.num_features_, self.encoding_), device)
 
-    def _graph(self, data: Data, device: torch.device) -> Graph:
+    def _graph(self, data: Data, device: torch.device, *, identified: bool = False) -> Graph:
+        """Return the graph on a device; with several ranks, the shard of this rank."""
         if self.feature_scaling != "given":
             data = data.clone().update({"x": row_normalise(data.x, self.feature_scaling.removeprefix("row-"))})
-        return Graph.from_data(data, device)
+        ranks = active_ranks()
+        if ranks is None:
+            return Graph.from_data(data, device)
+        if not type(self).runs_on_ranks:
+            raise InputError(f"{type(self).name} runs on one rank; start it without torchrun, or choose another method")
+        return shard_over(Graph.from_data(data), ranks, device, identified=identified)
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""

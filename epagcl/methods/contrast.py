@@ -46,6 +46,7 @@ class Contrast(Method):
     """
 
     head_activation: ClassVar[type[nn.Module]] = nn.ReLU
+    runs_on_ranks = True
 
     p_drop_1: float = setting(0.2, "mean drop probability of the first view (p_e1)")
     p_drop_2: float = setting(0.3, "mean drop probability of the second view (p_e2)")
@@ -86,5 +87,6 @@ class Contrast(Method):
         z = network.head(network.encoder(graph.x, prepared.views.adjacency(epoch), mask))
         if self.batch_size:
             order = permutation(graph.num_nodes, self.seed, Stream.BATCHES, epoch, device=graph.device)
-            return info_nce_batched(z, self.temperature, self.batch_size, order, precision=self.precision)
-        return info_nce_stacked(z, self.temperature, precision=self.precision)
+            options = {"precision": self.precision, "part": graph.part}
+            return info_nce_batched(z, self.temperature, self.batch_size, order, **options)
+        return info_nce_stacked(z, self.temperature, precision=self.precision, part=graph.part)

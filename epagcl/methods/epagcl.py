@@ -67,6 +67,7 @@ class EPAGCL(Contrast):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                part=graph.part,
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
         ]

@@ -63,6 +63,7 @@ class EPAGCLPlus(Method):
     title = "EPAGCL+"
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
     cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
+    runs_on_ranks = True
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")
@@ -116,6 +117,7 @@ class EPAGCLPlus(Method):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                part=graph.part,
             )
             for view in range(2 * self.members)
         ]

@@ -41,6 +41,7 @@ class Propagated(Method):
     paper = "PageRank of Gasteiger et al., Predict then Propagate, ICLR 2019, applied to features"
     cost_note = "no training; time 4 K E dim with K = 13 products of the diffusion, memory (N + F) dim"
     trained = False
+    runs_on_ranks = True
 
     dim: int = setting(256, "width of the embedding")
     alpha: float = setting(ALPHA, "teleport probability of PageRank; lower values reach further")

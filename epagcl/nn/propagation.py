@@ -51,17 +51,20 @@ class PropagatedPCA(nn.Module):
     def fit(self, graph: Graph) -> None:
         """Compute the components of a graph."""
         x, scale, diffuse = graph.x, inverse_norms(graph.x), self.diffuse(graph)
+        total = graph.total
         operator = Operator(
             shape=(graph.num_nodes, graph.num_features),
             multiply=lambda v: diffuse((x @ v).mul_(scale)),
-            multiply_transposed=lambda v: x.T @ (diffuse(v) * scale),
+            multiply_transposed=lambda v: total(x.T @ (diffuse(v) * scale)),
             device=graph.device,
+            rows=None if graph.part is None else graph.part.rows,
+            total=total,
         )
         mean, directions = principal_components(operator, self.mean.shape[0])
         self.components.copy_(directions)
         self.mean.copy_(mean @ directions)
 
     def forward(self, graph: Graph) -> Tensor:
-        """Return the scores ``[N, dim]`` of the nodes of a graph."""
+        """Return the scores ``[N, dim]`` of the nodes of a graph, or of the nodes of this rank."""
         projected = graph.x @ self.components
         return self.diffuse(graph)(projected * inverse_norms(graph.x)) - self.mean

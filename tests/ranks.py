@@ -1,0 +1,63 @@
+"""Several ranks on one machine, for tests: processes that share a Gloo group."""
+
+import multiprocessing
+import tempfile
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from epagcl.core.hardware import force_bf16
+from epagcl.distributed.group import Ranks, _sharing
+
+TIMEOUT = 60.0
+#: Processes are forked from a server that has imported these once.
+PRELOADED = ["torch", "torch_geometric.data", "epagcl.methods", "tests.ranks"]
+
+
+def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return ``function(ranks, *arguments)`` of each rank. The function is at the top of a module."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [
+            context.Process(target=_work, args=(rank, size, folder, function, arguments)) for rank in range(size)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(TIMEOUT)
+            if process.is_alive():
+                process.kill()
+        results = []
+        for rank in range(size):
+            file = Path(folder, f"{rank}.pt")
+            assert file.exists(), f"rank {rank} has no result"
+            result, error = torch.load(file, weights_only=False)
+            if error is not None:
+                raise AssertionError(f"rank {rank}:\n{error}")
+            results.append(result)
+        return results
+
+
+def _work(rank: int, size: int, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    torch.set_num_threads(1)
+    result, error = None, None
+    try:
+        store = dist.FileStore(f"{folder}/store", size)
+        dist.init_process_group(
+            "gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=TIMEOUT / 2)
+        )
+        ranks = Ranks(rank, size)
+        with _sharing(ranks), force_bf16(False):
+            result = function(ranks, *arguments)
+        dist.barrier()
+    except Exception:
+        error = traceback.format_exc()
+    torch.save((result, error), f"{folder}/{rank}.pt")
+    if dist.is_initialized() and error is None:
+        dist.destroy_process_group()
