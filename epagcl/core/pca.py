@@ -44,6 +44,24 @@ class Operator(NamedTuple):
         """Return the operator of a dense matrix."""
         return cls((dense.shape[0], dense.shape[1]), lambda v: dense @ v, lambda v: dense.T @ v, dense.device)
 
+    def spread(self, num_rows: int, rows: slice, total: Callable[[Tensor], Tensor]) -> "Operator":
+        """Return the operator of a matrix of which this one has some rows only.
+
+        Args:
+            num_rows: number of rows of the whole matrix, N.
+            rows: the rows that this operator has.
+            total: returns the sum of a tensor over all processes.
+        """
+        transposed = self.multiply_transposed
+        return Operator(
+            shape=(num_rows, self.shape[1]),
+            multiply=self.multiply,
+            multiply_transposed=lambda v: total(transposed(v)),
+            device=self.device,
+            rows=rows,
+            total=total,
+        )
+
     @property
     def num_rows(self) -> int:
         """Number of rows in this process."""

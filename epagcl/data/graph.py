@@ -85,9 +85,9 @@ class Graph:
         """Number of nodes whose features and representations are in this process: all, or those of this rank."""
         return self.num_nodes if self.part is None else self.part.size
 
-    def total(self, values: Tensor) -> Tensor:
-        """Return a sum over the rows of this process as the sum over all nodes."""
-        return values if self.part is None else self.part.sum(values)
+    def mean(self, rows: Tensor) -> Tensor:
+        """Return the mean over all nodes of the rows of this process."""
+        return rows.mean(0) if self.part is None else self.part.sum(rows.sum(0)) / self.num_nodes
 
     def all_rows(self, rows: Tensor) -> Tensor:
         """Return the rows of all nodes, from the rows of this process."""

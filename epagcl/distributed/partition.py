@@ -84,9 +84,25 @@ class Part:
 
     @torch.no_grad()
     def all_rows(self, rows: Tensor) -> Tensor:
-        """Return the rows of all ranks, on every rank."""
-        every = rows.new_empty(self.num_nodes, *rows.shape[1:])
-        every[self.start : self.stop] = rows
-        for rank, block in enumerate(every.split(self.sizes)):
+        """Return the rows of all nodes, on every rank."""
+        return self._blocks(rows, self.sizes)
+
+    @torch.no_grad()
+    def some_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """Return the rows of some nodes, which are sorted and the same on every rank."""
+        sizes = torch.bincount(self.owner(nodes), minlength=self.ranks.size).tolist()
+        return self._blocks(rows[nodes[self.owns(nodes)] - self.start], sizes)
+
+    @torch.no_grad()
+    def all_values(self, values: Tensor) -> Tensor:
+        """Return the values of all ranks one after the other; their number may differ."""
+        return self._blocks(values, self.ranks.gathered(values.shape[0]))
+
+    def _blocks(self, own: Tensor, sizes: list[int]) -> Tensor:
+        """Return the blocks of rows of all ranks, of known sizes."""
+        every = own.new_empty(sum(sizes), *own.shape[1:])
+        for rank, block in enumerate(every.split(sizes)):
+            if rank == self.ranks.rank:
+                block.copy_(own)
             self.ranks.broadcast_(block, rank, "rows")
         return every

@@ -51,15 +51,14 @@ class PropagatedPCA(nn.Module):
     def fit(self, graph: Graph) -> None:
         """Compute the components of a graph."""
         x, scale, diffuse = graph.x, inverse_norms(graph.x), self.diffuse(graph)
-        total = graph.total
         operator = Operator(
-            shape=(graph.num_nodes, graph.num_features),
+            shape=(graph.num_rows, graph.num_features),
             multiply=lambda v: diffuse((x @ v).mul_(scale)),
-            multiply_transposed=lambda v: total(x.T @ (diffuse(v) * scale)),
+            multiply_transposed=lambda v: x.T @ (diffuse(v) * scale),
             device=graph.device,
-            rows=None if graph.part is None else graph.part.rows,
-            total=total,
         )
+        if graph.part is not None:
+            operator = operator.spread(graph.num_nodes, graph.part.rows, graph.part.sum)
         mean, directions = principal_components(operator, self.mean.shape[0])
         self.components.copy_(directions)
         self.mean.copy_(mean @ directions)
