@@ -16,6 +16,7 @@ from epagcl.cli.options import (
     Quiet,
     Vectors,
     check_map,
+    check_ranks,
     interruptible,
     make_method,
     method_of,
@@ -26,6 +27,7 @@ from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +60,12 @@ def embed(
 
     Example: epagcl embed --edges e.csv --features f.csv --out z.npy
     """
+    quiet = quiet or launched_rank() > 0
     console = console_for(quiet)
     with busy(console, "starting"):
+        from epagcl.distributed.group import several_ranks
+        from epagcl.runs.execute import trained_metrics
+
         method = method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config)
@@ -74,14 +80,20 @@ def embed(
         estimator = trained
     else:
         estimator = _new_model(context, loaded, method, config)
-        _claim(save, overwrite=overwrite, make=False)
-    with TrainingProgress(console, estimator) as progress:
+        if launched_rank() == 0:
+            _claim(save, overwrite=overwrite, make=False)
+    check_ranks(estimator)
+    with several_ranks(estimator.device) as ranks, TrainingProgress(console, estimator) as progress:
         with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
             if model is None:
                 _train(estimator, loaded, progress, save, overwrite=overwrite)
             progress.say("embedding")
             z = estimator.embed(loaded.data)
-        result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
+        if ranks.is_first:
+            result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
+        else:  # all ranks share the embeddings that the health of the model needs
+            trained_metrics(loaded.data, estimator, loaded.name)
+            return
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
@@ -147,8 +159,8 @@ def _train(
 ) -> None:
     """Train a model. Keep it in a folder if one is given."""
     model.fit(graph.data, callback=progress)
-    _claim(save, overwrite=overwrite)
-    if save is not None:
+    if save is not None and launched_rank() == 0:
+        _claim(save, overwrite=overwrite)
         model.save(save)
 
 

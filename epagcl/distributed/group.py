@@ -1,5 +1,6 @@
 """The ranks of a distributed run, by ``torch.distributed``: Gloo on CPUs, NCCL on GPUs, started by ``torchrun``."""
 
+import logging
 import os
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank
 
 #: Seconds that a rank waits for another one; ``EPAGCL_RANK_TIMEOUT`` in the environment overrides it.
 RANK_TIMEOUT = 600.0
@@ -195,28 +197,49 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
         ...     ranks.size
         1
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1 or "RANK" not in os.environ:
+    rank, size = launched_rank(), launched_ranks()
+    if size == 1:
         yield Ranks(0, 1)
         return
-    timeout = rank_timeout()
-    backend = _backend(device)
+    seconds, backend = rank_timeout(), _backend(device)
+    timeout = timedelta(seconds=seconds)
     store = None
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout)))
-        dist.init_process_group(
-            backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
-        )
+        store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         ranks = Ranks(rank, size)
-        with _sharing(ranks):
+        with _sharing(ranks), _only_first_logs(ranks):
             yield ranks
+        _leave(store, ranks, backend)
     except (RuntimeError, ConnectionError) as error:
         if isinstance(error, TrainingError) or not _is_lost(error):
             raise
-        raise TrainingError(_lost_message(store, int(os.environ["RANK"]), size, timeout, error)) from error
+        raise TrainingError(_lost_message(store, rank, size, seconds, error)) from error
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+@contextmanager
+def _only_first_logs(ranks: Ranks) -> Iterator[None]:
+    """Log what is not an error on rank 0 only."""
+    level = log.level
+    if not ranks.is_first:
+        log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _leave(store: Any, ranks: Ranks, backend: str) -> None:
+    """Wait until rank 0 has finished, if the group has to be destroyed by all ranks at once, as that of NCCL."""
+    if "nccl" not in backend:
+        return
+    if ranks.is_first:
+        store.set("epagcl/finished", "1")
+    while not store.check(["epagcl/finished"]):
+        time.sleep(0.2)
 
 
 @contextmanager
@@ -260,21 +283,11 @@ def rank_timeout() -> float:
     return seconds
 
 
-def restarted() -> bool:
-    """Return whether ``torchrun`` has started this process again after a rank failed.
-
-    Examples:
-        >>> restarted()
-        False
-    """
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
 def _backend(device: str) -> str:
     """Return the backend, and select the GPU of this process."""
     if device == "cpu" or not torch.cuda.is_available():
         return "gloo"
-    local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    local, count = local_rank(), torch.cuda.device_count()
     if local >= count:
         raise InputError(f"{local + 1} ranks on a machine with {count} GPUs; start at most {count}, or use device='cpu'")
     torch.cuda.set_device(local)
