@@ -49,9 +49,7 @@ def _work(rank: int, size: int, folder: str, function: Callable[..., Any], argum
     result, error = None, None
     try:
         store = dist.FileStore(f"{folder}/store", size)
-        dist.init_process_group(
-            "gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=TIMEOUT / 2)
-        )
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=TIMEOUT / 2))
         ranks = Ranks(rank, size)
         with _sharing(ranks), force_bf16(False):
             result = function(ranks, *arguments)

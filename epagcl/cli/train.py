@@ -29,7 +29,7 @@ from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
-from epagcl.core.torchrun import launched_rank, restarted
+from epagcl.core.torchrun import launched_rank, restarts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool) -> None:
     """Prepare the run folder. If torchrun has started the ranks again, the run of the first start goes on."""
     from epagcl.runs.folder import CONFIG, claim
 
-    if restarted() and not resume:
+    if restarts() and not resume:
         resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 

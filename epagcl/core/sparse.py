@@ -138,7 +138,9 @@ class SparseMatrix:
         """Return the rows ``start`` to ``stop - 1`` of a single matrix, as a copy."""
         entries = slice(int(self.rowptr[start]), int(self.rowptr[stop]))
         rowptr = self.rowptr[start : stop + 1] - self.rowptr[start]
-        return SparseMatrix(rowptr, self.col[entries].clone(), self.value[entries].clone(), (stop - start, self.shape[1]))
+        return SparseMatrix(
+            rowptr, self.col[entries].clone(), self.value[entries].clone(), (stop - start, self.shape[1])
+        )
 
     def scaled(self, factor: float) -> "SparseMatrix":
         """Return ``factor`` times the matrix."""

@@ -33,14 +33,14 @@ def local_rank() -> int:
     return _number("LOCAL_RANK", 0) if launched_ranks() > 1 else 0
 
 
-def restarted() -> bool:
-    """Return whether ``torchrun`` has started this process again after a rank failed.
+def restarts() -> int:
+    """Return how often ``torchrun`` has started the processes again after a rank failed.
 
     Examples:
-        >>> restarted()
-        False
+        >>> restarts()
+        0
     """
-    return launched_ranks() > 1 and _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
+    return _number("TORCHELASTIC_RESTART_COUNT", 0) if launched_ranks() > 1 else 0
 
 
 def _number(name: str, default: int) -> int:

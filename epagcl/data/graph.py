@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
+from epagcl.core.errors import InputError
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.distributed.group import Ranks, Transfer
+from epagcl.distributed.group import Transfer
 from epagcl.distributed.partition import Part
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.log import log
-from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank
+from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank, restarts
 
 #: Seconds that a rank waits for another one; ``EPAGCL_RANK_TIMEOUT`` in the environment overrides it.
 RANK_TIMEOUT = 600.0
@@ -45,7 +46,7 @@ class Ranks:
     def __init__(self, rank: int, size: int):
         self.rank, self.size = rank, size
         self.sent: Counter[str] = Counter()
-        self.waited: Counter[str] = Counter()
+        self.waited: defaultdict[str, float] = defaultdict(float)
         self._agreed: dict[str, bool] = {}
 
     @property
@@ -205,7 +206,8 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     timeout = timedelta(seconds=seconds)
     store = None
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
+        shared, rank, size = next(rendezvous("env://", timeout=timeout))
+        store = dist.PrefixStore(f"epagcl-{restarts()}", shared)  # without the addresses of processes that have died
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         ranks = Ranks(rank, size)
         with _sharing(ranks), _only_first_logs(ranks):
@@ -237,8 +239,8 @@ def _leave(store: Any, ranks: Ranks, backend: str) -> None:
     if "nccl" not in backend:
         return
     if ranks.is_first:
-        store.set("epagcl/finished", "1")
-    while not store.check(["epagcl/finished"]):
+        store.set("finished", "1")
+    while not store.check(["finished"]):
         time.sleep(0.2)
 
 
@@ -289,7 +291,9 @@ def _backend(device: str) -> str:
         return "gloo"
     local, count = local_rank(), torch.cuda.device_count()
     if local >= count:
-        raise InputError(f"{local + 1} ranks on a machine with {count} GPUs; start at most {count}, or use device='cpu'")
+        raise InputError(
+            f"{local + 1} ranks on a machine with {count} GPUs; start at most {count}, or use device='cpu'"
+        )
     torch.cuda.set_device(local)
     return "cpu:gloo,cuda:nccl"
 
@@ -302,9 +306,9 @@ def _lost_message(store: Any, rank: int, size: int, timeout: float, error: Excep
     """Return which ranks no longer answer. The others tell each other through the store of ``torchrun``."""
     missing = []
     try:
-        store.set(f"epagcl/runs/{rank}", "1")
+        store.set(f"runs/{rank}", "1")
         time.sleep(GRACE_SECONDS)
-        missing = [other for other in range(size) if not store.check([f"epagcl/runs/{other}"])]
+        missing = [other for other in range(size) if not store.check([f"runs/{other}"])]
     except Exception as second:  # the store is lost as well
         log.debug("the store does not answer: %s", second)
     who = f"rank {', '.join(map(str, missing))}" if missing else "another rank"

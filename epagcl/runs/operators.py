@@ -203,7 +203,7 @@ def _messages(encoder: nn.Module, graph: Graph) -> list[Operator] | None:
     for w, r in zip(weights, roots, strict=True):
         neighbour = graph.x @ w
         own = loop * neighbour + graph.x @ r
-        operators.append(layer_operator(graph.adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
+        operators.append(layer_operator(graph.whole_adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
     return operators
 
 

@@ -118,8 +118,8 @@ def info_nce_stacked(
         members: K, the number of models. The result is the mean of their losses.
         impl: as in :func:`info_nce`.
         precision: as in :func:`info_nce`.
-        part: the nodes of this rank, if ``z`` has their rows only. The result is then this rank's share of the loss over
-            all ranks, see :mod:`epagcl.losses.infonce.ring`; ``impl`` does not apply.
+        part: the nodes of this rank, if ``z`` has their rows only. The result is then this rank's share of the loss
+            over all ranks, see :mod:`epagcl.losses.infonce.ring`; ``impl`` does not apply.
 
     Examples:
         >>> z = torch.eye(2)
@@ -191,9 +191,7 @@ def info_nce_batched(
     return total if part is None else share * total
 
 
-def _own_batches(
-    z: Tensor, batch_size: int, order: Tensor, members: int, part: Part
-) -> tuple[Tensor, Tensor, float]:
+def _own_batches(z: Tensor, batch_size: int, order: Tensor, members: int, part: Part) -> tuple[Tensor, Tensor, float]:
     """Return the rows of the batches of this rank, their order 0, 1, 2, ..., and their share of all nodes."""
     n, size = order.numel(), part.ranks.size
     batches = -(-n // batch_size)

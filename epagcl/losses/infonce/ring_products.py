@@ -73,7 +73,9 @@ class Products:
         """Return how many numbers per row :meth:`gather` adds up."""
         return width
 
-    def gather(self, e: Tensor, rows: Operands, columns: Operands, into_rows: Tensor, into_columns: Tensor | None) -> None:
+    def gather(
+        self, e: Tensor, rows: Operands, columns: Operands, into_rows: Tensor, into_columns: Tensor | None
+    ) -> None:
         """Add Σ_j E_ij (1/S_i + 1/S_j) z_j of a tile to its rows and, unless on the diagonal, to its columns."""
         e.mul_(rows.inverse[:, None] + columns.inverse)
         into_rows.addmm_(e, columns.rows)
@@ -127,7 +129,9 @@ class Bf16Products(Products):
         """Return one number more than the width: the sum of the weights."""
         return width + 1
 
-    def gather(self, e: Tensor, rows: Operands, columns: Operands, into_rows: Tensor, into_columns: Tensor | None) -> None:
+    def gather(
+        self, e: Tensor, rows: Operands, columns: Operands, into_rows: Tensor, into_columns: Tensor | None
+    ) -> None:
         """Add the weighted sums of centred rows, and the sums of the weights."""
         weight = (rows.inverse[:, None] + columns.inverse).mul_(e)
         e.copy_(weight)
