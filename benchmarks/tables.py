@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, plus, plus_time, propagated, retention, structure
+from benchmarks import comparison, plus, plus_time, propagated, retention, scale, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -23,7 +23,8 @@ PLUS = RESULTS / "evidence" / "epagcl-plus.json"
 PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 RETENTION = RESULTS / "benchmarks" / "retention.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
-GENERATED = ("speed", "methods", "report", "which-method", "own-graphs")
+RANKS = RESULTS / "scale" / "ranks.json"
+GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
 
@@ -52,6 +53,7 @@ def with_tables(text: str) -> str:
         "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
         "retention": _if_measured(RETENTION, retention.agreement_table),
         "structure": _if_measured(STRUCTURE, structure.table),
+        "ranks": _if_measured(RANKS, scale.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),
     }

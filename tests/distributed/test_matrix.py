@@ -54,7 +54,8 @@ def products(graph, rows):
     views = views_of(graph).adjacency(epoch=2)
     results = [double(graph.adjacency) @ x, double(views) @ both, double(views) @ x]
     sum((result.square().sum() for result in results[1:]), start=results[0].square().sum()).backward()
-    split = [result.detach().view(-1, x.shape[0], 5) for result in (*results, x.grad, both.grad)]
+    counts = zip((*results, x.grad, both.grad), (1, 2, 2, 1, 2), strict=True)
+    split = [result.detach().view(count, x.shape[0], 5) for result, count in counts]
     flat = dense().float()[rows]
     more = [ppr(graph)(flat), neighbours(graph, 2)(flat), truncated_ppr(graph.adjacency, flat, 0.15, 4)]
     return split, more
