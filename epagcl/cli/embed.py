@@ -60,7 +60,6 @@ def embed(
 
     Example: epagcl embed --edges e.csv --features f.csv --out z.npy
     """
-    quiet = quiet or launched_rank() > 0
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.distributed.group import several_ranks

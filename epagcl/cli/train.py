@@ -29,7 +29,7 @@ from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
-from epagcl.core.torchrun import launched_rank, restarts
+from epagcl.core.torchrun import restarts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,6 @@ def train(
 
     Example: epagcl train cora --epochs 200 --references
     """
-    quiet = quiet or launched_rank() > 0
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device

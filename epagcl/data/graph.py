@@ -156,9 +156,13 @@ class Graph:
     @cached_property
     def degree(self) -> Tensor:
         """The sum of the weights of each node's pairs, float32; without weights, the number of pairs, int64."""
+        if self.part is not None:  # without the whole adjacency matrix
+            ends = self.pairs.flatten()
+            if self.weight is None:
+                return torch.bincount(ends, minlength=self.num_nodes)
+            total = torch.zeros(self.num_nodes, dtype=torch.float64, device=self.device)
+            return total.index_add_(0, ends, self.weight.double().repeat(2)).float()
         if self.weight is None:
-            if self.part is not None:
-                return torch.bincount(self.pairs.flatten(), minlength=self.num_nodes)
             return self.whole_adjacency.rowptr.diff() - 1
         return multiply(self.edges, self.weight.new_ones(self.num_nodes, 1))[:, 0]  # adds up in a fixed order
 

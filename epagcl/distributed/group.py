@@ -186,9 +186,9 @@ def active_ranks() -> Ranks | None:
 def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     """Join the ranks that ``torchrun`` has started. Within this context, ``fit`` and ``embed`` share their work.
 
-    All ranks must make the same calls on the same graph. A process that was started in another way is rank 0 of 1, and
-    works as usual. If a rank dies or hangs, the others raise :class:`~epagcl.core.errors.TrainingError` after
-    ``EPAGCL_RANK_TIMEOUT`` seconds at the latest, by default 600.
+    All ranks must make the same calls on the same graph; callbacks of ``fit`` are called on every rank. A process that
+    was started in another way is rank 0 of 1, and works as usual. If a rank dies or hangs, the others raise
+    :class:`~epagcl.core.errors.TrainingError` after ``EPAGCL_RANK_TIMEOUT`` seconds at the latest, by default 600.
 
     Args:
         device: ``"cpu"`` uses Gloo only. Otherwise each process uses the GPU with its local number, and NCCL.
@@ -207,7 +207,8 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     store = None
     try:
         shared, rank, size = next(rendezvous("env://", timeout=timeout))
-        store = dist.PrefixStore(f"epagcl-{restarts()}", shared)  # without the addresses of processes that have died
+        # Without the addresses of processes that have died.
+        store = dist.PrefixStore(f"epagcl-{restarts()}", shared)  # type: ignore[attr-defined]
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         ranks = Ranks(rank, size)
         with _sharing(ranks), _only_first_logs(ranks):

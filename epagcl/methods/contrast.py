@@ -46,7 +46,6 @@ class Contrast(Method):
     """
 
     head_activation: ClassVar[type[nn.Module]] = nn.ReLU
-    runs_on_ranks = True
 
     p_drop_1: float = setting(0.2, "mean drop probability of the first view (p_e1)")
     p_drop_2: float = setting(0.3, "mean drop probability of the second view (p_e2)")

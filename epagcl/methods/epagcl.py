@@ -32,6 +32,7 @@ class EPAGCL(Contrast):
     name = "epagcl"
     title = "EPAGCL"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
+    runs_on_ranks = True
     paper = (
         "Xu et al., Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?, AAAI 2025"
     )

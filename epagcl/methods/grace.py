@@ -29,6 +29,7 @@ class GRACE(Contrast):
     paper = "Zhu et al., Deep Graph Contrastive Representation Learning, ICML workshop 2020"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
     head_activation = nn.ELU
+    runs_on_ranks = True
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views with one probability for all pairs and one for all feature columns."""

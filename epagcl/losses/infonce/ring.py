@@ -219,5 +219,5 @@ class _Ring(torch.autograd.Function):
                 products.gather(e, own.part(rows), visiting.part(columns), total[rows], added[columns])
             trip.send_home(added[all_columns], step)
         trip.finish()
-        dz = products.gradient(total, mean) - 2 * z.roll(z.shape[0] // 2, 0)
+        dz = products.gradient(total, mean).sub_(z.roll(z.shape[0] // 2, 0), alpha=2)
         return dz.mul_(grad / (products.temperature * 2 * part.num_nodes)), None, None, None
