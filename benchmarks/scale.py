@@ -170,12 +170,14 @@ def table(result: dict[str, Any]) -> str:
 def note(result: dict[str, Any]) -> str:
     """Return how the table was measured."""
     nodes, load = result["nodes"], result["load_average"]
-    busy = f" Other programs ran at the time (load {load:.0f} on {result['cores']} cores)." if load > 3 else ""
-    return (
-        f"Measured on {result['date'][:10]} ({result['hardware']['cpu']}, one core per rank): the loss and an exact epoch of "
-        f"EPAGCL with {nodes:,} nodes, and an epoch in batches of 256 with {BATCHED * nodes:,} nodes, in float32. Memory "
-        f"is the increase of the largest rank.{busy}"
+    words = (
+        f"Measured on {result['date'][:10]} ({result['hardware']['cpu']}, one core per rank) in float32: the loss and "
+        f"an exact epoch of EPAGCL with {nodes:,} nodes; an epoch in batches of 256 with {BATCHED * nodes:,} nodes. "
+        "Memory is the increase of the largest rank."
     )
+    if load <= 1.5 * result["cores"]:
+        return words
+    return f"{words} Other programs used the cores at the time (load {load:.0f} on {result['cores']} cores)."
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from epagcl.core.hardware import force_bf16
 from epagcl.distributed.group import Ranks, _sharing
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0  # the server of processes imports PyTorch first, which takes long on a busy machine
 #: Processes are forked from a server that has imported these once.
 PRELOADED = ["torch", "torch_geometric.data", "epagcl.methods", "tests.ranks"]
 

@@ -15,7 +15,8 @@ from epagcl.distributed.group import Ranks, active_ranks, alone, rank_timeout, s
 from tests.ranks import on_ranks
 
 SETTINGS = {"method": "epagcl", "epochs": 9, "hidden": 8, "dim": 4, "projection": 4, "precision": "fp32", "lr": 0.001}
-OPTIONS = [word for key, value in SETTINGS.items() for word in (f"--{key}", str(value))]
+OPTIONS = ["--runs", "1", "--map", "none", "--out", "run"]
+OPTIONS += [word for key, value in SETTINGS.items() for word in (f"--{key}", str(value))]
 
 
 def torchrun(folder, *command, ranks=2, restarts=0, **environment):
@@ -77,7 +78,7 @@ def test_a_timeout_is_a_number_of_seconds(monkeypatch, text):
 @pytest.mark.slow
 def test_a_killed_rank_is_restarted_and_the_run_goes_on_from_the_checkpoint(tmp_path):
     script = str(Path(__file__).parent / "faulty.py")
-    command = [script, "train", "demo", *OPTIONS, "--map", "none", "--out", "run"]
+    command = [script, "train", "demo", *OPTIONS]
     result = torchrun(tmp_path, *command, restarts=1, FAULT="kill")
     assert result.returncode == 0, result.stderr
     assert "run folder: run" in result.stdout
@@ -92,7 +93,7 @@ def test_a_killed_rank_is_restarted_and_the_run_goes_on_from_the_checkpoint(tmp_
 def test_a_hanging_rank_ends_the_run_with_a_message_in_bounded_time(tmp_path):
     script = str(Path(__file__).parent / "faulty.py")
     start = time.monotonic()
-    command = [script, "train", "demo", *OPTIONS, "--map", "none", "--out", "run"]
+    command = [script, "train", "demo", *OPTIONS]
     result = torchrun(tmp_path, *command, FAULT="hang", EPAGCL_RANK_TIMEOUT="8")
     assert result.returncode != 0
     assert "epagcl: rank 0 of 2: no answer from rank 1 within 8 s" in result.stderr

@@ -10,6 +10,14 @@ from epagcl.losses.infonce.ring import HOME, RING, meeting, ring_bytes, ring_los
 from tests.ranks import on_ranks
 
 NODES, WIDTH, TAU = 23, 8, 0.4
+#: Numbers of nodes of the ranks, by number of ranks.
+PARTITIONS = {
+    1: [[23]],
+    2: [[12, 11], [20, 3], [23, 0]],
+    3: [[8, 8, 7], [0, 23, 0]],
+    4: [[6, 6, 6, 5], [1, 0, 15, 7]],
+    5: [[5, 5, 5, 4, 4]],
+}
 
 
 def rows(dtype=torch.float64):
@@ -27,33 +35,37 @@ def whole(parts):
     return torch.cat([torch.cat(view) for view in views])
 
 
-def share_and_gradient(ranks, sizes, precision, tile, dtype):
-    part = Part(ranks, NODES, sizes)
-    x = own_rows(rows(dtype), part).requires_grad_()
-    share = ring_loss(x, TAU, part, precision, tile)
-    share.backward()
-    return share.item(), x.grad, dict(ranks.sent)
+def shares_and_gradients(ranks, cases, precision, tile, dtype):
+    """The share of this rank, its gradient and its traffic, for each partition."""
+    results = []
+    for sizes in cases:
+        part = Part(ranks, NODES, sizes)
+        ranks.sent.clear()
+        x = own_rows(rows(dtype), part).requires_grad_()
+        share = ring_loss(x, TAU, part, precision, tile)
+        share.backward()
+        results.append((share.item(), x.grad, dict(ranks.sent)))
+    return results
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sizes", [[23], [12, 11], [20, 3], [8, 8, 7], [0, 23, 0], [6, 6, 6, 5], [1, 0, 15, 7], [5, 5, 5, 4, 4]], ids=str
-)
-def test_shares_and_gradients_equal_the_dense_loss(sizes):
+@pytest.mark.parametrize("size", PARTITIONS)
+def test_shares_and_gradients_equal_the_dense_loss(size):
     x = rows().requires_grad_()
     expected = dense_loss(x, TAU)
     expected.backward()
-    results = on_ranks(len(sizes), share_and_gradient, sizes, "fp32", 5, torch.float64)
-    assert sum(share for share, _, _ in results) == pytest.approx(expected.item(), rel=1e-12)
-    torch.testing.assert_close(whole([grad for _, grad, _ in results]), x.grad, rtol=1e-10, atol=1e-14)
+    for case in zip(*on_ranks(size, shares_and_gradients, PARTITIONS[size], "fp32", 5, torch.float64), strict=True):
+        assert sum(share for share, _, _ in case) == pytest.approx(expected.item(), rel=1e-12)
+        torch.testing.assert_close(whole([grad for _, grad, _ in case]), x.grad, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [[12, 11], [8, 8, 7], [6, 6, 6, 5]], ids=str)
-def test_traffic_equals_the_closed_form(sizes):
-    results = on_ranks(len(sizes), share_and_gradient, sizes, "fp32", 768, torch.float32)
-    for rank, (_, _, sent) in enumerate(results):
-        assert {RING: sent[RING], HOME: sent[HOME]} == ring_bytes(sizes, WIDTH, rank)
+@pytest.mark.parametrize("size", [3, 4])
+def test_traffic_equals_the_closed_form(size):
+    cases = PARTITIONS[size]
+    for rank, results in enumerate(on_ranks(size, shares_and_gradients, cases, "fp32", 768, torch.float32)):
+        for sizes, (_, _, sent) in zip(cases, results, strict=True):
+            assert {RING: sent.get(RING, 0), HOME: sent.get(HOME, 0)} == ring_bytes(sizes, WIDTH, rank)
 
 
 @pytest.mark.slow
@@ -62,7 +74,7 @@ def test_bf16_is_close_to_float32():
     x = rows(torch.float32).requires_grad_()
     expected = dense_loss(x, TAU)
     expected.backward()
-    results = on_ranks(3, share_and_gradient, [8, 8, 7], "bf16", 16, torch.float32)
+    results = [case for (case,) in on_ranks(3, shares_and_gradients, [[8, 8, 7]], "bf16", 16, torch.float32)]
     assert sum(share for share, _, _ in results) == pytest.approx(expected.item(), rel=5e-3)
     gradient = whole([grad for _, grad, _ in results])
     assert F.cosine_similarity(gradient.flatten(), x.grad.flatten(), dim=0) > 0.9995
