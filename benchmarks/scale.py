@@ -154,7 +154,7 @@ def table(result: dict[str, Any]) -> str:
     lines = [
         "| ranks | loss | similarities per second and rank | waiting | sent per rank | memory | epoch | memory "
         "| epoch in batches | memory |",
-        "|--:|" + "--:|" * 9,
+        "|---:|" + "--:|" * 9,
     ]
     for row in result["rows"]:
         lines.append(

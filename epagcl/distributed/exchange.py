@@ -37,6 +37,7 @@ class Exchange(NamedTuple):
             sizes: number of places of each rank; by default as in ``part``.
 
         Examples:
+            >>> from epagcl.distributed.group import Ranks
             >>> part = Part(Ranks(0, 1), num_nodes=3)
             >>> Exchange.of_order(part, torch.tensor([2, 0, 1])).received
             [3]
@@ -71,12 +72,10 @@ def exchange_rows(x: Tensor, exchange: Exchange, blocks: int = 1, purpose: str =
     Examples:
         With one rank, rows are put in another order:
 
-        >>> import torch.distributed as dist
-        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> from epagcl.distributed.group import Ranks
         >>> exchange = Exchange.of_order(Part(Ranks(0, 1), 3), torch.tensor([2, 0, 1]))
         >>> exchange_rows(torch.tensor([[1.0], [2.0], [3.0]]), exchange).flatten()
         tensor([3., 1., 2.])
-        >>> dist.destroy_process_group()
     """
     return _ExchangeRows.apply(x, exchange, blocks, purpose)
 
@@ -113,6 +112,7 @@ def sum_over_ranks(x: Tensor, part: Part) -> Tensor:
     """Return the sum of a tensor over all ranks. The gradient is the sum of the gradients of all ranks.
 
     Examples:
+        >>> from epagcl.distributed.group import Ranks
         >>> sum_over_ranks(torch.ones(2), Part(Ranks(0, 1), 2)).tolist()
         [1.0, 1.0]
     """

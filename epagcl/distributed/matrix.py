@@ -129,14 +129,11 @@ def gcn_views(union: Entries, views: Sequence[tuple[Tensor, Tensor, Tensor | Non
         views: for each view the row, the column and the weight of its entries; weight None: all are 1.
 
     Examples:
-        >>> import torch.distributed as dist
         >>> from epagcl.distributed.group import Ranks
-        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> entries = Entries(Part(Ranks(0, 1), num_nodes=2), torch.tensor([1]))  # the edge (0, 1)
         >>> gcn_views(entries, [(entries.row, entries.column, None)]) @ torch.eye(2)
         tensor([[0.5000, 0.5000],
                 [0.5000, 0.5000]])
-        >>> dist.destroy_process_group()
     """
     n, device = union.part.size, union.row.device
     degree = torch.zeros(n, len(views), device=device)

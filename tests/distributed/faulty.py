@@ -20,5 +20,6 @@ def _call_and_fail(self, row):
         time.sleep(600)
 
 
-command.Observer.__call__ = _call_and_fail  # type: ignore[method-assign]
-main()
+if __name__ == "__main__":
+    command.Observer.__call__ = _call_and_fail  # type: ignore[method-assign]
+    main()
