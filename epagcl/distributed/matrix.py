@@ -49,8 +49,7 @@ class Entries:
     @cached_property
     def column(self) -> Tensor:
         """The column of each entry: own nodes by their local numbers, then the halo."""
-        own = self.part.owns(self.node)
-        return torch.where(own, self.node - self.part.start, self.part.size + torch.searchsorted(self.halo, self.node))
+        return self.within(self)
 
     @cached_property
     def exchange(self) -> Exchange:

@@ -245,14 +245,9 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         if not type(self).trained:
             calibrate(self, self.network_, graph)
             return self
+        looking = None if look is None else Look(*look)
         self.history_ = train(
-            self,
-            self.network_,
-            graph,
-            checkpoint=checkpoint,
-            resume=resume,
-            callback=callback,
-            look=None if look is None else Look(*look),
+            self, self.network_, graph, checkpoint=checkpoint, resume=resume, callback=callback, look=looking
         )
         return self
 
@@ -324,8 +319,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
         graph = self._checked_graph(data, quiet)
-        z = self.represent(self.fitted_network.eval(), graph)
-        return graph.all_rows(z).to(data.edge_index.device)
+        return graph.all_rows(self.represent(self.fitted_network.eval(), graph)).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
