@@ -13,6 +13,7 @@ python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch wi
 python -m benchmarks retention   compare what embeddings keep of features and edges with their accuracies
 python -m benchmarks new-nodes   measure time and error of new nodes that are embedded from their neighbourhood
 python -m benchmarks drift       compare the shift of old nodes with what an old model loses on a growing graph
+python -m benchmarks scale       measure the exact loss and an epoch over several ranks with one CPU core each
 python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
 python -m benchmarks ingest      compare engines of ingestion, and ingest a generated graph of 100 million edges
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
@@ -62,6 +63,9 @@ def main() -> None:
     retention_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     retention_parser.add_argument("--folder", type=Path, default=Path("runs", "retention"), help="one file per graph")
     retention_parser.add_argument("--merge", action="store_true", help="merge the files of the folder into results")
+    scale_parser = commands.add_parser("scale", help="measure the exact loss over several ranks with one core each")
+    scale_parser.add_argument("--ranks", type=int, nargs="+", metavar="K", default=[1, 2], help="by default 1 and 2")
+    scale_parser.add_argument("--nodes", type=int, default=8192, help="number of nodes, by default 8192")
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
@@ -77,7 +81,7 @@ def main() -> None:
     ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
-    for command in (*writers, new_nodes_parser, drift_parser):
+    for command in (*writers, new_nodes_parser, drift_parser, scale_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -159,6 +163,12 @@ def run(arguments: argparse.Namespace) -> None:
         grown = drift.grown()
         _write({**grown}, arguments.out / "benchmarks" / "drift.json")
         print(drift.table(grown))
+    elif arguments.command == "scale":
+        from benchmarks import scale
+
+        result = scale.scale(arguments.ranks, arguments.nodes)
+        _write(result, arguments.out / "scale" / "ranks.json")
+        print(scale.table(result))
     elif arguments.command == "structure":
         from benchmarks.structure import structure, table
 

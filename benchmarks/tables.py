@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, drift, ingest, new_nodes, plus, plus_time, propagated, retention, structure
+from benchmarks import comparison, drift, ingest, new_nodes, plus, plus_time, propagated, retention, scale, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -26,6 +26,7 @@ NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
 DRIFT = RESULTS / "benchmarks" / "drift.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
 INGEST = RESULTS / "scale" / "ingest.json"
+RANKS = RESULTS / "scale" / "ranks.json"
 GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
@@ -58,6 +59,7 @@ def with_tables(text: str) -> str:
         "drift": _if_measured(DRIFT, drift.table),
         "structure": _if_measured(STRUCTURE, structure.table),
         "ingest": _if_measured(INGEST, ingest.table),
+        "ranks": _if_measured(RANKS, scale.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         **comparison.blocks(COMPARISON),
     }

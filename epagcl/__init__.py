@@ -8,6 +8,7 @@ from epagcl.core.version import __version__ as __version__
 
 if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl import data as data
+    from epagcl import distributed as distributed
     from epagcl import epr as epr
     from epagcl import evaluation as evaluation
     from epagcl import losses as losses

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 from epagcl.data.graph import Graph
 
@@ -48,7 +48,7 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
     rho = 1 - alpha
     rate = rho / (1 + math.sqrt(1 - rho**2))
     products = math.ceil(math.log(tolerance / 2) / math.log(rate))
-    scaled = _scaled(graph.adjacency, rho)
+    scaled = graph.adjacency.scaled(rho)
     return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
 
 
@@ -69,26 +69,12 @@ def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: flo
                 [0.2500, 0.7500]])
     """
     _check_alpha(alpha)
-    return _Diffuse.apply(y, _scaled(adjacency, 1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
+    return _Diffuse.apply(y, adjacency.scaled(1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
 
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
         raise InputError(f"alpha={alpha}: must lie between 0 and 1")
-
-
-def _scaled(matrix: SparseMatrix | StackedMatrix, factor: float) -> SparseMatrix | StackedMatrix:
-    """Return ``factor`` times a symmetric matrix."""
-    if isinstance(matrix, StackedMatrix):
-        return StackedMatrix([_scaled_part(part, factor) for part in matrix.parts])
-    return _scaled_part(matrix, factor)
-
-
-def _scaled_part(matrix: SparseMatrix, factor: float) -> SparseMatrix:
-    scaled = SparseMatrix(matrix.rowptr, matrix.col, factor * matrix.value, matrix.shape, symmetric=True)
-    if has_triton(matrix.device):
-        scaled.chunks = matrix.chunks
-    return scaled
 
 
 def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
@@ -134,6 +120,12 @@ def neighbours(graph: Graph, k: int) -> Diffusion:
         tensor([[0., 1.],
                 [1., 0.]])
     """
+    if graph.part is not None:
+        entries = graph.own_entries
+        scale = _positive(graph.degree).float().rsqrt()
+        weight = torch.ones_like(graph.pairs[0], dtype=scale.dtype) if graph.weight is None else graph.weight
+        value = F.pad(weight, (0, 1))[entries.pair] * scale[entries.row + graph.part.start] * scale[entries.node]
+        return _repeated(entries.matrix(value), k)
     edges = graph.edges
     scale = _positive(graph.degree).to(edges.dtype).rsqrt()
     value = edges.value * (scale[edges.row] * scale[edges.col])
@@ -145,7 +137,7 @@ def _positive(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree, 1)
 
 
-def _repeated(matrix: SparseMatrix, k: int) -> Diffusion:
+def _repeated(matrix: SparseMatrix | StackedMatrix, k: int) -> Diffusion:
     """Return the k-th power of a matrix as a function."""
     if k < 0:
         raise InputError(f"k={k}: must be at least 0")

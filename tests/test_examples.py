@@ -2,7 +2,9 @@
 
 import ast
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import warnings
@@ -136,3 +138,61 @@ class TestNotebooks:
         pages = [output["data"].get("text/html", "") for output in outputs if "data" in output]
         assert len([page for page in pages if '<progress value="20" max="20"' in page]) == 1  # one, updated
         assert any("trained for 20 epochs" in page and "<svg" in page for page in pages)
+
+
+DISTRIBUTED = EXAMPLES / "distributed"
+SMALL = ["demo", "--method", "propagated", "--dim", "4", "--map", "none", "--device", "cpu", "--out", "run", "--quiet"]
+
+
+def start(folder: Path, *command: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a command in a folder of its own, with the Python of the tests."""
+    folder.mkdir()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(EXAMPLES.parent), **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_one_machine_with_two_ranks(tmp_path):
+    script = str(DISTRIBUTED / "own_script.py")
+    path = str(Path(sys.executable).parent / "torchrun")
+    process = start(tmp_path / "one", path, "--standalone", "--nproc-per-node", "2", script)
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert re.search(r"^2 ranks, loss \d+\.\d+, embedding \(2700, 32\)$", out, re.MULTILINE)
+    assert (tmp_path / "one" / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_two_machines_with_one_rendezvous(tmp_path):
+    environment = {"HOST": "localhost", "PORT": str(free_port()), "RANKS": "1"}
+    command = ["sh", str(DISTRIBUTED / "two_machines.sh"), *SMALL]
+    machines = [start(tmp_path / name, *command, **environment) for name in ("first", "second")]
+    for machine in machines:
+        _, errors = machine.communicate(timeout=300)
+        assert machine.returncode == 0, errors
+    runs = [json.loads(path.read_text()) for path in tmp_path.glob("*/run/metrics.json")]
+    assert [run["training"]["ranks"] for run in runs] == [2]  # rank 0 has written, the other has not
+
+
+@pytest.mark.parametrize("name", ["one_machine.sh", "two_machines.sh", "slurm.sbatch"])
+def test_the_shell_scripts_are_valid(name):
+    assert subprocess.run(["sh", "-n", str(DISTRIBUTED / name)], capture_output=True).returncode == 0
+    text = (DISTRIBUTED / name).read_text()
+    assert "torchrun" in text
+    assert '-m epagcl train "$@"' in text
+
+
+def test_the_kubernetes_job_is_valid():
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((DISTRIBUTED / "kubernetes.yaml").read_text())
+    assert (job["kind"], job["spec"]["elasticPolicy"]["maxRestarts"]) == ("PyTorchJob", 3)
+    (container,) = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert container["command"] == ["torchrun", "-m", "epagcl", "train"]

@@ -27,6 +27,7 @@ from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
 from epagcl.core.formatting import one_line
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank
 from epagcl.core.version import __version__
 
 # Typer builds on click, either the package or (since 0.2x) its own copy. This is the class of usage errors in both.
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(paper, name="paper")
+ON_RANKS = ("train", "embed")  # the commands that several ranks share
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 
@@ -51,6 +53,8 @@ def _root(
         print(f"epagcl {__version__}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
+    elif launched_ranks() > 1 and context.invoked_subcommand not in ON_RANKS:
+        raise InputError(f"epagcl {context.invoked_subcommand} runs on one rank; start it without torchrun")
 
 
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
@@ -103,5 +107,7 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> int:
+    if launched_rank() > 0 and local_rank() > 0 and code == 2:
+        return code  # the same mistake on every rank: one line per machine is enough
     print(f"epagcl: {one_line(message)}", file=sys.stderr)
     return code

@@ -18,6 +18,7 @@ from epagcl.cli.options import (
     Quiet,
     Vectors,
     check_map,
+    check_ranks,
     interruptible,
     make_method,
     method_of,
@@ -38,6 +39,7 @@ from epagcl.cli.versions import (
 )
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank, launched_ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +80,8 @@ def embed(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
+        from epagcl.distributed.group import several_ranks
+
         method = method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
         check_versions(model, only, hops, previous, align)
@@ -88,14 +92,20 @@ def embed(
         table = None if columns is None else _read_columns(columns, loaded)
     estimator = trained or _new_model(context, loaded, method, config)
     _note_positions(trained)
-    _claim(save, overwrite=overwrite, make=False)
+    if launched_rank() == 0:
+        _claim(save, overwrite=overwrite, make=False)
+    check_ranks(estimator)
+    if launched_ranks() > 1 and (only or previous or align):
+        raise InputError("--only, --previous and --align: these run on one rank; start the command without torchrun")
     target = _Target(out, map_, table, save, overwrite, vectors)
-    with TrainingProgress(console, estimator) as progress:
+    with several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
         if only is not None:
             result = _embed_only(estimator, loaded, only, hops, target)
         else:
             earlier = read_earlier(estimator, previous, align)
             result = _embed_all(estimator, loaded, earlier, target, progress, train=trained is None)
+    if launched_rank() > 0:
+        return
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
@@ -221,12 +231,15 @@ def _embed_all(
             z, moved, alignment = compare_with_earlier(model, graph, z, earlier)
         if alignment is not None and train:
             _save(model, target._replace(overwrite=True))  # with its rotation
-    files = write_embeddings(z, graph.data.get("node_ids"), target.out, vectors=target.vectors)
+    files, page = [], None
+    if launched_rank() == 0:
+        files = write_embeddings(z, graph.data.get("node_ids"), target.out, vectors=target.vectors)
     with interruptible("the embeddings are written, the report is not", progress):
-        metrics = trained_metrics(graph.data, model, graph.name)
-        page = write_embedding_report(
-            target.out, graph.data, model, z, metrics, kind=target.map_, extra=target.columns, say=progress.say
-        )
+        metrics = trained_metrics(graph.data, model, graph.name)  # all ranks share the embeddings that health needs
+        if launched_rank() == 0:
+            page = write_embedding_report(
+                target.out, graph.data, model, z, metrics, kind=target.map_, extra=target.columns, say=progress.say
+            )
     result: EmbeddingResult = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
@@ -243,7 +256,7 @@ def _embed_all(
 
 
 def _save(model: "Method", target: _Target) -> None:
-    """Keep a trained model in its folder, if one is given."""
-    _claim(target.save, overwrite=target.overwrite)
-    if target.save is not None:
+    """Keep a trained model in its folder, if one is given. Rank 0 writes."""
+    if target.save is not None and launched_rank() == 0:
+        _claim(target.save, overwrite=target.overwrite)
         model.save(target.save)

@@ -15,6 +15,7 @@ import typer.core
 from epagcl.cli.completion import complete_graphs, complete_maps, complete_methods, with_settings
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_ranks
 
 if TYPE_CHECKING:
     from epagcl.cli.progress import TrainingProgress
@@ -294,3 +295,9 @@ def resume_line() -> str:
     """Return the command that continues this run."""
     words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
     return f"to continue: epagcl {shlex.join(words)} --resume"
+
+
+def check_ranks(model: "Method") -> None:
+    """Raise if torchrun has started several processes, and the method runs on one."""
+    if launched_ranks() > 1 and not type(model).runs_on_ranks:
+        raise InputError(f"{model.name} runs on one rank; start it without torchrun, or choose another --method")

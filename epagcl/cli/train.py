@@ -19,6 +19,7 @@ from epagcl.cli.options import (
     MethodName,
     Quiet,
     check_map,
+    check_ranks,
     interruptible,
     make_method,
     method_of,
@@ -29,6 +30,7 @@ from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import restarts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,8 +67,8 @@ def train(
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device
+        from epagcl.distributed.group import several_ranks
         from epagcl.runs.evaluation import Plan
-        from epagcl.runs.folder import claim
 
         _check_options(protocol, seeds, runs, map_, logger)
         method = method_of(method, config, inputs.graph)
@@ -79,13 +81,26 @@ def train(
     resolve_device(models[0].device)
     plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
-    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
-    with interruptible(resume_line()):
-        metrics = _run(console, loaded, models, folder, plan, map_, logger)
+    check_ranks(models[0])
+    with several_ranks(models[0].device) as ranks:
+        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
+        with interruptible(resume_line()):
+            metrics = _run(console, loaded, models, folder, plan, map_, logger if ranks.is_first else None)
+    if not ranks.is_first:
+        return
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
     elif not quiet:
         show_metrics(metrics, folder, type(models[0]).title)
+
+
+def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool) -> None:
+    """Prepare the run folder. If torchrun has started the ranks again, the run of the first start goes on."""
+    from epagcl.runs.folder import CONFIG, claim
+
+    if restarts() and not resume:
+        resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
+    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 
 
 def _check_options(protocol: str, seeds: int, runs: int, map_: str, logger: str | None) -> None:

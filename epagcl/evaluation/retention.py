@@ -86,7 +86,8 @@ def measure_retention(embed: Callable[[Graph], Tensor], graph: Graph) -> Retenti
     """
     pairs, columns = graph.hidden(HIDDEN, VIEW)
     rest = graph.subsample(HIDDEN, VIEW)
-    targets = _components(Graph(graph.masked(columns), graph.pairs, graph.num_nodes), TARGETS, partial(power, k=0))
+    masked = Graph(graph.masked(columns), graph.pairs, graph.num_nodes, part=graph.part)
+    targets = _components(masked, TARGETS, partial(power, k=0))
     hidden = graph.pairs[:, pairs]
     recover = partial(_recover, targets=targets, hidden=hidden)
     return Retention(
@@ -202,8 +203,7 @@ def _recover(z: Tensor, targets: Tensor, hidden: Tensor) -> Recovery:
 def _components(graph: Graph, dim: int, diffuse: partial[Callable[[Tensor], Tensor]]) -> Tensor:
     block = PropagatedPCA(graph.num_features, dim, diffuse).to(graph.device)
     block.fit(graph)
-    scores: Tensor = block(graph)
-    return scores
+    return graph.all_rows(block(graph))
 
 
 def _finding(name: str, value: float, shown: str, share: float) -> Finding:

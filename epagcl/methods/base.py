@@ -18,12 +18,13 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.graph import Graph
 from epagcl.data.structural.features import positions_in
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
+from epagcl.methods.inputs import input_graph
 from epagcl.methods.local import NodesLike, embed_nodes, rotated
 from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
@@ -63,6 +64,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
+        runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (:mod:`epagcl.distributed`).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
 
     Examples:
@@ -82,6 +84,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
     uses_relations: ClassVar[bool] = False
+    runs_on_ranks: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
@@ -235,7 +238,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         self.validate()
         device = resolve_device(self.device)
-        whole = self._graph(check(data, labels=False), device)
+        whole = self._graph(check(data, labels=False), device, identified=checkpoint is not None)
         graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
@@ -289,9 +292,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
 
-        Args:
-            folder: created if it does not exist.
-            sections: further tables of the configuration file.
+        The folder is created if it does not exist. ``sections`` are further tables of the configuration file.
         """
         save_model(self, folder, **sections)
 
@@ -322,7 +323,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        z = self.represent(self.fitted_network.eval(), self._checked_graph(data, quiet))
+        graph = self._checked_graph(data, quiet)
+        z = graph.all_rows(self.represent(self.fitted_network.eval(), graph))
         return rotated(z, self.rotation_).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
@@ -332,10 +334,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         checked = match_columns(checked, self.feature_names_, self.num_features_, self.encoding_)
         return apply_relations(self, self._graph(checked, device), quiet=quiet)
 
-    def _graph(self, data: Data, device: torch.device) -> Graph:
-        if self.feature_scaling != "given":
-            data = data.clone().update({"x": row_normalise(data.x, self.feature_scaling.removeprefix("row-"))})
-        return Graph.from_data(data, device)
+    def _graph(self, data: Data, device: torch.device, *, identified: bool = False) -> Graph:
+        return input_graph(self, data, device, identified=identified)
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""

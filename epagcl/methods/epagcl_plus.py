@@ -1,7 +1,7 @@
 """EPAGCL+: contrastive models with better encoders, and propagated features, reduced to few numbers per node."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,6 +68,7 @@ class EPAGCLPlus(Method):
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
     uses_relations = True
     cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
+    runs_on_ranks = True
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")
@@ -120,6 +121,7 @@ class EPAGCLPlus(Method):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                part=graph.part,
             )
             for view in range(2 * self.members)
         ]
@@ -141,18 +143,17 @@ class EPAGCLPlus(Method):
         branches = zip((network.residual, network.scales), masks, strict=True)
         z = torch.cat([branch.head(branch.encoder(graph.x, adjacency, mask)) for branch, mask in branches])
         shuffled = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
-        return self._info_nce(z, graph.num_nodes, epoch) + network.infomax.loss(graph, shuffled)
+        return self._info_nce(z, graph, epoch) + network.infomax.loss(graph, shuffled)
 
-    def _info_nce(self, z: Tensor, n: int, epoch: int | Tensor) -> Tensor:
+    def _info_nce(self, z: Tensor, graph: Graph, epoch: int | Tensor) -> Tensor:
         """Return the sum of InfoNCE over the projections of all models, within batches or over all nodes."""
-        models = 2 * self.members
+        models, n = 2 * self.members, graph.num_nodes
+        options: dict[str, Any] = {"members": models, "precision": self.precision, "part": graph.part}
         if not 0 < self.batch_size < n:
-            return models * info_nce_stacked(z, self.temperature, members=models, precision=self.precision)
+            return models * info_nce_stacked(z, self.temperature, **options)
         batch_size = -(-n // -(-n // self.batch_size))  # batches of nearly equal size
         order = permutation(n, self.seed, Stream.BATCHES, epoch, device=z.device)
-        return models * info_nce_batched(
-            z, self.temperature, batch_size, order, members=models, precision=self.precision
-        )
+        return models * info_nce_batched(z, self.temperature, batch_size, order, **options)
 
     def calibrate(self, network: Mixture, graph: Graph) -> None:
         """Compute the propagated features and the mixture once, and the principal components of all blocks."""
@@ -167,4 +168,4 @@ def two_hop_candidates(graph: Graph, k: int) -> Tensor:
     """Return the absent pairs among the k nearest neighbours by Â²X̂, ``[2, C]``; see ``neighbour_candidates``."""
     two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
     two_hops.fit(graph)
-    return neighbour_candidates(two_hops(graph), graph.pairs, k)
+    return neighbour_candidates(two_hops(graph), graph.pairs, k, part=graph.part)

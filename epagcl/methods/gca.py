@@ -6,6 +6,7 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
+from epagcl.distributed.partition import Part
 from epagcl.methods.contrast import Augmentation
 from epagcl.methods.grace import GRACE
 from epagcl.methods.settings import method_settings, setting
@@ -65,28 +66,41 @@ class GCA(GRACE):
         score = (phi[graph.pairs.cpu()].sum(0) / 2).log()
         rates = (self.p_drop_1, self.p_drop_2)
         views = drop_views(
-            graph.pairs, graph.num_nodes, rates, seed=self.seed, score=score, cutoff=self.cutoff, weight=graph.weight
+            graph.pairs,
+            graph.num_nodes,
+            rates,
+            seed=self.seed,
+            score=score,
+            cutoff=self.cutoff,
+            weight=graph.weight,
+            part=graph.part,
         )
-        share = feature_shares(graph.x.to("cpu"), phi).to(graph.device)
+        share = feature_shares(graph.x.to("cpu"), phi, graph.part).to(graph.device)
         p_mask_1, p_mask_2 = (p and (share * p).clamp(max=self.cutoff) for p in (self.p_mask_1, self.p_mask_2))
         return Augmentation(views, (p_mask_1, p_mask_2))
 
 
-def feature_shares(x: Tensor | SparseMatrix, phi: Tensor) -> Tensor:
-    """Return (s_max − s_j)/(s_max − mean s) of each column, float32; columns without entries are left out and get 1."""
+def feature_shares(x: Tensor | SparseMatrix, phi: Tensor, part: Part | None = None) -> Tensor:
+    """Return (s_max − s_j)/(s_max − mean s) of each column, float32; columns without entries are left out and get 1.
+
+    Args:
+        x: features of all nodes, or of those of this rank.
+        phi: centrality of all nodes.
+        part: the nodes of this rank; None: all.
+    """
+    phi = phi if part is None else phi[part.start : part.stop]
+    value = x.value if isinstance(x, SparseMatrix) else x
+    signed = bool((value < 0).any()) if part is None else any(part.ranks.gathered(bool((value < 0).any())))
+    magnitude = (value.abs() if signed else (value != 0)).double()  # |x| for signed features, else [x ≠ 0]
     if isinstance(x, SparseMatrix):
-        r = phi.new_zeros(x.shape[1]).index_add_(0, x.col.long(), phi[x.row] * _magnitude(x.value))
+        r = phi.new_zeros(x.shape[1]).index_add_(0, x.col.long(), phi[x.row] * magnitude)
     else:
-        r = phi @ _magnitude(x)
+        r = phi @ magnitude
+    r = r if part is None else part.sum(r)
     share = torch.ones_like(r)
     alive = r > 0  # log 0 = −∞ would make every probability NaN
     share[alive] = normalise_from_max(r[alive].log())
     return share.float()
-
-
-def _magnitude(x: Tensor) -> Tensor:
-    """Return [x ≠ 0] for non-negative features and |x| for signed ones."""
-    return (x.abs() if (x < 0).any() else (x != 0)).double()
 
 
 # Node centralities from the adjacency matrix A, with weights if the graph has them; float64 on the CPU.

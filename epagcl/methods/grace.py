@@ -31,9 +31,10 @@ class GRACE(Contrast):
     paper = "Zhu et al., Deep Graph Contrastive Representation Learning, ICML workshop 2020"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
     head_activation: ClassVar[type[nn.Module]] = nn.ELU
+    runs_on_ranks = True
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views with one probability for all pairs and one for all feature columns."""
         rates = (self.p_drop_1, self.p_drop_2)
-        views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed, weight=graph.weight)
+        views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed, weight=graph.weight, part=graph.part)
         return Augmentation(views, (self.p_mask_1, self.p_mask_2))

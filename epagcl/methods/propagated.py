@@ -49,6 +49,7 @@ class Propagated(Method):
     cost_note = "no training; time 4 K E dim with K = 13 products of the diffusion, memory (N + F) dim"
     trained = False
     uses_relations = True
+    runs_on_ranks = True
 
     dim: int = setting(256, "width of the embedding")
     alpha: float = setting(ALPHA, "teleport probability of PageRank; lower values reach further")

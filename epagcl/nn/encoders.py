@@ -157,7 +157,8 @@ class ScalesLayer(nn.Module):
         """Return :meth:`product` from the result of :meth:`project`, one or several blocks of rows."""
         rows = max(projected.shape[0], adjacency.views * adjacency.shape[0])
         # Without masks, one block of rows X W serves all views.
-        projected = projected.expand(rows // projected.shape[0], -1, -1).reshape(rows, -1)
+        if projected.shape[0] < rows:
+            projected = projected.expand(rows // projected.shape[0], -1, -1).reshape(rows, projected.shape[1])
         blocks = []
         hops, rest = 0.0, projected
         for scale, width in zip(self.scales, self.widths, strict=True):

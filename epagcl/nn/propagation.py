@@ -27,12 +27,15 @@ def propagated_features(graph: Graph, diffuse: Diffusion) -> Operator:
     """
     x, scale = graph.x, inverse_norms(graph.x)
     transposed = diffuse.T if isinstance(diffuse, Walk) else diffuse
-    return Operator(
-        shape=(graph.num_nodes, graph.num_features),
+    operator = Operator(
+        shape=(graph.num_rows, graph.num_features),
         multiply=lambda v: diffuse((x @ v).mul_(scale)),
         multiply_transposed=lambda v: x.T @ (transposed(v) * scale),
         device=graph.device,
     )
+    if graph.part is None:
+        return operator
+    return operator.spread(graph.num_nodes, graph.part.rows, graph.part.sum)
 
 
 class PropagatedPCA(nn.Module):
@@ -80,7 +83,7 @@ class PropagatedPCA(nn.Module):
         self.mean.copy_(mean @ directions)
 
     def forward(self, graph: Graph) -> Tensor:
-        """Return the scores ``[N, dim]`` of the nodes of a graph."""
+        """Return the scores ``[N, dim]`` of the nodes of a graph, or of the nodes of this rank."""
         projected = graph.x @ self.components
         return self.diffuse(graph)(projected * inverse_norms(graph.x)) - self.mean
 

@@ -48,7 +48,10 @@ class GraphSummary(TypedDict):
 
 
 class TrainingSummary(TypedDict):
-    """The outcome and the cost of one training; without epochs the loss and the effective rank are None."""
+    """The outcome and the cost of one training; without epochs the loss and the effective rank are None.
+
+    With several ranks, the memory is that of rank 0.
+    """
 
     final_loss: float | None
     effective_rank: float | None
@@ -56,6 +59,7 @@ class TrainingSummary(TypedDict):
     epochs: int
     seconds_per_epoch: float
     peak_memory_gib: float | None
+    ranks: NotRequired[int]
 
 
 class _Metrics(Provenance):

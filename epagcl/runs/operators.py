@@ -199,12 +199,12 @@ def _messages(encoder: nn.Module, graph: Graph) -> list[Operator] | None:
         return None
     weights = weight.detach().view(-1, *weight.shape[-2:])
     roots = weights * 0 if root is None else root.detach().view_as(weights)
-    loop = (1 / graph.adjacency.rowptr.diff()).float()[:, None]  # Â_ii = 1/(d + 1)
+    loop = (1 / graph.whole_adjacency.rowptr.diff()).float()[:, None]  # Â_ii = 1/(d + 1)
     operators = []
     for w, r in zip(weights, roots, strict=True):
         neighbour = graph.x @ w
         own = loop * neighbour + graph.x @ r
-        operators.append(layer_operator(graph.adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
+        operators.append(layer_operator(graph.whole_adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
     return operators
 
 

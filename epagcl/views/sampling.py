@@ -12,6 +12,8 @@ from epagcl.core.hardware import has_triton
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, rowptr_of
+from epagcl.distributed.matrix import Entries, gcn_views
+from epagcl.distributed.partition import Part
 from epagcl.views.probabilities import EdgeProbabilities, drop_probabilities
 
 
@@ -27,6 +29,7 @@ class ViewSampler:
         seed: random seed.
         view: number of the view.
         weight: weight of each edge; candidates have weight 1. None: no weights.
+        part: keep only the pairs of these nodes, which one of several ranks owns. None: keep all pairs.
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
@@ -51,6 +54,7 @@ class ViewSampler:
         seed: int,
         view: int,
         weight: Tensor | None = None,
+        part: Part | None = None,
     ):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
@@ -58,6 +62,11 @@ class ViewSampler:
         self.counter = pairs[0] * num_nodes + pairs[1]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
         self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
+        self.part = part
+        if part is not None:
+            own = part.owns(pairs[0]) | part.owns(pairs[1])
+            self.counter, self.keep = self.counter[own], self.keep[own]
+            self.weight = None if self.weight is None else self.weight[own]
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
@@ -109,6 +118,8 @@ class Views:
 
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
         """Return Â of every view of this epoch."""
+        if self.samplers[0].part is not None:
+            return self._sharded(self.samplers[0].part, epoch)
         if not has_triton(self.samplers[0].counter.device):
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
         if self.samplers[0].weight is not None:
@@ -123,6 +134,25 @@ class Views:
         adjacency = SparseMatrix(pattern.rowptr, col, value, pattern.shape, symmetric=True)
         adjacency.chunks = chunks
         return adjacency
+
+    def _sharded(self, part: Part, epoch: int | Tensor) -> StackedMatrix:
+        """Return the own rows of Â of every view. The halo is that of all pairs that can occur, the same each epoch."""
+        union, entries = self._own_entries
+        views = []
+        for sampler, (row, column, pair) in zip(self.samplers, entries, strict=True):
+            mask = F.pad(sampler.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops
+            weight = None if sampler.weight is None else F.pad(sampler.weight, (0, 1), value=1.0)[pair[mask]]
+            views.append((row[mask], column[mask], weight))
+        return gcn_views(union, views)
+
+    @cached_property
+    def _own_entries(self) -> tuple[Entries, list[tuple[Tensor, Tensor, Tensor]]]:
+        """All entries of Ã in the rows of this rank; for each view row, column and pair of those that can occur."""
+        part = self.samplers[0].part
+        assert part is not None
+        union = Entries(part, torch.unique(torch.cat([sampler.counter for sampler in self.samplers])))
+        entries = [Entries(part, sampler.counter) for sampler in self.samplers]
+        return union, [(own.row, own.within(union), own.pair) for own in entries]
 
     def _weighted(self, epoch: int | Tensor) -> SparseMatrix:
         """Return Â of every view with weights, in one fixed pattern: w/√(d_i d_j), where d are the row sums of Ã."""
@@ -184,6 +214,7 @@ def drop_views(
     score: Tensor | None = None,
     cutoff: float = 1.0,
     weight: Tensor | None = None,
+    part: Part | None = None,
 ) -> Views:
     """Return views that drop edges, one view per rate.
 
@@ -196,6 +227,7 @@ def drop_views(
             :func:`drop_probabilities`. None gives all edges the same probability.
         cutoff: maximum drop probability.
         weight: weight of each edge, ``[E]``; None: no weights.
+        part: the nodes of this rank, if the graph is spread over several; None: all nodes.
 
     Examples:
         >>> import torch
@@ -206,6 +238,6 @@ def drop_views(
     score = torch.zeros(pairs.shape[1]) if score is None else score
     probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
     return Views(
-        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight)
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, part=part)
         for view, p in enumerate(probabilities)
     )
