@@ -4,9 +4,8 @@ from functools import partial
 
 from torch import Tensor
 
-from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import ALPHA, ppr
+from epagcl.diffusion import ALPHA, check_alpha, ppr
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA
@@ -51,8 +50,7 @@ class Propagated(Method):
         """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "dim")
-        if not 0 < self.alpha < 1:
-            raise InputError(f"alpha={self.alpha}: must lie between 0 and 1")
+        check_alpha(self.alpha)
 
     def build(self, num_features: int) -> PropagatedPCA:
         """Return the projection F → dim, which :meth:`calibrate` computes."""

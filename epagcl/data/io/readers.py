@@ -18,6 +18,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
+from epagcl.core.memory import read_array
 from epagcl.data.checking import check
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
@@ -28,6 +29,8 @@ from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
 from epagcl.data.io.tables.text import TextTable
 from epagcl.data.structural.features import PRESETS, split_preset, with_structural_features
+
+_NPY = b"\x93NUMPY"  # the first bytes of an .npy file
 
 
 def read_graph(
@@ -242,10 +245,10 @@ def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
     """Return the array of a ``.npy``, or the only one of a ``.npz``: dense, or sparse as SciPy saves it."""
     fix = "save a plain array with np.save(path, x)"
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
+        with path.open("rb") as file:
+            if file.read(len(_NPY)) == _NPY:
+                return read_array(path, fix)
+        with np.load(path, allow_pickle=False) as loaded:
             if "format" in loaded.files:
                 matrix = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
                 matrix.check_format(full_check=True)  # torch does not check the indices
