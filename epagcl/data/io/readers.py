@@ -256,6 +256,8 @@ def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
             if len(loaded.files) == 1:
                 return loaded[loaded.files[0]]
             names = ", ".join(loaded.files)
+    except InputError:
+        raise
     except DAMAGED:
         raise InputError(f"{path.name}: contains Python objects or is not a NumPy file; {fix}") from None
     raise InputError(f"{path.name}: contains {names}; give one dense array, or one from scipy.sparse.save_npz")
