@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.greet import GREET as GREET
     from epagcl.methods.mvgrl import MVGRL as MVGRL
     from epagcl.methods.propagated import Propagated as Propagated
+    from epagcl.runs import reproduce as reproduce
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
     from epagcl.tasks import anomaly_scores as anomaly_scores

@@ -20,6 +20,7 @@ from epagcl.cli.neighbours import neighbours
 from epagcl.cli.options import WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
 from epagcl.cli.report import export, report
+from epagcl.cli.reproduce import reproduce
 from epagcl.cli.train import train
 from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
@@ -56,6 +57,7 @@ app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
 app.command()(report)
 app.command()(export)
+app.command()(reproduce)
 app.command(
     cls=WithSettings,
     epilog="Settings of the methods are options too: --epochs 50. Methods without the setting ignore it.",

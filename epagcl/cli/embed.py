@@ -24,6 +24,7 @@ from epagcl.cli.options import (
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
+from epagcl.cli.reproduce import Deterministic, fixed_order
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
@@ -51,6 +52,7 @@ def embed(
     config: Config = None,
     map_: Map = "auto",
     columns: Columns = None,
+    deterministic: Deterministic = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +77,7 @@ def embed(
     else:
         estimator = _new_model(context, loaded, method, config)
         _claim(save, overwrite=overwrite, make=False)
-    with TrainingProgress(console, estimator) as progress:
+    with fixed_order(estimator, deterministic), TrainingProgress(console, estimator) as progress:
         with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
             if model is None:
                 _train(estimator, loaded, progress, save, overwrite=overwrite)

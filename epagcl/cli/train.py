@@ -26,6 +26,7 @@ from epagcl.cli.options import (
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
+from epagcl.cli.reproduce import Deterministic, fixed_order
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
@@ -51,6 +52,7 @@ def train(
     protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
     references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
     map_: Map = "auto",
+    deterministic: Deterministic = False,
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -76,7 +78,7 @@ def train(
     plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
-    with interruptible(resume_line()):
+    with interruptible(resume_line()), fixed_order(models[0], deterministic):
         metrics = _run(console, loaded, models, folder, plan, map_, logger)
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.determinism import is_deterministic
+from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_triton
 
 if TYPE_CHECKING:
@@ -207,6 +209,8 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
         from epagcl.core.kernels.products import multiply_pattern
 
         return multiply_pattern(matrix.chunks, matrix.col, matrix.value, dense, views, columns)
+    if dense.device.type == "cuda" and is_deterministic():
+        return _multiply_in_order(matrix, dense, views, blocks)
     out = dense.new_empty(views * rows, dense.shape[1])
     for view, part in enumerate(out.split(rows)):
         h = dense.narrow(0, view % blocks * columns, columns)
@@ -217,6 +221,15 @@ def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
             single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
             part.zero_().index_add_(0, single.row, h[single.col] * single.value[:, None])
     return out
+
+
+def _multiply_in_order(matrix: SparseMatrix | StackedMatrix, dense: Tensor, views: int, blocks: int) -> Tensor:
+    """Return the product without cuSPARSE, which promises no fixed order of its sums."""
+    if isinstance(matrix, SparseMatrix) or not has_triton(dense.device) or dense.dtype != torch.float32:
+        raise InputError(f"no deterministic sparse product of {dense.dtype} without Triton on a GPU; use device=cpu")
+    columns = matrix.shape[1]
+    parts = (dense.narrow(0, view % blocks * columns, columns) for view in range(views))
+    return torch.cat([multiply(matrix.parts[view % matrix.views], h) for view, h in enumerate(parts)])
 
 
 class _Product(torch.autograd.Function):
