@@ -97,7 +97,7 @@ def main() -> None:
 
         if not is_too_large(error):
             raise
-        code = _fail(f"out of memory ({one_line(error, 200)}); lower --dim or --hidden, or use a larger machine", 1)
+        code = _fail(f"out of memory ({one_line(error, 200)}); use a larger machine, or a smaller graph", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

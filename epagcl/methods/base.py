@@ -26,6 +26,7 @@ from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
 from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
+from epagcl.training.exhaustion import memory_advice
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 from epagcl.training.protocol import Step, calibrate
@@ -233,23 +234,18 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = self._graph(check(data, labels=False), device)
-        self.num_features_ = graph.num_features
-        self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
-        self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = []
-        if not type(self).trained:
-            calibrate(self, self.network_, graph)
-            return self
-        self.history_ = train(
-            self,
-            self.network_,
-            graph,
-            checkpoint=checkpoint,
-            resume=resume,
-            callback=callback,
-            look=None if look is None else Look(*look),
-        )
+        with memory_advice(self.settings(), checkpoint):
+            graph = self._graph(check(data, labels=False), device)
+            self.num_features_ = graph.num_features
+            self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
+            self.network_ = self.initial_network().to(device)
+            if type(self).trained:
+                look = None if look is None else Look(*look)
+                options: dict[str, Any] = {"resume": resume, "callback": callback, "look": look}
+                self.history_ = train(self, self.network_, graph, checkpoint=checkpoint, **options)
+            else:
+                calibrate(self, self.network_, graph)
         return self
 
     @torch.no_grad()
@@ -320,7 +316,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
         network = self.fitted_network.eval()
-        return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
+        with memory_advice(self.settings()):
+            return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""

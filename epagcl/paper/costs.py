@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from epagcl.core.hardware import resolve_device
+from epagcl.core.memory import is_out_of_memory
 from epagcl.data import check
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
@@ -96,8 +97,8 @@ def burden(cls: "type[Method]", settings: dict[str, Any], data: "Data", device: 
     """
     try:
         return _burden(cls, settings, data, device)
-    except RuntimeError as error:  # torch.OutOfMemoryError is a RuntimeError; the CPU allocator raises a plain one
-        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+    except RuntimeError as error:  # also of the CPU's allocator, whose error has no class of its own
+        if not is_out_of_memory(error):
             raise
     return {"out_of_memory": True}
 
