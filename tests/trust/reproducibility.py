@@ -13,7 +13,7 @@ import numpy as np
 from tests.trust.cases import Tally
 
 #: Settings that all methods are trained with, as far as they have them.
-SETTINGS = {"epochs": 30, "hidden": 64, "dim": 32, "device": "cpu", "seed": 0}
+SETTINGS = {"epochs": 20, "hidden": 64, "dim": 32, "device": "cpu", "seed": 0}
 THREADS = (1, 2, 4)  # the first one is repeated
 _SCRIPT = """
 import json, sys
@@ -55,7 +55,7 @@ def reproducibility(folder: Path, cases: int, seed: int) -> Tally:
 
     tally = Tally(seed)
     table: dict[str, Any] = {}
-    for name in epagcl.methods.methods():
+    for name in epagcl.methods():
         if sum(tally.outcomes.values()) + len(THREADS) > cases:
             break
         first, again = (_fit(folder, name, THREADS[0], seed) for _ in range(2))
