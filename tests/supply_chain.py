@@ -1,4 +1,4 @@
-"""Dependencies: ``requirements`` pins them with hashes, ``sbom`` lists them, and ``audit`` looks for known weaknesses."""
+"""Dependencies: ``requirements`` pins them with hashes, ``sbom`` lists them, ``audit`` looks for known weaknesses."""
 
 import argparse
 import gzip
