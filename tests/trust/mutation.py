@@ -16,7 +16,7 @@ from tests.trust.mutants import ROOT, Mutant, mutants_of
 PACKAGES = ("epr", "views", "losses", "evaluation", "diffusion")
 #: Files that are left out: kernels, whose tests run in Triton's interpreter for minutes, and what needs a GPU.
 LEFT_OUT = ("triton_kernels.py", "triton_loss.py", "tiles.py", "__init__.py")
-SECONDS = 240  # a mutant that takes longer counts as killed, as it loops
+SECONDS = 60  # a mutant that takes longer counts as killed, as it loops
 #: Largest share of mutants that may survive.
 SURVIVORS = 0.1
 
