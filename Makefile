@@ -35,7 +35,7 @@ types: $(READY)
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
-# Damaged files, kills, full disks and shared folders: many cases, in about an hour; results in results/trust.
+# Damaged files, kills, full disks, long runs, mutants: many cases, in a few hours; results in results/trust.
 trust: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.trust
 

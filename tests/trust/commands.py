@@ -35,7 +35,10 @@ VARYING = (
     "folder",
 )
 
+LONGEST = 600  # seconds of a command, on a busy machine
 KINDS = ("SIGKILL at a step", "disk full at a step", "SIGKILL at a moment", "SIGTERM at a moment")
+
+_SIGNALS = {"SIGKILL at a moment": signal.SIGKILL, "SIGTERM at a moment": signal.SIGTERM}
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def command_faults(folder: Path, cases: int, seed: int) -> Tally:
     template = folder / "template"
     template.mkdir()
     write_npz(DATA, template / "g.npz")
-    assert child(lambda: train(template / "done")) == 0
+    assert child(lambda: train(template / "done"), seconds=LONGEST) == 0
     known = {name: _whole(name, command, template, folder) for name, command in commands().items()}
     for case in range(cases):
         name = list(known)[case % len(known)]
@@ -97,9 +100,9 @@ def command_faults(folder: Path, cases: int, seed: int) -> Tally:
         fault = {"SIGKILL at a step": _die, "disk full at a step": _fill}.get(kind)
         run = _in(place, command.words)
         if fault is not None:
-            code = child(lambda run=run, step=step, fault=fault: (_hook(step, fault), run()))
+            code = child(lambda run=run, step=step, fault=fault: (_hook(step, fault), run()), seconds=LONGEST)
         else:
-            code = child(run, kill_after=after, signal_number=signal.SIGTERM if "TERM" in kind else signal.SIGKILL)
+            code = child(run, kill_after=after, signal_number=_SIGNALS[kind], seconds=LONGEST)
         failure = f"exit code {code}" if fault is _fill and code not in (0, REFUSED) else None
         failure = failure or _repeat(command, place, expected)
         tally.add(f"{name}, {kind}", "same result", failure and f"step {step}, {after:.2f} s: {failure}")
@@ -117,7 +120,7 @@ def _whole(name: str, command: Command, template: Path, folder: Path) -> tuple[A
         _in(place, command.words)()
         (folder / f"steps-{name}").write_text(str(len(steps)))
 
-    assert child(counted, seconds=300) == 0, name
+    assert child(counted, seconds=LONGEST) == 0, name
     return command.results(place), time.monotonic() - start, int((folder / f"steps-{name}").read_text())
 
 
@@ -125,7 +128,7 @@ def _repeat(command: Command, place: Path, expected: Any) -> str | None:
     """Run a command again after a fault. Return what is wrong, if anything."""
     started = (place / "t").exists() and any((place / "t").iterdir())
     words = command.again if command.again is command.words or started else command.words
-    code = child(_in(place, words), seconds=300)
+    code = child(_in(place, words), seconds=LONGEST)
     if code != 0:
         return f"exit code {code} when repeated"
     left = [path.name for path in place.rglob(".*") if path.name != ".lock"]

@@ -36,11 +36,11 @@ def mutation(folder: Path, cases: int, seed: int) -> Tally:
     tally, shares, survivors = Tally(seed), {}, []
     for package in PACKAGES:
         everything = _mutants(package)
-        for path in sorted({mutant.path for mutant in everything}):
-            if not _survives(Mutant(path), folder):
+        drawn = random.Random(seed).sample(everything, min(cases // len(PACKAGES), len(everything)))
+        for path in sorted({mutant.path for mutant in drawn}):
+            if not _passes(Mutant(path), [str(_test_of(path)), "-m", "not slow"], folder):
                 output = (folder / "output.txt").read_text()[-2000:]
                 raise RuntimeError(f"{path}: its tests fail without any change: {output}")
-        drawn = random.Random(seed).sample(everything, min(cases // len(PACKAGES), len(everything)))
         alive = [mutant for mutant in drawn if _survives(mutant, folder)]
         tally.outcomes[f"{package}: killed"] += len(drawn) - len(alive)
         tally.outcomes[f"{package}: survived"] += len(alive)
@@ -78,10 +78,16 @@ def _mutants(package: str) -> list[Mutant]:
 
 def _survives(mutant: Mutant, folder: Path) -> bool:
     """Return whether the tests pass with a changed module."""
-    path = Path(mutant.path)
-    test = ROOT / "tests" / path.relative_to("epagcl").with_name(f"test_{path.name}")
-    quick = _passes(mutant, [str(test), "-m", "not slow"], folder)
-    return quick and _passes(mutant, [str(test)], folder)
+    test = str(_test_of(mutant.path))
+    alive = _passes(mutant, [test, "-m", "not slow"], folder) and _passes(mutant, [test, "-m", "slow"], folder)
+    print(f"{'survived' if alive else 'killed'}: {mutant}", file=sys.stderr, flush=True)
+    return alive
+
+
+def _test_of(path: str) -> Path:
+    """Return the file of the tests that mirror a module."""
+    relative = Path(path).relative_to("epagcl")
+    return ROOT / "tests" / relative.with_name(f"test_{relative.name}")
 
 
 def _passes(mutant: Mutant, arguments: list[str], folder: Path) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epagcl.core.errors import InputError
-from tests.trust import mutants
+from tests.trust import mutants, page
 from tests.trust.__main__ import PARTS
 from tests.trust.cases import Tally, attempt, damaged
 
@@ -71,3 +71,8 @@ def test_mutants_change_one_thing_each(tmp_path, monkeypatch):
     sources = {mutant.change[0] for mutant in mutants.mutants_of(tmp_path / "m.py")}
     assert len(sources) == len(words)
     assert all("Add 1." in text and "1 + 1" in text for text in sources)
+
+
+def test_the_figures_of_the_page_are_the_stored_results():
+    text = page.PAGE.read_text()
+    assert page.filled(text) == text
