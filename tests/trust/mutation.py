@@ -13,6 +13,13 @@ from typing import Any
 from tests.trust.cases import Tally
 from tests.trust.mutants import ROOT, Mutant, mutants_of
 
+#: Survivors that no result can tell from the original: the line, the change, and the reason.
+EQUIVALENT = {
+    ("return torch.where(degree > 0, degree, 1)", "1 → 2"): "of isolated nodes, which have no edges to weigh",
+    ("size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic", "0 → 1"): (
+        "one node has no pairs, as none has"
+    ),
+}
 PACKAGES = ("epr", "views", "losses", "evaluation", "diffusion")
 #: Files that are left out: kernels, whose tests run in Triton's interpreter for minutes, and what needs a GPU.
 LEFT_OUT = ("triton_kernels.py", "triton_loss.py", "tiles.py", "__init__.py")
@@ -41,8 +48,10 @@ def mutation(folder: Path, cases: int, seed: int) -> Tally:
             if not _passes(Mutant(path), [str(_test_of(path)), "-m", "not slow"], folder):
                 output = (folder / "output.txt").read_text()[-2000:]
                 raise RuntimeError(f"{path}: its tests fail without any change: {output}")
-        alive = [mutant for mutant in drawn if _survives(mutant, folder)]
-        tally.outcomes[f"{package}: killed"] += len(drawn) - len(alive)
+        left = [mutant for mutant in drawn if _survives(mutant, folder)]
+        alive = [mutant for mutant in left if (mutant.line, str(mutant).split(": ", 1)[1]) not in EQUIVALENT]
+        tally.outcomes[f"{package}: killed"] += len(drawn) - len(left)
+        tally.outcomes[f"{package}: equivalent"] += len(left) - len(alive)
         tally.outcomes[f"{package}: survived"] += len(alive)
         shares[package] = {"possible": len(everything), "tested": len(drawn), "survived": len(alive)}
         survivors += [str(mutant) for mutant in alive]
