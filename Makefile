@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 # Interpreters of `make pythons`, and the PyTorch version of `make lowest` (by default the lowest allowed one).
 PYTHONS ?= python3.11 python3.12 python3.13
 TORCH ?=
+# With HASHED=1, packages are installed from requirements-ci.txt, and their files must have the hashes listed there.
 
-.PHONY: demo test quick lint types coverage trust lowest pythons docs package format bench hooks clean
+.PHONY: demo test quick lint types coverage trust sbom audit requirements lowest pythons docs package format bench hooks clean
 
 # A quarter of the default epochs: the first run, with the installation, takes less than three minutes on two cores.
 demo: $(READY)
@@ -34,9 +35,14 @@ types: $(READY)
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
-# Damaged files, kills, full disks and shared folders: many cases, in about an hour; results in results/trust.
+# Damaged files, kills, full disks, long runs, mutants: many cases, in a few hours; results in results/trust.
 trust: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.trust
+
+# The list of dependencies (CycloneDX), known weaknesses among them, and their hashes for CI.
+sbom audit requirements: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[audit]'
+	$(BIN)/python tests/supply_chain.py $@ $(if $(FIND_LINKS),--find-links $(FIND_LINKS))
 
 # The quick tests with the lowest versions that pyproject.toml allows, in an environment of their own.
 lowest: $(READY)
@@ -70,7 +76,13 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "epagcl needs Python's venv module: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+ifdef HASHED
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ci.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+else
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+endif
 	@touch $(READY)
 
 clean:

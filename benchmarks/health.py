@@ -27,7 +27,8 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
         jobs: number of parallel processes.
         seconds: time limit. Unfinished models are listed under ``missing``.
     """
-    from epagcl.methods import method, names
+    from epagcl.methods.inputs import input_graph
+from epagcl.methods import method, names
     from epagcl.runs.record import provenance
 
     self_supervised = [name for name in names() if method(name).trained and not method(name).supervised]
@@ -69,7 +70,7 @@ def _observe(graph_name: str, row: str, name: str, changes: dict[str, Any]) -> d
     for seed in range(SEEDS):
         model = method(name)(**{**settings, "seed": seed}).fit(data)
         embeddings.append(model.embed(data))
-        graph = model._graph(data, next(model.network_.parameters()).device)
+        graph = input_graph(model, data, next(model.network_.parameters()).device)
         measures.append(measure(model, model.network_, graph))
     accuracy = linear_evaluation(embeddings, data.y, "strict")
     raw = linear_evaluation(data.x, data.y, "strict", runs=SEEDS)

@@ -10,6 +10,7 @@ from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.checking import both_directions
 from epagcl.methods import method
+from epagcl.methods.inputs import input_graph
 from epagcl.methods.recipes import recipe
 from epagcl.runs.record import provenance
 from epagcl.study.design import rows
@@ -67,7 +68,7 @@ def _row(data: Data, name: str, key: str) -> dict:
     epochs = model.epochs
     model.set_params(epochs=0).fit(data)  # builds the network for these features and classes
     model.set_params(epochs=epochs)
-    inputs = model._graph(check(data), DEVICE)
+    inputs = input_graph(model, check(data), DEVICE)
     row = timed_epochs(model, model.network_, inputs, name)
     keys = ("graph", "nodes", "pairs", "features", "ms", "gib", "captured", "first_epoch_seconds")
     return {"method": model.title, **{k: row[k] for k in keys}}

@@ -19,6 +19,7 @@ from epagcl.data.catalogue import datasets, find, load
 from epagcl.data.splits import Split, random_split
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.methods.epagcl_plus import EPAGCLPlus
+from epagcl.methods.inputs import input_graph
 from epagcl.methods.mixture import Mixture
 from epagcl.paper.tables import Table, markdown, marked
 from epagcl.report.metrics import Provenance
@@ -226,7 +227,7 @@ def embeddings(data: Data, variant: str, seed: int, device: str = "auto") -> Ite
         device: auto, cpu or cuda.
     """
     model = EPAGCLPlus(**{"dim": max(DIMS), **VARIANTS[variant], "seed": seed, "device": device}).fit(data)
-    network, graph = cast("Mixture", model.network_), model._graph(data, resolve_device(device))
+    network, graph = cast("Mixture", model.network_), input_graph(model, data, resolve_device(device))
     yield variant, embedding_of(model, network, graph)
     if variant == SHIPPED:
         shipped = network.weights.clone()

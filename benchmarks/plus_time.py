@@ -13,6 +13,7 @@ from benchmarks.propagated import median_seconds
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.methods.epagcl_plus import EPAGCLPlus
+from epagcl.methods.inputs import input_graph
 from epagcl.nn.encoders import ENCODERS
 from epagcl.paper.tables import Table, markdown
 from epagcl.report.metrics import Provenance
@@ -123,7 +124,7 @@ def epoch_seconds(data: Data, device: str = "auto", blocks: int = BLOCKS) -> dic
 def _epochs(data: Data, encoder: str, place: torch.device) -> Callable[[int], float]:
     """Return a function that runs the next epochs as training does and returns their time in seconds."""
     model = epagcl.EPAGCL(encoder=encoder, epochs=0, device=place.type).fit(data)
-    runner = EpochRunner(model, model.network_, model._graph(data, place), adam(model, model.network_, place))
+    runner = EpochRunner(model, model.network_, input_graph(model, data, place), adam(model, model.network_, place))
     done = 0
 
     def run(count: int) -> float:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.mvgrl import MVGRL as MVGRL
     from epagcl.methods.propagated import Propagated as Propagated
     from epagcl.report.inline import show as show
+    from epagcl.runs import reproduce as reproduce
     from epagcl.study import tuning as tuning
     from epagcl.study.tuning import tune as tune
     from epagcl.tasks import align as align

@@ -18,6 +18,7 @@ from epagcl.data.graph import Graph
 ALPHA = 0.15  # teleport probability of the propagated features and encoders; MVGRL has its own
 TOLERANCE = 1e-5  # relative to the norm of Y
 RELATION_PRODUCTS = 10  # of PageRank on a relation, whose matrix has no real eigenvalues to speed up the iteration
+MIN_ALPHA = 1e-4  # PageRank takes about 9/√α products: 900 here, and ever more below
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
 Diffusion = Callable[[Tensor], Tensor]
@@ -34,7 +35,7 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
 
     Args:
         graph: graph to diffuse on.
-        alpha: teleport probability α, between 0 and 1.
+        alpha: teleport probability α, at least 0.0001 and below 1.
         tolerance: maximum error, relative to the norm of Y.
 
     Examples:
@@ -44,7 +45,7 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
         tensor([[0.7500, 0.2500],
                 [0.2500, 0.7500]])
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     rho = 1 - alpha
     rate = rho / (1 + math.sqrt(1 - rho**2))
     products = math.ceil(math.log(tolerance / 2) / math.log(rate))
@@ -58,7 +59,7 @@ def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: flo
     Args:
         adjacency: Â of one or several views.
         y: ``[N, d]``, or one block of rows per view.
-        alpha: teleport probability α, between 0 and 1.
+        alpha: teleport probability α, at least 0.0001 and below 1.
         products: number of products with Â.
 
     Examples:
@@ -68,13 +69,18 @@ def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: flo
         tensor([[0.7500, 0.2500],
                 [0.2500, 0.7500]])
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     return _Diffuse.apply(y, adjacency.scaled(1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
 
 
-def _check_alpha(alpha: float) -> None:
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha={alpha}: must lie between 0 and 1")
+def check_alpha(alpha: float) -> None:
+    """Raise unless PageRank can be computed with this teleport probability.
+
+    Examples:
+        >>> check_alpha(0.15)
+    """
+    if not MIN_ALPHA <= alpha < 1:
+        raise InputError(f"alpha={alpha}: must lie between 0 and 1, and be at least {MIN_ALPHA}")
 
 
 def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
@@ -167,8 +173,7 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
         >>> heat(graph, t=5.0)(torch.ones(2, 1)).T  # heat is preserved
         tensor([[1.0000, 1.0000]])
     """
-    if not 0 < t <= MAX_HEAT_TIME:
-        raise InputError(f"t={t}: must be above 0 and at most {MAX_HEAT_TIME}")
+    check_heat_time(t)
     weights = [math.exp(-t)]
     while sum(weights) < 1 - tolerance:
         weights.append(weights[-1] * t / len(weights))
@@ -245,7 +250,7 @@ def relation_ppr(graph: Graph, relation: int, alpha: float = ALPHA, products: in
         tensor([[0.7500, 0.2500],
                 [0.0000, 1.0000]])
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     matrix = graph.related(relation)
     scale = (1 - alpha) / (_row_sums(matrix) + 1)
 
@@ -268,6 +273,16 @@ def relation_ppr(graph: Graph, relation: int, alpha: float = ALPHA, products: in
 
 def _row_sums(matrix: SparseMatrix) -> Tensor:
     return multiply(matrix, matrix.value.new_ones(matrix.shape[1], 1))
+
+
+def check_heat_time(t: float) -> None:
+    """Raise unless the heat kernel can be computed for this time.
+
+    Examples:
+        >>> check_heat_time(5.0)
+    """
+    if not 0 < t <= MAX_HEAT_TIME:
+        raise InputError(f"t={t}: must be above 0 and at most {MAX_HEAT_TIME}")
 
 
 class _Diffuse(torch.autograd.Function):

@@ -14,6 +14,7 @@ from epagcl.data.catalogue import find
 from epagcl.data.splits import random_split
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.methods.epagcl_plus import EPAGCLPlus
+from epagcl.methods.inputs import input_graph
 from epagcl.nn.encoders import ENCODERS
 from epagcl.training.protocol import calibrate
 
@@ -97,7 +98,7 @@ def test_a_mixture_equals_a_model_with_these_weights(graph, quick):
     model = EPAGCLPlus(**{**SMALL, "dim": 512, "seed": 3, "device": "cpu"}).fit(graph)
     torch.testing.assert_close(embeddings[plus.SHIPPED], model.embed(graph))
     model.network_.weights[5:].zero_()
-    calibrate(model, model.network_, model._graph(graph, torch.device("cpu")))
+    calibrate(model, model.network_, input_graph(model, graph, torch.device("cpu")))
     torch.testing.assert_close(embeddings["without propagated features"], model.embed(graph))
     assert not torch.allclose(embeddings["without propagated features"], embeddings[plus.SHIPPED])
     assert [name for name, _ in plus.embeddings(graph, "members 1", 0, "cpu")] == ["members 1"]

@@ -149,7 +149,7 @@ def test_a_path_of_two_by_hand():
         torch.testing.assert_close(diffuse(torch.eye(2)), expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5])
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, 1e-30])
 def test_pagerank_raises_unless_alpha_is_between_0_and_1(alpha):
     with pytest.raises(InputError, match=f"alpha={alpha}: must lie between 0 and 1"):
         ppr(random_graph(0), alpha)

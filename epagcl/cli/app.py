@@ -22,6 +22,7 @@ from epagcl.cli.neighbours import neighbours
 from epagcl.cli.options import WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
 from epagcl.cli.report import export, report
+from epagcl.cli.reproduce import reproduce
 from epagcl.cli.train import train
 from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
@@ -61,6 +62,7 @@ app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
 app.command()(report)
 app.command()(export)
+app.command()(reproduce)
 app.command(
     cls=WithSettings,
     epilog="Settings of the methods are options too: --epochs 50. Methods without the setting ignore it.",
@@ -102,7 +104,7 @@ def main() -> None:
 
         if not is_too_large(error):
             raise
-        code = _fail(f"out of memory ({one_line(error, 200)}); lower --dim or --hidden, or use a larger machine", 1)
+        code = _fail(f"out of memory ({one_line(error, 200)}); use a larger machine, or a smaller graph", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

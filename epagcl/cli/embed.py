@@ -26,6 +26,7 @@ from epagcl.cli.options import (
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
+from epagcl.cli.reproduce import Deterministic, fixed_order
 from epagcl.cli.versions import (
     Align,
     Earlier,
@@ -71,6 +72,7 @@ def embed(
     config: Config = None,
     map_: Map = "auto",
     columns: Columns = None,
+    deterministic: Deterministic = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,7 +100,8 @@ def embed(
     if launched_ranks() > 1 and (only or previous or align):
         raise InputError("--only, --previous and --align: these run on one rank; start the command without torchrun")
     target = _Target(out, map_, table, save, overwrite, vectors)
-    with several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
+    ordered = fixed_order(estimator, deterministic)
+    with ordered, several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
         if only is not None:
             result = _embed_only(estimator, loaded, only, hops, target)
         else:

@@ -78,6 +78,7 @@ RENAMED_FLAGS = {"--scale-features": "--feature-scaling"}
 #: Arguments that errors of the library may name, and their options.
 OPTION_OF_ARGUMENT = {
     "columns": "--columns",
+    "deterministic": "--deterministic",
     "folder": "--out",
     "kind": "--map",
     "memory": "--memory",

@@ -28,6 +28,7 @@ from epagcl.cli.options import (
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
+from epagcl.cli.reproduce import Deterministic, fixed_order
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
 from epagcl.core.torchrun import restarts
@@ -56,6 +57,7 @@ def train(
     ] = "strict",
     references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = True,
     map_: Map = "auto",
+    deterministic: Deterministic = False,
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -84,7 +86,7 @@ def train(
     check_ranks(models[0])
     with several_ranks(models[0].device) as ranks:
         ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
-        with interruptible(resume_line()):
+        with interruptible(resume_line()), fixed_order(models[0], deterministic):
             metrics = _run(console, loaded, models, folder, plan, map_, logger if ranks.is_first else None)
     if not ranks.is_first:
         return

@@ -67,3 +67,14 @@ class TrainingError(RuntimeError):
         ...
         epagcl.core.errors.TrainingError: the loss is nan in epoch 3; use a smaller lr
     """
+
+
+class OutOfMemory(TrainingError):
+    """Training needs more memory than there is. The message says which settings to lower.
+
+    Examples:
+        >>> raise OutOfMemory("out of memory; lower hidden (now 512)")
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.OutOfMemory: out of memory; lower hidden (now 512)
+    """

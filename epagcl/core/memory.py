@@ -19,6 +19,9 @@ _TOO_LARGE = re.compile(
     r"allocate|out of memory|not enough memory|too (large|big)|overflow|numel|maximum supported dimension", re.I
 )
 
+#: Errors of a full memory, as PyTorch words them.
+_FULL = re.compile(r"can't allocate memory|allocate memory|out of memory|not enough memory|ALLOC_FAILED", re.I)
+
 #: What NumPy raises if a file is not an array.
 _UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, OverflowError)
 
@@ -106,6 +109,18 @@ def is_too_large(error: BaseException) -> bool:
     """
     return isinstance(error, MemoryError | OverflowError) or (
         isinstance(error, RuntimeError | TypeError) and bool(_TOO_LARGE.search(str(error)))
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that the memory is full.
+
+    Examples:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("integer overflow"))
+        (True, False)
+    """
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and bool(_FULL.search(str(error)))
     )
 
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.determinism import is_deterministic
+from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_triton
 
 if TYPE_CHECKING:
@@ -241,6 +243,8 @@ def _multiply_views(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tens
     views = max(matrix.views, blocks)
     if rows == 0 or columns == 0:  # as on a rank without nodes
         return dense.new_zeros(views * rows, dense.shape[1])
+    if dense.device.type == "cuda" and is_deterministic():
+        return _multiply_in_order(matrix, dense, views, blocks)
     out = dense.new_empty(views * rows, dense.shape[1])
     for view, part in enumerate(out.split(rows)):
         h = dense.narrow(0, view % blocks * columns, columns)
@@ -251,6 +255,15 @@ def _multiply_views(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tens
             single = matrix.parts[view] if isinstance(matrix, StackedMatrix) else matrix
             part.zero_().index_add_(0, single.row, h[single.col] * single.value[:, None])
     return out
+
+
+def _multiply_in_order(matrix: SparseMatrix | StackedMatrix, dense: Tensor, views: int, blocks: int) -> Tensor:
+    """Return the product without cuSPARSE, which promises no fixed order of its sums."""
+    if isinstance(matrix, SparseMatrix) or not has_triton(dense.device) or dense.dtype != torch.float32:
+        raise InputError(f"no deterministic sparse product of {dense.dtype} without Triton on a GPU; use device=cpu")
+    columns = matrix.shape[1]
+    parts = (dense.narrow(0, view % blocks * columns, columns) for view in range(views))
+    return torch.cat([multiply(matrix.parts[view % matrix.views], h) for view, h in enumerate(parts)])
 
 
 class _Product(torch.autograd.Function):

@@ -31,6 +31,7 @@ from epagcl.methods.persistence import load_weights, save_model
 from epagcl.methods.relations import apply_relations, learn_relations, two_nodes
 from epagcl.methods.settings import checked_setting, method_settings, rename_attributes, setting, warn_of_old_names
 from epagcl.training.bar import shown_progress
+from epagcl.training.exhaustion import memory_advice
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 from epagcl.training.protocol import Step, calibrate
@@ -238,19 +239,20 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         self.validate()
         device = resolve_device(self.device)
-        whole = self._graph(check(data, labels=False), device, identified=checkpoint is not None)
-        graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
-        self.num_features_ = graph.num_features
-        self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
-        self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = []
         self.rotation_: Tensor | None = None
-        if not type(self).trained:
-            calibrate(self, self.network_, graph)
-            return self
-        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
-        with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
-            self.history_ = train(self, self.network_, graph, callback=callback, **options)
+        with memory_advice(self.settings(), checkpoint):
+            whole = input_graph(self, check(data, labels=False), device, identified=checkpoint is not None)
+            graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
+            self.num_features_ = graph.num_features
+            self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
+            self.network_ = self.initial_network().to(device)
+            if not type(self).trained:
+                calibrate(self, self.network_, graph)
+                return self
+            options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
+            with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
+                self.history_ = train(self, self.network_, graph, callback=callback, **options)
         return self
 
     @torch.no_grad()
@@ -323,19 +325,17 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        graph = self._checked_graph(data, quiet)
-        z = graph.all_rows(self.represent(self.fitted_network.eval(), graph))
-        return rotated(z, self.rotation_).to(data.edge_index.device)
+        network = self.fitted_network.eval()
+        with memory_advice(self.settings()):
+            graph = self._checked_graph(data, quiet)
+            return rotated(graph.all_rows(self.represent(network, graph)), self.rotation_).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
         device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
         checked = check(data, quiet=quiet, labels=False)
         checked = match_columns(checked, self.feature_names_, self.num_features_, self.encoding_)
-        return apply_relations(self, self._graph(checked, device), quiet=quiet)
-
-    def _graph(self, data: Data, device: torch.device, *, identified: bool = False) -> Graph:
-        return input_graph(self, data, device, identified=identified)
+        return apply_relations(self, input_graph(self, checked, device), quiet=quiet)
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""

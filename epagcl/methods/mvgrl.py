@@ -5,11 +5,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from epagcl.core.errors import InputError
 from epagcl.core.permute import permute_rows
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
-from epagcl.diffusion import MAX_HEAT_TIME, Diffusion, heat, ppr
+from epagcl.diffusion import Diffusion, check_alpha, check_heat_time, heat, ppr
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
@@ -90,10 +89,8 @@ class MVGRL(Method):
         """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "dim")
-        if not 0 < self.alpha < 1 or not 0 < self.t <= MAX_HEAT_TIME:
-            raise InputError(
-                f"alpha={self.alpha}, t={self.t}: alpha must lie between 0 and 1, t above 0 and at most {MAX_HEAT_TIME}"
-            )
+        check_alpha(self.alpha)
+        check_heat_time(self.t)
 
     def build(self, num_features: int) -> Network:
         """Return two encoders F → dim and the discriminator."""

@@ -5,10 +5,9 @@ from functools import partial
 
 from torch import Tensor
 
-from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
 from epagcl.data.relations import are_one_way
-from epagcl.diffusion import ALPHA, Diffusion, ppr, relation_mean, relation_ppr
+from epagcl.diffusion import ALPHA, Diffusion, check_alpha, ppr, relation_mean, relation_ppr
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA, SideBySidePCA
@@ -60,8 +59,7 @@ class Propagated(Method):
         """Raise unless every setting is valid."""
         super().validate()
         self.check_at_least(1, "dim")
-        if not 0 < self.alpha < 1:
-            raise InputError(f"alpha={self.alpha}: must lie between 0 and 1")
+        check_alpha(self.alpha)
 
     def build(self, num_features: int) -> PropagatedPCA | SideBySidePCA:
         """Return the projection to dim, which :meth:`calibrate` computes."""

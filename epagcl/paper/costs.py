@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from epagcl.core.hardware import resolve_device
+from epagcl.core.memory import is_out_of_memory
 from epagcl.data import check
+from epagcl.methods.inputs import input_graph
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
 
@@ -96,8 +98,8 @@ def burden(cls: "type[Method]", settings: dict[str, Any], data: "Data", device: 
     """
     try:
         return _burden(cls, settings, data, device)
-    except RuntimeError as error:  # torch.OutOfMemoryError is a RuntimeError; the CPU allocator raises a plain one
-        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+    except RuntimeError as error:  # also of the CPU's allocator, whose error has no class of its own
+        if not is_out_of_memory(error):
             raise
     return {"out_of_memory": True}
 
@@ -202,5 +204,5 @@ def _epoch_runner(cls: "type[Method]", settings: dict[str, Any], data: "Data", d
     """Return a runner that is ready to prepare: graph and network on the device, and the optimiser."""
     model = cls(**{**settings, "device": device, "epochs": 0}).fit(data)  # builds the network, trains nothing
     model.set_params(epochs=settings.get("epochs", cls(**settings).epochs))
-    graph = model._graph(check(data, quiet=True), resolve_device(device))
+    graph = input_graph(model, check(data, quiet=True), resolve_device(device))
     return EpochRunner(model, model.network_, graph, adam(model, model.network_, graph.device))

@@ -9,11 +9,12 @@ from epagcl.evaluation.scores import ScoresDict
 
 
 class Hardware(TypedDict):
-    """The machine of a run."""
+    """The machine of a run. ``deterministic`` is there, and true, if a GPU used deterministic operations only."""
 
     device: str
     cpu: str
     threads: int
+    deterministic: NotRequired[bool]
 
 
 class Provenance(TypedDict):

@@ -7,10 +7,12 @@ from epagcl.runs.export import write_embeddings, write_projector
 from epagcl.runs.folder import claim
 from epagcl.runs.reading import read_embeddings
 from epagcl.runs.record import describe, peak_memory_gib, provenance
+from epagcl.runs.reproduction import compare_runs, reproduce
 
 __all__ = [
     "Plan",
     "claim",
+    "compare_runs",
     "describe",
     "evaluate",
     "merge",
@@ -19,6 +21,7 @@ __all__ = [
     "published_splits",
     "read_embeddings",
     "references",
+    "reproduce",
     "run",
     "run_seeds",
     "split_of",

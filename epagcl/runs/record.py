@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from epagcl.core.determinism import is_deterministic
 from epagcl.core.hardware import resolve_device
 from epagcl.core.version import __version__
 from epagcl.epr.rate import error_passing_rate
 from epagcl.epr.relations import relation_rates
-from epagcl.report.metrics import GraphSummary, Provenance
+from epagcl.report.metrics import GraphSummary, Hardware, Provenance
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is not installed elsewhere
 
@@ -70,13 +71,16 @@ def provenance(device: str = "auto") -> Provenance:
     import torch_geometric
 
     where = resolve_device(device)
+    hardware: Hardware = {
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
+        "cpu": _cpu_name(),
+        "threads": torch.get_num_threads(),
+    }
+    if where.type == "cuda" and is_deterministic():
+        hardware["deterministic"] = True
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": {
-            "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
-            "cpu": _cpu_name(),
-            "threads": torch.get_num_threads(),
-        },
+        "hardware": hardware,
         "versions": {
             "epagcl": __version__,
             "python": platform.python_version(),

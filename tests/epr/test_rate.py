@@ -2,7 +2,9 @@ import itertools
 import math
 from functools import partial
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from epagcl.core.errors import InputError
@@ -56,6 +58,21 @@ def test_row_blocks_do_not_change_the_diagonal(monkeypatch):
     want = [error_passing_rate(edge_index, y, hops=k) for k in (2, 3, 4, 5)]
     monkeypatch.setattr(rate, "_MAX_ENTRIES", 3)  # blocks of about one row and one class
     assert [error_passing_rate(edge_index, y, hops=k) for k in (2, 3, 4, 5)] == pytest.approx(want, abs=1e-14)
+
+
+def test_row_blocks_end_where_the_next_row_would_exceed_the_limit(monkeypatch):
+    monkeypatch.setattr(rate, "_MAX_ENTRIES", 3)
+    blocks = rate._row_blocks(sp.csr_array(np.eye(10)), power=1)  # 1, 2, ..., 10 entries so far
+    assert [(block.start, block.stop) for block in blocks] == [(0, 2), (2, 5), (5, 8), (8, 10)]
+
+
+@pytest.mark.parametrize(("hops", "power"), [(3, 2), (4, 2), (5, 3)])
+def test_row_blocks_are_as_small_as_the_higher_of_the_two_powers_needs(monkeypatch, hops, power):
+    powers = []
+    blocks = rate._row_blocks
+    monkeypatch.setattr(rate, "_row_blocks", lambda matrix, power: powers.append(power) or blocks(matrix, power))
+    error_passing_rate(*random_graph(BUSY), hops=hops)
+    assert set(powers) == {power}
 
 
 def test_path_by_hand():

@@ -151,8 +151,9 @@ def test_training_lowers_the_loss(small_graph):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"alpha": 1.0}, "alpha=1.0, t=5.0: alpha must lie between 0 and 1"),
-        ({"diffusion": "heat", "t": 0.0}, "t above 0 and at most 100"),
+        ({"alpha": 1.0}, "alpha=1.0: must lie between 0 and 1"),
+        ({"alpha": 1e-8}, "alpha=1e-08: .* at least 0.0001"),  # would take 10⁵ products
+        ({"diffusion": "heat", "t": 0.0}, "t=0.0: must be above 0 and at most 100"),
     ],
 )
 def test_invalid_diffusions_are_rejected(small_graph, settings, message):

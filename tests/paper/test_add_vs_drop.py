@@ -2,6 +2,7 @@ import pytest
 
 import epagcl
 from epagcl.methods.epagcl import EPAGCL
+from epagcl.methods.inputs import input_graph
 from epagcl.paper import add_vs_drop
 from epagcl.paper.add_vs_drop import ARTEFACT, curves, gaps, variants
 from epagcl.study.paired_test import paired_test
@@ -24,7 +25,7 @@ def test_as_many_edges_are_added_as_dropped(rate):
     data = epagcl.load("demo")
     rows = {row.title: row for row in variants(data)}
     edges = data.edge_index.shape[1] / 2
-    graph = EPAGCL(**SMALL)._graph(data, "cpu")
+    graph = input_graph(EPAGCL(**SMALL), data, "cpu")
     for kind, sign in (("add", 1), ("pool", 1), ("drop", -1)):
         row = rows[f"{kind} {rate:g}"]
         views = (row.kind or EPAGCL)(**{**SMALL, **row.settings}).prepare(graph).views

@@ -6,6 +6,7 @@ import torch
 
 import epagcl
 from epagcl.methods.gca import GCA
+from epagcl.methods.inputs import input_graph
 from epagcl.paper.graphs import ARTEFACT, P_DROP, compare_drops, drop_correlations, repeated_nodes
 
 
@@ -37,7 +38,7 @@ def test_drop_probabilities_are_those_of_the_methods():
     data = epagcl.load("demo")
     compared = compare_drops(data)
     assert set(compared) == {"degree", "pagerank", "eigenvector"}
-    graph = GCA(epochs=0)._graph(data, "cpu")
+    graph = input_graph(GCA(epochs=0), data, "cpu")
     for name, found in compared.items():
         views = GCA(epochs=0, centrality=name, p_drop_1=P_DROP).prepare(graph).views
         theirs = 1 - views.samplers[0].keep.double()

@@ -1,24 +1,32 @@
 """Run the harness: ``python -m tests.trust`` writes ``results/trust/*.json``; ``--short`` takes a few seconds."""
 
 import argparse
+import importlib
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import torch
 
-from epagcl.core.files import write_json
-from epagcl.runs import provenance
-from tests.trust.faults import full_disks, kills, shared_folders
-from tests.trust.readers import fuzz_readers
+from tests.trust.cases import Tally
 
-#: Number of cases of each part: in ``make trust`` and in ``make test``.
-CASES = {"readers": (20_000, 80), "kills": (240, 2), "full_disks": (120, 1), "shared_folders": (24, 1)}
-PARTS = {"readers": fuzz_readers, "kills": kills, "full_disks": full_disks, "shared_folders": shared_folders}
+#: The function of each part, and its number of cases: in ``make trust`` and in ``make test`` (0: not there).
+PARTS = {
+    "readers": ("readers.fuzz_readers", 20_000, 80),
+    "coverage_guided": ("coverage_guided.coverage_guided", 40_000, 40),
+    "kills": ("faults.kills", 240, 2),
+    "full_disks": ("faults.full_disks", 120, 1),
+    "shared_folders": ("faults.shared_folders", 24, 1),
+    "command_faults": ("commands.command_faults", 240, 0),
+    "long_runs": ("long_runs.long_runs", 1_000, 10),
+    "reproducibility": ("reproducibility.reproducibility", 100, 0),
+    "mutation": ("mutation.mutation", 200, 0),
+}
 
 
 def main() -> int:
-    """Run the chosen parts. Return 1 if a case failed."""
+    """Run the chosen parts, each in a process of its own. Return 1 if a case failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.trust", description=__doc__)
     parser.add_argument("parts", nargs="*", default=[], help=f"some of {', '.join(PARTS)}; default: all")
     parser.add_argument("--short", action="store_true", help="few cases, as in make test")
@@ -26,19 +34,35 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="number of cases of each part")
     parser.add_argument("--out", type=Path, default=Path("results/trust"), help="folder of the results")
     options = parser.parse_args()
+    if unknown := [name for name in options.parts if name not in PARTS]:
+        parser.error(f"no part {unknown[0]}; the parts are {', '.join(PARTS)}")
+    chosen = options.parts or [name for name, (_, _, few) in PARTS.items() if few or not options.short]
+    if options.short or len(chosen) == 1:
+        return max(run_part(name, options) for name in chosen)
+    rest = [word for word in sys.argv[1:] if word not in options.parts]
+    command = [sys.executable, "-m", "tests.trust", *rest]
+    return max(subprocess.run([*command, name], check=False).returncode for name in chosen)
+
+
+def run_part(name: str, options: argparse.Namespace) -> int:
+    """Run one part and write its results. Return 1 if a case failed."""
     torch.set_num_threads(1)  # children are forked, which needs a process without threads
+    place, many, few = PARTS[name]
+    module, function = place.split(".")
+    count = options.cases or (few if options.short else many)
+    part = getattr(importlib.import_module(f"tests.trust.{module}"), function)
+    with tempfile.TemporaryDirectory(prefix="epagcl-trust-") as folder:
+        tally: Tally = part(Path(folder), count, options.seed)
+    result = tally.to_dict()
+    from epagcl.core.files import write_json  # after the part: mutation imports the package anew
+    from epagcl.runs import provenance
+
     options.out.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for name in options.parts or PARTS:
-        count = options.cases or CASES[name][options.short]
-        with tempfile.TemporaryDirectory(prefix="epagcl-trust-") as folder:
-            result = PARTS[name](Path(folder), count, options.seed).to_dict()
-        write_json({"part": name, **result, **provenance("cpu")}, options.out / f"{name}.json")
-        print(f"{name}: {result['cases']:,} cases, {result['failed']} failed, {result['seconds']:.0f} s", flush=True)
-        for failure in result["failures"][:5]:
-            print(f"  {failure['kind']}: {failure['what'][-700:]}", file=sys.stderr)
-        failed += result["failed"]
-    return 1 if failed else 0
+    write_json({"part": name, **result, **provenance("cpu")}, options.out / f"{name}.json")
+    print(f"{name}: {result['cases']:,} cases, {result['failed']} failed, {result['seconds']:.0f} s", flush=True)
+    for failure in result["failures"][:5]:
+        print(f"  {failure['kind']}: {failure['what'][-700:]}", file=sys.stderr)
+    return 1 if result["failed"] else 0
 
 
 if __name__ == "__main__":

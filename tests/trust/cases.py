@@ -24,6 +24,7 @@ class Tally:
     seed: int
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
     start: float = field(default_factory=time.monotonic)
 
     def add(self, kind: str, outcome: str, failure: str | None = None) -> None:
@@ -41,6 +42,7 @@ class Tally:
             "seconds": round(time.monotonic() - self.start, 1),
             "outcomes": dict(sorted(self.outcomes.items())),
             "failures": self.failures[:50],
+            **self.details,
         }
 
 

@@ -35,8 +35,21 @@ def train(folder: Path, *, resume: bool = False, overwrite: bool = False) -> Non
     run(DATA, method, folder, plan=Plan(runs=1), map_kind="none")
 
 
-def child(action: Callable[[], object], kill_after: float | None = None) -> int:
-    """Run an action in a child process. Return its exit code, or the negative number of the signal that ended it."""
+def child(
+    action: Callable[[], object],
+    kill_after: float | None = None,
+    *,
+    signal_number: signal.Signals = signal.SIGKILL,
+    seconds: float = SECONDS,
+) -> int:
+    """Run an action in a child process. Return its exit code, or the negative number of the signal that ended it.
+
+    Args:
+        action: what the child does.
+        kill_after: seconds after which it gets a signal; None: never.
+        signal_number: the signal.
+        seconds: longest time.
+    """
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -54,8 +67,8 @@ def child(action: Callable[[], object], kill_after: float | None = None) -> int:
             os._exit(code)
     if kill_after is not None:
         time.sleep(kill_after)
-        os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + SECONDS
+        os.kill(pid, signal_number)
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -63,7 +76,7 @@ def child(action: Callable[[], object], kill_after: float | None = None) -> int:
         time.sleep(0.005)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    raise TimeoutError(f"the child took more than {SECONDS} s")
+    raise TimeoutError(f"the child took more than {seconds:g} s")
 
 
 def kills(folder: Path, cases: int, seed: int) -> Tally:

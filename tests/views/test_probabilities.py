@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from torch_geometric.utils import degree
 
 from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, uniform64
 from epagcl.views.probabilities import (
+    _random_pairs,
     drop_probabilities,
     edge_probabilities,
     edge_weights,
@@ -229,3 +231,23 @@ def test_edge_weights_enter_algorithm_1():
     rising = edge_probabilities(edges, 4, p_drop=0.3, edge_weight=weight).drop
     assert rising.mean().item() == pytest.approx(0.3)
     assert rising.argmax() == weights.w_drop.argmax()
+
+
+def test_random_pairs_are_the_first_distinct_draws():
+    n, count, seed = 50, 40, 7
+    numbers = torch.arange(2 * count)
+    draws = [(uniform64(numbers, seed, Stream.CANDIDATES, end) * n).long().tolist() for end in (0, 1)]
+    distinct = list(dict.fromkeys((min(pair), max(pair)) for pair in zip(*draws, strict=True) if pair[0] != pair[1]))
+    present = torch.tensor([distinct[0][0] * n + distinct[0][1]])  # the first one is an edge
+    expected = sorted(distinct[1 : count + 1])
+    assert _random_pairs(count, present, n, seed).T.tolist() == [list(pair) for pair in expected]
+
+
+def test_random_pairs_of_a_nearly_complete_graph_are_the_absent_ones_in_hashed_order():
+    n, seed = 6, 3
+    keys = torch.tensor([i * n + j for i in range(n) for j in range(i + 1, n)])
+    present, absent = keys[:10], keys[10:]
+    order = uniform64(absent, seed, Stream.CANDIDATES).argsort()
+    expected = absent[order[:3]].sort().values
+    assert torch.equal(_random_pairs(3, present, n, seed), torch.stack([expected // n, expected % n]))
+    assert _random_pairs(9, present, n, seed).shape == (2, 5)

@@ -2,10 +2,12 @@ import pickle
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
 from torch_geometric.utils import is_undirected
 
 from epagcl.data.checking import both_directions, undirected_pairs
+from epagcl.views.masks import feature_mask
 from epagcl.views.transforms import EdgePerturbation, FeatureMask
 
 
@@ -42,6 +44,13 @@ def test_feature_mask_hides_columns(small_graph):
     assert 5 < hidden.sum() < 35
     shown = ~hidden
     assert torch.equal(view.x[:, shown], small_graph.x[:, shown])
+
+
+def test_the_default_seed_is_0_and_the_kth_call_draws_mask_k():
+    data, mask = Data(x=torch.ones(2, 50)), FeatureMask(p=0.5)
+    for k in range(3):
+        expected = feature_mask(50, 0.5, seed=0, epoch=k, view=0)
+        assert torch.equal(mask(data).x[0], expected)
 
 
 def test_transforms_compose(small_graph):

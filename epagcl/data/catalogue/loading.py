@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError, MissingExtra, MissingFeatures
 from epagcl.core.log import log
 from epagcl.data.catalogue.entries import CATALOGUE, Entry, find
+from epagcl.data.catalogue.known import check_download
 from epagcl.data.catalogue.safety import check_manifest, data_only, write_manifest
 from epagcl.data.catalogue.sources import Fetch
 from epagcl.data.checking import check
@@ -74,6 +75,7 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
             f"{published.features:,}",
             file.name,
         )
+    downloaded = entry.folder is not None and not file.exists() and not (root / entry.folder).exists()
     if file.exists():
         source, raw = str(file), read_npz(file)
     else:
@@ -90,6 +92,8 @@ def load(name: str, root: Path | str | None = None, *, features: bool = True) ->
     data = Data(x=x, edge_index=raw.edge_index, y=y, num_nodes=raw.num_nodes, name=entry.name)
     data = check(data.update({key: raw[key] for key in masks if key in raw}), source, quiet=True, features=features)
     verify(entry, data, source)
+    if downloaded and features and entry.features == published.features:
+        check_download(entry.name, data)
     return data
 
 

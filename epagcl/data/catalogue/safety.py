@@ -74,7 +74,14 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def write_manifest(folder: Path) -> None:
-    """Write the SHA-256 of each file of a download to the file :data:`MANIFEST` in its folder."""
+    """Write the SHA-256 of each file of a download to the file :data:`MANIFEST` in its folder.
+
+    Raises:
+        InputError: if a file of the download is a link that leads out of the folder.
+    """
+    for path in folder.rglob("*"):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise InputError(f"{path}: leads out of the folder of the download; it is not used")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     write_json({path.relative_to(folder).as_posix(): _sha256(path) for path in files}, folder / MANIFEST)
 
@@ -90,6 +97,8 @@ def check_manifest(folder: Path, fix: str) -> None:
         return
     for name, expected in read_json(folder / MANIFEST, fix).items():
         path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise InputError(f"{folder / MANIFEST}: names {name}, which is outside of the folder; {fix}")
         if path.is_file() and _sha256(path) != expected:
             raise InputError(f"{path}: has changed since it was downloaded (its SHA-256 differs); {fix}")
 

@@ -60,7 +60,7 @@ def factorise(values: np.ndarray, table: Table, titles: list[str]) -> tuple[np.n
     if ids.dtype == object:
         merged, ids = pd.factorize(np.array([text.strip() for text in ids], dtype=object))  # "a" and "a " are one id
         blank = np.flatnonzero(ids == "")
-        codes = np.where(codes < 0, -1, merged[codes])
+        codes = np.append(merged, -1)[codes]  # a missing id has the code −1, and stays missing
         missing = (codes < 0) | np.isin(codes, blank)
         if missing.any():
             row, column = divmod(int(missing.argmax()), values.shape[1])

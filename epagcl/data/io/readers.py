@@ -18,7 +18,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
-from epagcl.core.memory import check_memory
+from epagcl.core.memory import check_memory, read_array
 from epagcl.data.checking import check
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.io.assemble import graph_from_parts
@@ -37,6 +37,7 @@ _PYG_CLASSES = [
     *(Data, DataEdgeAttr, DataTensorAttr, GlobalStorage),
     *(HeteroData, BaseStorage, NodeStorage, EdgeStorage),
 ]
+_NPY = b"\x93NUMPY"  # the first bytes of an .npy file
 
 
 def read_graph(
@@ -260,7 +261,7 @@ def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None]:
 
 def _read_features(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() in (".npy", ".npz"):
-        return ArrayRows(path.name, read_array(path))
+        return ArrayRows(path.name, read_matrix(path))
     if table_suffix(path) not in TABLE_SUFFIXES:
         suffixes = ", ".join((".npy", ".npz", *TABLE_SUFFIXES))
         raise InputError(
@@ -271,7 +272,7 @@ def _read_features(path: Path) -> Table | ArrayRows:
 
 def _read_labels(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() == ".npy":
-        return ArrayRows(path.name, np.atleast_1d(read_array(path)))
+        return ArrayRows(path.name, np.atleast_1d(read_matrix(path)))
     return open_table(path)
 
 
@@ -285,14 +286,14 @@ def _read_nodes(path: Path, roles: Roles) -> NodeIds:
     return listed_ids(table, roles.id)
 
 
-def read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
+def read_matrix(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
     """Return the array of a ``.npy``, or the only one of a ``.npz``: dense, or sparse as SciPy saves it."""
     fix = "save a plain array with np.save(path, x)"
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
+        with path.open("rb") as file:
+            if file.read(len(_NPY)) == _NPY:
+                return read_array(path, fix)
+        with np.load(path, allow_pickle=False) as loaded:
             if "format" in loaded.files:
                 matrix = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
                 matrix.check_format(full_check=True)  # torch does not check the indices
@@ -300,6 +301,8 @@ def read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
             if len(loaded.files) == 1:
                 return loaded[loaded.files[0]]
             names = ", ".join(loaded.files)
+    except InputError:
+        raise
     except DAMAGED:
         raise InputError(f"{path.name}: contains Python objects or is not a NumPy file; {fix}") from None
     raise InputError(f"{path.name}: contains {names}; give one dense array, or one from scipy.sparse.save_npz")

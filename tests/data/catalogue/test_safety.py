@@ -76,3 +76,18 @@ def test_a_changed_download_is_noticed(tmp_path):
     (tmp_path / "raw/x.txt").write_text("2")
     with pytest.raises(InputError, match=r"x.txt: has changed since it was downloaded .*; fix$"):
         check_manifest(tmp_path, "fix")
+
+
+def test_names_never_leave_the_folder_of_a_download(tmp_path):
+    folder = tmp_path / "download"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("1")
+    (folder / MANIFEST).write_text('{"../secret.txt": "0"}')
+    with pytest.raises(InputError, match=r"names \.\./secret\.txt, which is outside of the folder; fix$"):
+        check_manifest(folder, "fix")
+    (folder / "inside.txt").write_text("2")
+    (folder / "link.txt").symlink_to(folder / "inside.txt")
+    write_manifest(folder)
+    (folder / "raw").symlink_to(tmp_path)
+    with pytest.raises(InputError, match=r"raw: leads out of the folder of the download; it is not used"):
+        write_manifest(folder)

@@ -86,3 +86,9 @@ def test_ids_that_merge_are_reported(files, caplog):
     data = read_graph(**files(edges=("e.csv", "7,8\n7.0,9\n")), need_features=False)
     assert data.node_ids.tolist() == [7, 8, 9]
     assert "e.csv: ids written differently are one node: '7' and '7.0' (1 such pair)" in caplog.messages
+
+
+@pytest.mark.parametrize("edges", [",\n", "source,target\n,\n", "\t\n", ",,\n"])
+def test_a_table_without_any_id_is_one_line(files, edges):
+    arguments = files(edges=("e.csv", edges), features=("f.csv", FEATURES))
+    assert read_error(arguments).endswith(": the source id is missing; fill it or drop the row")

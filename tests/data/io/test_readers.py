@@ -118,10 +118,17 @@ def test_pt_without_features_names_what_is_missing(tmp_path):
         read_graph(tmp_path / "g.pt")
 
 
+def test_the_announced_size_of_an_array_is_checked_first(files):
+    arguments = files(edges=("e.csv", EDGES), features=("f.npy", ""))
+    with open("f.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (10**12, 6)})
+    assert read_error(arguments).startswith("f.npy: cut short (24,000,000,000,000 bytes announced, 0 there); save a")
+
+
 def test_pickled_arrays_are_refused(files):
     arguments = files(edges=("e.csv", EDGES), features=("f.npy", ""))
     np.save("f.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
-    assert read_error(arguments).startswith("f.npy: contains Python objects or is not a NumPy file; ")
+    assert read_error(arguments).startswith("f.npy: holds Python objects, which are not read; ")
     np.savez("f.npz", a=np.ones((3, 1)), b=np.ones(1))
     assert read_error(arguments | {"features": "f.npz"}) == (
         "f.npz: contains a, b; give one dense array, or one from scipy.sparse.save_npz"

@@ -30,7 +30,7 @@ from epagcl.data.io.features import feature_tensor, table_features
 from epagcl.data.io.ids import is_id_name
 from epagcl.data.io.label_list import without_missing
 from epagcl.data.io.npz import DAMAGED
-from epagcl.data.io.readers import read_array
+from epagcl.data.io.readers import read_matrix
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
 from epagcl.data.io.tables.text import TextTable
@@ -246,7 +246,7 @@ def _scan_array(path: Path) -> FeatureTable:
 def _mapped(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
     """Return an array in a file, mapped into memory if it is dense."""
     if path.suffix.lower() == ".npz":
-        return read_array(path)
+        return read_matrix(path)
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except DAMAGED:

@@ -19,7 +19,7 @@ from epagcl.data.disk.ingest.nodes import NODES
 from epagcl.data.disk.ingest.work import Work, quoted, require_engine
 from epagcl.data.disk.layout import array_path
 from epagcl.data.io.label_list import LabelColumns, label_columns, without_missing
-from epagcl.data.io.readers import read_array
+from epagcl.data.io.readers import read_matrix
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
 from epagcl.data.io.tables.text import TextTable
@@ -53,7 +53,7 @@ def scan_labels(path: Path, graph_ids: Callable[[Table], np.ndarray], roles: Rol
     """
     with writing_labels(work.path(LABEL_ROWS)) as write:
         if path.suffix.lower() == ".npy":
-            values = np.atleast_1d(read_array(path))
+            values = np.atleast_1d(read_matrix(path))
             if values.ndim == 2 and values.shape[1] == 1:
                 values = values[:, 0]
             if values.ndim != 1:
