@@ -27,8 +27,7 @@ def health(jobs: int = 1, seconds: float = 1e9) -> dict[str, Any]:
         jobs: number of parallel processes.
         seconds: time limit. Unfinished models are listed under ``missing``.
     """
-    from epagcl.methods.inputs import input_graph
-from epagcl.methods import method, names
+    from epagcl.methods import method, names
     from epagcl.runs.record import provenance
 
     self_supervised = [name for name in names() if method(name).trained and not method(name).supervised]
@@ -59,6 +58,7 @@ def _observe(graph_name: str, row: str, name: str, changes: dict[str, Any]) -> d
     from epagcl.evaluation.health import neighbour_agreement
     from epagcl.evaluation.linear import linear_evaluation
     from epagcl.methods import method
+    from epagcl.methods.inputs import input_graph
     from epagcl.methods.recipes import recipe
     from epagcl.training.history import MEASURES, measure
 
