@@ -12,17 +12,20 @@ from torch.autograd.function import once_differentiable
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
+from epagcl.core.streamed import StreamedMatrix
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 
 ALPHA = 0.15  # teleport probability of the propagated features and encoders; MVGRL has its own
 TOLERANCE = 1e-5  # relative to the norm of Y
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
+_Matrix = SparseMatrix | StackedMatrix | StreamedMatrix
 Diffusion = Callable[[Tensor], Tensor]
 Polynomial = Callable[[Any, Tensor], Tensor]
 
 
-def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
+def ppr(graph: Graph | LargeGraph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
     r"""Return personalised PageRank :math:`S = \alpha (I - (1-\alpha) \hat{A})^{-1}` as a function Y → SY.
 
     The function runs the Chebyshev iteration on (I − ρÂ) Z = αY with ρ = 1 − α:
@@ -50,7 +53,7 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
     return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
 
 
-def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: float, products: int) -> Tensor:
+def truncated_ppr(adjacency: _Matrix, y: Tensor, alpha: float, products: int) -> Tensor:
     """Return personalised PageRank of Y after a fixed number of products with Â, by the iteration of :func:`ppr`.
 
     Args:
@@ -75,8 +78,10 @@ def _check_alpha(alpha: float) -> None:
         raise InputError(f"alpha={alpha}: must lie between 0 and 1")
 
 
-def _scaled(matrix: SparseMatrix | StackedMatrix, factor: float) -> SparseMatrix | StackedMatrix:
+def _scaled(matrix: _Matrix, factor: float) -> _Matrix:
     """Return ``factor`` times a symmetric matrix."""
+    if isinstance(matrix, StreamedMatrix):
+        return matrix.scaled(factor)
     if isinstance(matrix, StackedMatrix):
         return StackedMatrix([_scaled_part(part, factor) for part in matrix.parts])
     return _scaled_part(matrix, factor)
@@ -89,7 +94,7 @@ def _scaled_part(matrix: SparseMatrix, factor: float) -> SparseMatrix:
     return scaled
 
 
-def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
+def _chebyshev(scaled: _Matrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
     """Return the Chebyshev iterate of (I − ρÂ) Z = αY after some products with the matrix ρÂ."""
     rho = 1 - alpha
     y = alpha * y
@@ -101,7 +106,7 @@ def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float,
     return z
 
 
-def power(graph: Graph, k: int) -> Diffusion:
+def power(graph: Graph | LargeGraph, k: int) -> Diffusion:
     r"""Return :math:`\hat{A}^k` as a function Y → Â^k Y; k = 0 is the identity.
 
     Args:
@@ -118,7 +123,7 @@ def power(graph: Graph, k: int) -> Diffusion:
     return _repeated(graph.adjacency, k)
 
 
-def neighbours(graph: Graph, k: int) -> Diffusion:
+def neighbours(graph: Graph | LargeGraph, k: int) -> Diffusion:
     r"""Return :math:`(D^{-1/2} A D^{-1/2})^k` as a function: k hops without self-loops; isolated nodes receive 0.
 
     Args:
@@ -132,6 +137,8 @@ def neighbours(graph: Graph, k: int) -> Diffusion:
         tensor([[0., 1.],
                 [1., 0.]])
     """
+    if isinstance(graph, LargeGraph):
+        return _repeated(graph.neighbours, k)
     edges = graph.edges
     scale = _positive(graph.degree).to(edges.dtype).rsqrt()
     value = edges.value * (scale[edges.row] * scale[edges.col])
@@ -143,7 +150,7 @@ def _positive(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree, 1)
 
 
-def _repeated(matrix: SparseMatrix, k: int) -> Diffusion:
+def _repeated(matrix: SparseMatrix | StreamedMatrix, k: int) -> Diffusion:
     """Return the k-th power of a matrix as a function."""
     if k < 0:
         raise InputError(f"k={k}: must be at least 0")
@@ -197,7 +204,7 @@ class _Diffuse(torch.autograd.Function):
     """A polynomial of a matrix times Y. The gradient is the same polynomial of the transpose; no tensors are saved."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, matrix: SparseMatrix | StackedMatrix, polynomial: Polynomial) -> Tensor:
+    def forward(ctx: Any, y: Tensor, matrix: _Matrix, polynomial: Polynomial) -> Tensor:
         ctx.matrix, ctx.polynomial = matrix, polynomial
         return polynomial(matrix, y.contiguous())
 

@@ -14,6 +14,7 @@ from epagcl.core.hardware import has_triton
 if TYPE_CHECKING:
     from epagcl.core.kernels.launch import RowChunks
     from epagcl.core.pattern import Pattern
+    from epagcl.core.streamed import StreamedMatrix
 
 # PyTorch warns once per process at the first CSR tensor. The products used here are stable and tested, and the matrices
 # are sorted when they are built.
@@ -193,13 +194,15 @@ class StackedMatrix:
         return _Product.apply(self, dense)
 
 
-def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
+def multiply(matrix: "SparseMatrix | StackedMatrix | StreamedMatrix", dense: Tensor) -> Tensor:
     """Return ``matrix @ dense`` without gradient, by the fastest implementation on the device.
 
     Examples:
         >>> multiply(SparseMatrix.from_torch(torch.eye(2).to_sparse()), torch.tensor([[1.0], [2.0]])).flatten()
         tensor([1., 2.])
     """
+    if not isinstance(matrix, SparseMatrix | StackedMatrix):
+        return matrix.multiply(dense)
     rows, columns = matrix.shape
     blocks = dense.shape[0] // columns if columns else 1
     views = max(matrix.views, blocks)

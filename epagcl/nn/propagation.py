@@ -1,13 +1,16 @@
 """Principal components of diffused features, without weights to train."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from epagcl.core.norms import inverse_norms
 from epagcl.core.pca import Operator, principal_components
+from epagcl.core.streamed import DiskMatrix
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 from epagcl.diffusion import Diffusion
 
 
@@ -41,15 +44,15 @@ class PropagatedPCA(nn.Module):
     components: Tensor
     mean: Tensor
 
-    def __init__(self, num_features: int, dim: int, diffuse: Callable[[Graph], Diffusion]):
+    def __init__(self, num_features: int, dim: int, diffuse: Callable[[Any], Diffusion]):
         super().__init__()
         self.diffuse = diffuse
         self.register_buffer("components", torch.zeros(num_features, dim))
         self.register_buffer("mean", torch.zeros(dim))
 
     @torch.no_grad()
-    def fit(self, graph: Graph) -> None:
-        """Compute the components of a graph."""
+    def fit(self, graph: Graph | LargeGraph) -> None:
+        """Compute the components of a graph. Those of a large graph keep their products in a temporary file."""
         x, scale, diffuse = graph.x, inverse_norms(graph.x), self.diffuse(graph)
         operator = Operator(
             shape=(graph.num_nodes, graph.num_features),
@@ -57,7 +60,9 @@ class PropagatedPCA(nn.Module):
             multiply_transposed=lambda v: x.T @ (diffuse(v) * scale),
             device=graph.device,
         )
-        mean, directions = principal_components(operator, self.mean.shape[0])
+        with DiskMatrix(graph.num_nodes, graph.device) as store:
+            large = isinstance(graph, LargeGraph)
+            mean, directions = principal_components(operator, self.mean.shape[0], store=store if large else None)
         self.components.copy_(directions)
         self.mean.copy_(mean @ directions)
 

@@ -12,7 +12,7 @@ from epagcl.core.hardware import has_triton
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, rowptr_of
-from epagcl.views.probabilities import EdgeProbabilities, drop_probabilities
+from epagcl.views.probabilities import EdgeProbabilities, WeightRange, drop_probabilities
 
 
 class ViewSampler:
@@ -27,9 +27,13 @@ class ViewSampler:
         seed: random seed.
         view: number of the view.
         weight: weight of each edge; candidates have weight 1. None: no weights.
+        origin: if the graph is part of a larger one, the number of each node there, and N of the whole
+            (:attr:`Graph.origin <epagcl.data.graph.Graph.origin>`). The view is then that part of the whole graph's
+            view: a pair has the same random number in both.
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
+        draws: i·N + j in the whole graph.
         keep: probability that each of these pairs is in the view.
         weight: weight of each of these pairs; None: no weights.
 
@@ -51,17 +55,19 @@ class ViewSampler:
         seed: int,
         view: int,
         weight: Tensor | None = None,
+        origin: tuple[Tensor, int] | None = None,
     ):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
         self.counter = pairs[0] * num_nodes + pairs[1]
+        self.draws = self.counter if origin is None else origin[0][pairs[0]] * origin[1] + origin[0][pairs[1]]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
         self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
-        return uniform(self.counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
+        return uniform(self.draws, self.seed, Stream.EDGES, epoch, self.view) < self.keep
 
     def pairs(self, epoch: int | Tensor) -> Tensor:
         """Return the pairs of this epoch's view, ``[2, K]``."""
@@ -109,16 +115,17 @@ class Views:
 
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
         """Return Â of every view of this epoch."""
-        if not has_triton(self.samplers[0].counter.device):
+        first = self.samplers[0]
+        if not has_triton(first.counter.device) or first.draws is not first.counter:  # the kernel draws by `counter`
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
-        if self.samplers[0].weight is not None:
+        if first.weight is not None:
             return self._weighted(epoch)
         from epagcl.core.kernels.draws import view_weights
 
         pattern, keep = self._pattern
         if not isinstance(epoch, Tensor):
             epoch = torch.tensor(epoch, device=keep.device)
-        stream = self.samplers[0].seed, Stream.EDGES
+        stream = first.seed, Stream.EDGES
         chunks, col, value = view_weights(pattern.chunks, pattern.col, keep, stream, epoch)
         adjacency = SparseMatrix(pattern.rowptr, col, value, pattern.shape, symmetric=True)
         adjacency.chunks = chunks
@@ -184,6 +191,8 @@ def drop_views(
     score: Tensor | None = None,
     cutoff: float = 1.0,
     weight: Tensor | None = None,
+    origin: tuple[Tensor, int] | None = None,
+    of: WeightRange | None = None,
 ) -> Views:
     """Return views that drop edges, one view per rate.
 
@@ -196,6 +205,8 @@ def drop_views(
             :func:`drop_probabilities`. None gives all edges the same probability.
         cutoff: maximum drop probability.
         weight: weight of each edge, ``[E]``; None: no weights.
+        origin: as in :class:`ViewSampler`.
+        of: the range of the scores over the whole graph, if the graph is part of one.
 
     Examples:
         >>> import torch
@@ -204,8 +215,8 @@ def drop_views(
         [[0.75, 0.75], [0.5, 0.5]]
     """
     score = torch.zeros(pairs.shape[1]) if score is None else score
-    probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
+    probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff, of) for rate in rates)
     return Views(
-        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight)
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, origin=origin)
         for view, p in enumerate(probabilities)
     )
