@@ -46,11 +46,21 @@ def ppr(graph: Graph | LargeGraph, alpha: float = 0.2, tolerance: float = TOLERA
                 [0.2500, 0.7500]])
     """
     _check_alpha(alpha)
+    products = ppr_products(alpha, tolerance)
+    scaled = _scaled(graph.adjacency, 1 - alpha)
+    return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
+
+
+def ppr_products(alpha: float, tolerance: float = TOLERANCE) -> int:
+    """Return the number of products with Â that :func:`ppr` needs for a tolerance.
+
+    Examples:
+        >>> ppr_products(0.15, tolerance=1e-3)
+        13
+    """
     rho = 1 - alpha
     rate = rho / (1 + math.sqrt(1 - rho**2))
-    products = math.ceil(math.log(tolerance / 2) / math.log(rate))
-    scaled = _scaled(graph.adjacency, rho)
-    return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
+    return math.ceil(math.log(tolerance / 2) / math.log(rate))
 
 
 def truncated_ppr(adjacency: _Matrix, y: Tensor, alpha: float, products: int) -> Tensor:

@@ -310,6 +310,7 @@ class StreamedMatrix:
 
     def _csr(self, rows: CSR) -> Tensor:
         values = torch.ones(len(rows.indices)) if rows.weights is None else torch.from_numpy(rows.weights)
+        values = values.to(self.scale.dtype)
         indices = torch.from_numpy(rows.indices)
         indptr = torch.from_numpy(rows.indptr).to(indices.dtype)
         shape = (rows.num_rows, self.shape[1])

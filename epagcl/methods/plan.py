@@ -1,0 +1,2 @@
+def too_large(model, data, device, training=True):
+    return None
