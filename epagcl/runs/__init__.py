@@ -7,6 +7,7 @@ from epagcl.runs.export import write_embeddings, write_projector
 from epagcl.runs.folder import claim
 from epagcl.runs.reading import read_embeddings
 from epagcl.runs.record import describe, peak_memory_gib, provenance
+from epagcl.runs.shards import write_shards
 
 __all__ = [
     "Plan",
@@ -26,4 +27,5 @@ __all__ = [
     "unfit_labels",
     "write_embeddings",
     "write_projector",
+    "write_shards",
 ]
