@@ -117,7 +117,7 @@ def principal_components(
     else:
         basis, product = _krylov(operator, mean, width, iterations, store)
     removed = n * double(mean).square().sum()
-    return Components(mean, _rotated(basis, _gram(product), removed, dim))
+    return Components(mean, rotated(basis, _gram(product), removed, dim))
 
 
 def _krylov(
@@ -191,7 +191,7 @@ def _orthonormal(y: Tensor, basis: Tensor) -> Tensor:
     return torch.where(new, q, 0.0).to(y)
 
 
-def _rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
+def rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
     """Return the directions of largest variance in the span of an orthonormal basis.
 
     Args:

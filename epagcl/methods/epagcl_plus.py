@@ -1,5 +1,6 @@
 """EPAGCL+: contrastive models with better encoders, and propagated features, reduced to few numbers per node."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -8,16 +9,20 @@ from torch import Tensor
 
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph, Subgraph
 from epagcl.diffusion import power
 from epagcl.epr.alpha import alpha_drop
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
-from epagcl.methods.base import FEATURE_SCALINGS, Method
+from epagcl.methods.base import FEATURE_SCALINGS
 from epagcl.methods.mixture import COMPONENTS, Mixture
+from epagcl.methods.mixture_large import embed_large, fit_large
+from epagcl.methods.sampled import Sampled
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA
 from epagcl.views.candidates import neighbour_candidates
 from epagcl.views.masks import feature_masks
-from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights
+from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights, WeightRange
+from epagcl.views.restriction import survey_edges
 from epagcl.views.sampling import Views, ViewSampler
 
 
@@ -28,8 +33,15 @@ class Prepared(NamedTuple):
     p_masks: tuple[float, ...]
 
 
+class Survey(NamedTuple):
+    """What the views of subgraphs need of the whole graph: the range of the edge weights, and components of Â²X̂."""
+
+    drop: WeightRange
+    two_hops: PropagatedPCA
+
+
 @method_settings
-class EPAGCLPlus(Method):
+class EPAGCLPlus(Sampled):
     r"""The method of this package: contrastive models and propagated features, one setting for all graphs.
 
     A GCN gives a node's own features the weight 1/(d + 1), and on many graphs its embedding is worse than propagated
@@ -98,16 +110,29 @@ class EPAGCLPlus(Method):
         """Return the encoders and heads of all models; :meth:`calibrate` computes the rest."""
         return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k)
 
-    def prepare(self, graph: Graph) -> Prepared:
-        """Find the candidates for adding, and run Eq. (9) for each view."""
+    def survey(self, graph: LargeGraph) -> Survey:
+        """Compute the range of the edge weights and the principal components of Â²X̂, by chunks of rows."""
+        return Survey(survey_edges(graph, candidates=False).drop, self._two_hops(graph))
+
+    def _two_hops(self, graph: Graph | LargeGraph) -> PropagatedPCA:
         two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
         two_hops.fit(graph)
+        return two_hops
+
+    def prepare(self, graph: Graph) -> Prepared:
+        """Find the candidates for adding, and run Eq. (9) for each view.
+
+        A subgraph has the drop probabilities of the whole graph. Its candidates are nearest neighbours within it.
+        """
+        part = isinstance(graph, Subgraph)
+        degree = graph.whole_degree if part else graph.degree
+        two_hops, of = (graph.survey.two_hops, graph.survey.drop) if part else (self._two_hops(graph), None)
         candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
         pairs, weight = graph.pairs.to(device), None if graph.weight is None else graph.weight.to(device)
-        alpha = alpha_drop(graph.degree.to(device), pairs, weight)
-        weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0])
+        alpha = alpha_drop(degree.to(device), pairs, weight)
+        weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0], of)
         drops = [weights.probabilities(p, 0.0).drop.float().to(graph.device) for p in (self.p_drop_1, self.p_drop_2)]
         samplers = [
             ViewSampler(
@@ -116,6 +141,7 @@ class EPAGCLPlus(Method):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                origin=graph.origin,
             )
             for view in range(2 * self.members)
         ]
@@ -157,3 +183,11 @@ class EPAGCLPlus(Method):
     def represent(self, network: Mixture, graph: Graph) -> Tensor:
         """Return the principal components of all blocks side by side."""
         return network(graph)
+
+    def calibrate_large(self, network: Mixture, graph: LargeGraph) -> None:
+        """Compute the propagated features and the principal components of all blocks by chunks of rows."""
+        fit_large(network, graph)
+
+    def represent_chunks(self, network: Mixture, graph: LargeGraph) -> Iterator[Tensor]:
+        """Yield the principal components of all blocks side by side."""
+        return embed_large(network, graph)
