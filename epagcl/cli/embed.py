@@ -1,6 +1,8 @@
 """``epagcl embed``: embeddings of a graph, without labels."""
 
 import json
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,9 +40,12 @@ if TYPE_CHECKING:
 def embed(
     context: typer.Context,
     inputs: GraphInput,
-    out: Annotated[Path, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")] = Path(
-        "z.npy"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet; without suffix, a folder of shards."
+        ),
+    ] = Path("z.npy"),
     vectors: Vectors = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
@@ -80,8 +85,12 @@ def embed(
             if model is None:
                 _train(estimator, loaded, progress, save, overwrite=overwrite)
             progress.say("embedding")
-            z = estimator.embed(loaded.data)
-        result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
+            if not out.suffix:
+                result = _write_shards(estimator, loaded, out, save)
+            else:
+                z = estimator.embed(loaded.data)
+        if out.suffix:
+            result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
@@ -91,8 +100,12 @@ def embed(
 def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
     """Raise on a wrong output file, an unknown map or a mistyped option, before a download."""
     from epagcl.runs.export import check_output
+    from epagcl.runs.shards import check_shards
 
-    check_output(out, vectors=vectors)
+    if out.suffix:
+        check_output(out, vectors=vectors)
+    else:
+        check_shards(out)
     check_map(map_)
     options_of(context, method)
 
@@ -146,6 +159,10 @@ def _train(
     model: "Method", graph: LoadedGraph, progress: TrainingProgress, save: Path | None, *, overwrite: bool
 ) -> None:
     """Train a model. Keep it in a folder if one is given."""
+    from epagcl.methods.plan import cost_note
+
+    if note := cost_note(model, graph.data):
+        log.warning("%s: %s", graph.name, note)
     model.fit(graph.data, callback=progress)
     _claim(save, overwrite=overwrite)
     if save is not None:
@@ -158,6 +175,30 @@ def _note_positions(model: "Method") -> None:
 
     if positions_in(model.feature_names_):
         log.warning("the model knows positions in its training graph only; for other graphs, use --features roles")
+
+
+def _write_shards(model: "Method", graph: LoadedGraph, out: Path, save: Path | None) -> EmbeddingResult:
+    """Write the embedding in shards as it is computed, without a report. Return the summary."""
+    from epagcl.methods.sampled import Sampled
+    from epagcl.runs.shards import write_shards
+
+    chunks = model.embed_chunks(graph.data) if isinstance(model, Sampled) else iter([model.embed(graph.data)])
+    first = next(chunks)
+    ids = graph.data.get("node_ids")
+    files = write_shards(
+        chain([first.cpu()], chunks),
+        out,
+        ids=None if ids is None else lambda nodes: [str(node) for node in ids[nodes]],
+        expected=(graph.data.num_nodes, first.shape[1]),
+    )
+    return {
+        "nodes": graph.data.num_nodes,
+        "dim": first.shape[1],
+        "health": [] if model.supervised else [asdict(finding) for finding in model.health(graph.data)],
+        "files": [str(path) for path in files],
+        "model": None if save is None else str(save),
+        "report": None,
+    }
 
 
 def _write(

@@ -62,6 +62,7 @@ def train(
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device
+        from epagcl.methods.plan import cost_note
         from epagcl.runs.evaluation import Plan
         from epagcl.runs.folder import claim
 
@@ -76,6 +77,8 @@ def train(
     plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
+    if note := cost_note(models[0], loaded.data):
+        log.warning("%s: %s", loaded.name, note)
     with interruptible(resume_line()):
         metrics = _run(console, loaded, models, folder, plan, map_, logger)
     if as_json:

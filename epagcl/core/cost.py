@@ -9,6 +9,7 @@ of a kind (``costs.toml``, written by ``python -m benchmarks cost``).
 import math
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -157,16 +158,21 @@ def _product_rate(device: torch.device, dtype: torch.dtype) -> float:
     return 2 * size**3 / _seconds(device, lambda: a @ a)
 
 
-def _seconds(device: torch.device, step: "object") -> float:
-    """Return the shortest of a few times of a function."""
+def _seconds(device: torch.device, step: Callable[[], object]) -> float:
+    """Return the shortest of a few times of a function. On a CPU, the work of other processes does not count."""
     times = []
     for _ in range(4):
-        start = time.perf_counter()
-        step()  # type: ignore[operator]
+        start = clock(device)
+        step()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return min(times)
+        times.append(clock(device) - start)
+    return max(min(times), 1e-9)
+
+
+def clock(device: torch.device) -> float:
+    """Return a time in seconds: on a CPU the processor time of this process per thread, elsewhere the real time."""
+    return time.process_time() / torch.get_num_threads() if device.type == "cpu" else time.perf_counter()
 
 
 class Cost(NamedTuple):

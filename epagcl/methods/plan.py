@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PER_NODE = 40
 HEADROOM = 0.9  # share of the memory that a plan may use
 GIB = 2**30
+LITTLE_WORK = 1e13  # floating-point operations that take a few minutes anywhere: not worth a prediction
+LONG = 600.0  # seconds of training that a user wants to know of beforehand
 
 
 class Mode(NamedTuple):
@@ -216,3 +218,44 @@ def memory_of(model: "Method", sizes: Sizes, kind: str, *, training: bool = True
     """
     nowhere = replace(machine("h200"), kind=kind)  # rates do not matter for memory
     return cost(work_of(model, sizes, training=training), nowhere).bytes
+
+
+def cost_note(model: "Method", graph: Any) -> str | None:
+    """Return a line on a training that takes more than ten minutes or more than the memory; None for all others.
+
+    Args:
+        model: the method with its settings.
+        graph: the graph.
+
+    Examples:
+        >>> from epagcl import EPAGCL
+        >>> from epagcl.data import block_model
+        >>> cost_note(EPAGCL(epochs=10, device="cpu"), block_model(60)) is None
+        True
+    """
+    if type(model).name not in MODELLED or model.epochs * work_of(model, sizes_of(graph)).loss < LITTLE_WORK:
+        return None
+    predicted = plan(graph, method=model, device=model.device)
+    choice = predicted.choice
+    seconds = predicted.epochs * choice.epoch.seconds
+    fits = "" if choice.fits else f", and {choice.epoch.bytes / GIB:,.1f} GiB, more than there is"
+    if seconds < LONG and choice.fits:
+        return None
+    return (
+        f"{type(model).title} will take about {duration(seconds)} ({predicted.epochs:,} epochs of "
+        f"{choice.epoch.seconds:.2g} s){fits}; `epagcl plan` compares the alternatives"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it.
+
+    Examples:
+        >>> duration(0.25), duration(90), duration(7200), duration(10 * 86400)
+        ('0.25 s', '90 s', '2.0 h', '10 days')
+    """
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:,.0f} days"
