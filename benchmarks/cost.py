@@ -7,8 +7,8 @@ so that other processes do not count. Fitted parameters go to ``epagcl/core/cost
 import gc
 import json
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,14 +189,10 @@ def _gpu() -> dict:
 def _write(parameters: dict[str, dict[str, float]], h200: dict[str, float]) -> None:
     """Write the parameters, and keep the links and the sizes of the known machines."""
     before = FITTED.read_text(encoding="utf-8")
-    lines = ["# Written by `python -m benchmarks cost`; the links and the memory of machines are data sheets'.", ""]
+    lines = ["# Written by `python -m benchmarks cost`. Links and the memory of machines are from data sheets.", ""]
     for kind, values in parameters.items():
         lines += [f"[efficiency.{kind}]", *(f"{name} = {value:.4g}" for name, value in values.items()), ""]
-    rest = before[before.index("[links.") :]
+    head, machines = before[before.index("[links.") :].split("[machines.h200]")
     for name, key in (("loss_flops", "loss"), ("dense_flops", "dense"), ("bandwidth", "moved")):
-        kept = [line if not line.startswith(f"{name} = ") else None for line in rest.split("[machines.h200]")[1].split("\n")]
-        head = rest.split("[machines.h200]")[0]
-        rest = head + "[machines.h200]" + "\n".join(
-            line if line is not None else f"{name} = {h200[key]:.4g}" for line in kept
-        )
-    Path(FITTED).write_text("\n".join(lines) + rest, encoding="utf-8")
+        machines = re.sub(rf"(?m)^{name} = .*$", f"{name} = {h200[key]:.4g}", machines, count=1)
+    FITTED.write_text("\n".join(lines) + head + "[machines.h200]" + machines, encoding="utf-8")
