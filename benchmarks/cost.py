@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import re
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import torch
 from scipy.optimize import nnls
 
 import epagcl
-from benchmarks.tables import RESULTS
+from epagcl.core import cost as core_cost
 from epagcl.core.cost import FITTED, Work, clock, machine
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
+from epagcl.methods.plan import duration
 from epagcl.methods.work import Sizes, sizes_of, work_of
 from epagcl.paper.costs import PeakMemory
 from epagcl.runs.record import provenance
@@ -44,6 +46,13 @@ HELD_OUT: list[tuple[int, float, int, dict[str, Any]]] = [
     (40_000, 10, 64, {"batch_size": 256, "hidden": 256, "dim": 128, "projection": 128}),
     (7_000, 12, 300, {"hidden": 256, "dim": 128, "projection": 256}),
 ]
+#: The graphs of the predictions, and the numbers of devices.
+LARGEST = {
+    "ogbn-papers100M": Sizes(111_059_956, 1_615_685_872, 128),
+    "10⁹ nodes, 10¹⁰ edges": Sizes(10**9, 10**10, 128),
+}
+RANKS = (1, 8, 64, 512)
+RESULTS = Path(__file__).parent.parent / "results"
 EPOCHS = 3  # of which the fastest counts
 RATES = ("loss", "dense", "moved")
 #: Stored entries of sparse features of the graphs in gpu.json, per node; the others are dense.
@@ -58,6 +67,7 @@ def cost(device: str = "cpu") -> dict:
     rows = [_apart(run, device) | {"held_out": run in HELD_OUT} for run in (*FITTED_RUNS, *HELD_OUT)]
     cpu = _fit(rows, rates) | {"rates": dict(zip(RATES, rates, strict=True))}
     _write({"cpu": cpu["parameters"], "cuda": gpu["parameters"]}, gpu["rates"])
+    core_cost._fitted.cache_clear()  # predictions are those of the new parameters
     return {
         **provenance(device),
         "command": "python -m benchmarks cost",
@@ -67,7 +77,80 @@ def cost(device: str = "cpu") -> dict:
         "predicted by a fit to the other eight",
         "cpu": cpu,
         "h200": gpu,
+        "predictions": predictions(),
     }
+
+
+def predictions() -> list[dict]:
+    """Return what the model predicts for graphs that were never trained here, on H200s."""
+    rows = []
+    for name, sizes in LARGEST.items():
+        for settings in ({}, {"batch_size": 256}):
+            for ranks in RANKS:
+                model = epagcl.EPAGCL(**settings)
+                predicted = epagcl.plan(
+                    nodes=sizes.nodes,
+                    edges=sizes.edges,
+                    features=sizes.features,
+                    method=model,
+                    gpus=ranks,
+                    device="h200",
+                )
+                mode = next((m for m in predicted.modes if m.ranks == ranks and m.name != "subgraphs"))
+                rows.append(
+                    {
+                        "graph": name,
+                        "ranks": ranks,
+                        **settings,
+                        "seconds": mode.epoch.seconds,
+                        "gib": mode.epoch.bytes / 2**30,
+                        "sent_gib": mode.epoch.sent / 2**30,
+                        "fits": mode.fits,
+                    }
+                )
+        one = epagcl.plan(nodes=sizes.nodes, edges=sizes.edges, features=sizes.features, method="epagcl", device="h200")
+        part, embedding = one.modes[-1], one.embedding
+        rows.append(
+            {
+                "graph": name,
+                "ranks": 1,
+                "subgraphs": True,
+                "seconds": part.epoch.seconds,
+                "gib": part.epoch.bytes / 2**30,
+                "sent_gib": 0.0,
+                "fits": part.fits,
+                "embedding_seconds": embedding.seconds,
+            }
+        )
+    return rows
+
+
+def table(result: dict) -> str:
+    """Return the table of the model's errors."""
+    lines = ["| device | runs | parameters | worst error of time, held out | worst error of memory, held out |"]
+    lines.append("|---|--:|--:|--:|--:|")
+    for name, key in (("CPU", "cpu"), ("H200", "h200")):
+        part = result[key]
+        held = sum(row["held_out"] for row in part["rows"]) or len(part["rows"])
+        error = part["held_out_error"]
+        cells = [name, f"{len(part['rows'])}, {held} held out", str(len(part["parameters"]))]
+        cells += [f"{100 * error['seconds']:.0f}%", f"{100 * error['bytes']:.0f}%"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def predictions_table(result: dict) -> str:
+    """Return the predictions for graphs that were never trained here."""
+    lines = ["| graph | training | H200s | per epoch | memory of each | sent by each per epoch | fits |"]
+    lines.append("|---|---|--:|--:|--:|--:|---|")
+    for row in result["predictions"]:
+        kind = (
+            "subgraphs of 8,192" if row.get("subgraphs") else "batches of 256" if "batch_size" in row else "all pairs"
+        )
+        cells = [row["graph"], kind, str(row["ranks"]), duration(row["seconds"]), f"{row['gib']:,.1f} GiB"]
+        cells += [f"{row['sent_gib']:,.1f} GiB" if row["sent_gib"] else "", "yes" if row["fits"] else "no"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _apart(run: tuple, device: str) -> dict:

@@ -191,3 +191,18 @@ class MemoryCurve:
             self.peak = max(self.peak, resident)
             if not self.points or time.perf_counter() - self._start > self.points[-1][0] + 1:
                 self.points.append((round(time.perf_counter() - self._start, 1), round(resident, 3)))
+
+
+def table(result: dict) -> str:
+    """Return the table of docs/scaling.md."""
+    lines = ["| method | mode | where | nodes | edges | peak memory | training | embedding | probe | raw features |"]
+    lines.append("|---|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    for row in result["rows"]:
+        device, seconds, accuracy = row["hardware"]["device"], row["seconds"], row["accuracy"]
+        where = device if device != "cpu" else f"CPU, {row['hardware']['threads']} thread(s)"
+        peak = row["peak_device_gib"] or row["peak_gib"]
+        cells = [epagcl.method(row["method"]).title, row["mode"], where, f"{row['nodes']:,}", f"{row['edges']:,}"]
+        cells += [f"{peak:.1f} GiB", f"{seconds['training']:.0f} s", f"{seconds['embedding']:.0f} s"]
+        cells += [f"{100 * accuracy['embedding']:.1f}", f"{100 * accuracy['raw']:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

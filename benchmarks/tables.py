@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, plus, plus_time, propagated, retention, structure
+from benchmarks import comparison, cost, large, plus, plus_time, propagated, retention, structure
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -23,7 +23,9 @@ PLUS = RESULTS / "evidence" / "epagcl-plus.json"
 PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 RETENTION = RESULTS / "benchmarks" / "retention.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
-GENERATED = ("speed", "methods", "report", "which-method", "own-graphs")
+LARGE = RESULTS / "scale" / "large.json"
+COST = RESULTS / "scale" / "cost.json"
+GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
 
@@ -53,6 +55,9 @@ def with_tables(text: str) -> str:
         "retention": _if_measured(RETENTION, retention.agreement_table),
         "structure": _if_measured(STRUCTURE, structure.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
+        "large": _if_measured(LARGE, large.table),
+        "cost": _if_measured(COST, cost.table),
+        "predictions": _if_measured(COST, cost.predictions_table),
         **comparison.blocks(COMPARISON),
     }
     for name, table in tables.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -128,7 +128,7 @@ def efficiency(kind: str) -> Efficiency:
 
 
 @cache
-def _fitted() -> dict[str, dict[str, dict[str, float]]]:
+def _fitted() -> dict[str, dict[str, dict[str, Any]]]:
     return tomllib.loads(FITTED.read_text(encoding="utf-8"))
 
 

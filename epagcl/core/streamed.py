@@ -144,8 +144,8 @@ class FeatureRows(StreamedRows):
         if not self.sparse:
             x = torch.from_numpy(np.array(rows, dtype=np.float32))
             return (x if self.scale is None else self.scale(x)).to(self.device)
-        parts = (torch.from_numpy(np.array(part, dtype=np.int64)) for part in (rows.indptr, rows.indices))
-        matrix = SparseMatrix(*parts, torch.from_numpy(np.array(rows.data, dtype=np.float32)), rows.shape)
+        rowptr, col = (torch.from_numpy(np.array(part, dtype=np.int64)) for part in (rows.indptr, rows.indices))
+        matrix = SparseMatrix(rowptr, col, torch.from_numpy(np.array(rows.data, dtype=np.float32)), rows.shape)
         return (matrix if self.scale is None else SparseMatrix.from_torch(self.scale(matrix.csr))).to(self.device)
 
 

@@ -24,7 +24,7 @@ class GraphArrays(Protocol):
     """A graph as arrays, in memory or mapped from files, such as a graph on disk.
 
     Attributes:
-        indptr: int64 ``[N + 1]``; the neighbours of node i are ``indices[indptr[i]:indptr[i + 1]]``, in ascending order.
+        indptr: int64 ``[N + 1]``; the neighbours of node i are ``indices[indptr[i]:indptr[i + 1]]``, ascending.
         indices: int32 or int64: both directions of each pair, no self-loops.
         weights: float32, one per entry of ``indices``, of mean 1; None without weights.
         features: float32 ``[N, F]``, or a SciPy CSR matrix.

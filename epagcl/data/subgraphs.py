@@ -1,4 +1,4 @@
-"""Which nodes a step of training sees: samples of neighbourhoods, or cells of a partition, drawn from the seed alone."""
+"""Which nodes a step of training sees: samples of neighbourhoods or cells of a partition, drawn from the seed."""
 
 import importlib.util
 from functools import cached_property

@@ -58,7 +58,9 @@ class EPAGCL(Contrast):
     def survey(self, graph: LargeGraph) -> EdgeSurvey:
         """Compute the ranges of the weights of Algorithm 1 over all edges and candidates."""
         if self.add == "uniform" and self.p_add:
-            raise InputError("add='uniform': random pairs are drawn from the whole graph; set subgraphs='off', or p_add=0")
+            raise InputError(
+                "add='uniform': random pairs are drawn from the whole graph; set subgraphs='off', or p_add=0"
+            )
         return survey_edges(graph, candidates=self.p_add > 0)
 
     def prepare(self, graph: Graph) -> Augmentation:

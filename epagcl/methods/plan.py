@@ -1,4 +1,4 @@
-"""Which way to train a graph: as a whole, on subgraphs or on several ranks; how long an epoch takes, whether it fits."""
+"""How to train a graph: as a whole, on subgraphs or on several ranks; how long an epoch takes, and whether it fits."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple

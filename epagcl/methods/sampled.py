@@ -158,7 +158,9 @@ class Sampled(Method):
         note = too_large(self, data, resolve_device(self.device)) if isinstance(data, Data) else None
         if note is None:
             return "off"
-        words = f"training on subgraphs of {self.subgraph_nodes:,} nodes" if type(self).trained else "reading it in chunks"
+        words = (
+            f"training on subgraphs of {self.subgraph_nodes:,} nodes" if type(self).trained else "reading it in chunks"
+        )
         log.warning("%s; %s", note, words)
         return "neighbours"
 

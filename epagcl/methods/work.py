@@ -135,7 +135,9 @@ def work_of(model: "Method", sizes: Sizes, *, training: bool = True) -> Work:
     """
     name = type(model).name
     if name not in MODELLED:
-        raise InputError(f"{name}: trains on the whole graph, and its cost is not modelled; see `epagcl methods {name}`")
+        raise InputError(
+            f"{name}: trains on the whole graph, and its cost is not modelled; see `epagcl methods {name}`"
+        )
     settings: dict[str, Any] = model.get_params()
     if name == "propagated":
         return _propagated(sizes, settings["dim"], 1, ppr_products(settings["alpha"], 1e-3))

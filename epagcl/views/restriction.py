@@ -8,7 +8,6 @@ probabilities that they have in the whole graph.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -130,7 +129,8 @@ def restricted_weights(graph: Subgraph, survey: EdgeSurvey) -> EdgeWeights:
         >>> from epagcl.data import block_model
         >>> from epagcl.data.large import Arrays
         >>> whole = LargeGraph(Arrays.from_data(block_model(60, seed=0)))
-        >>> weights = restricted_weights(whole.subgraph(np.arange(0, 60, 2)), survey_edges(whole))
+        >>> part = whole.subgraph(torch.arange(0, 60, 2).numpy())
+        >>> weights = restricted_weights(part, survey_edges(whole))
         >>> weights.pairs.shape[1] == weights.w_drop.numel()
         True
     """

@@ -117,5 +117,5 @@ def test_other_methods_say_that_they_train_on_the_whole_graph(data):
         def to_data(self):
             return data
 
-    with pytest.raises(InputError, match="trains on the whole graph; give graph.to_data"):
+    with pytest.raises(InputError, match=r"trains on the whole graph; give graph\.to_data"):
         epagcl.DGI(epochs=1, dim=4, device="cpu").fit(OnDisk())

@@ -41,7 +41,7 @@ def test_weighted_edges_have_the_range_of_their_weighted_alpha():
 
 
 def test_a_complete_graph_has_no_candidates():
-    row, col = (~np.eye(6, dtype=bool)).nonzero()
+    _, col = (~np.eye(6, dtype=bool)).nonzero()
     large = LargeGraph(Arrays(np.arange(7) * 5, col, None, np.eye(6, dtype=np.float32)))
     survey = survey_edges(large)
     assert tuple(survey.add) == (0.0, 0.0, 0.0)
