@@ -96,7 +96,7 @@ def predictions() -> list[dict]:
                     gpus=ranks,
                     device="h200",
                 )
-                mode = next((m for m in predicted.modes if m.ranks == ranks and m.name != "subgraphs"))
+                mode = next(m for m in predicted.modes if m.ranks == ranks and m.name != "subgraphs")
                 rows.append(
                     {
                         "graph": name,

@@ -1,7 +1,6 @@
 """``epagcl embed``: embeddings of a graph, without labels."""
 
 import json
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -180,6 +179,7 @@ def _note_positions(model: "Method") -> None:
 def _write_shards(model: "Method", graph: LoadedGraph, out: Path, save: Path | None) -> EmbeddingResult:
     """Write the embedding in shards as it is computed, without a report. Return the summary."""
     from epagcl.methods.sampled import Sampled
+    from epagcl.runs.execute import finding_dict
     from epagcl.runs.shards import write_shards
 
     chunks = model.embed_chunks(graph.data) if isinstance(model, Sampled) else iter([model.embed(graph.data)])
@@ -194,7 +194,7 @@ def _write_shards(model: "Method", graph: LoadedGraph, out: Path, save: Path | N
     return {
         "nodes": graph.data.num_nodes,
         "dim": first.shape[1],
-        "health": [] if model.supervised else [asdict(finding) for finding in model.health(graph.data)],
+        "health": [] if model.supervised else [finding_dict(finding) for finding in model.health(graph.data)],
         "files": [str(path) for path in files],
         "model": None if save is None else str(save),
         "report": None,

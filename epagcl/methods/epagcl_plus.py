@@ -124,9 +124,10 @@ class EPAGCLPlus(Sampled):
 
         A subgraph has the drop probabilities of the whole graph. Its candidates are nearest neighbours within it.
         """
-        part = isinstance(graph, Subgraph)
-        degree = graph.whole_degree if part else graph.degree
-        two_hops, of = (graph.survey.two_hops, graph.survey.drop) if part else (self._two_hops(graph), None)
+        if isinstance(graph, Subgraph):
+            degree, (of, two_hops) = graph.whole_degree, graph.survey
+        else:
+            degree, of, two_hops = graph.degree, None, self._two_hops(graph)
         candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64

@@ -33,7 +33,7 @@ class ViewSampler:
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
-        draws: i·N + j in the whole graph.
+        whole_counter: i·N + j in the whole graph, by which random numbers are drawn.
         keep: probability that each of these pairs is in the view.
         weight: weight of each of these pairs; None: no weights.
 
@@ -61,13 +61,15 @@ class ViewSampler:
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
         self.counter = pairs[0] * num_nodes + pairs[1]
-        self.draws = self.counter if origin is None else origin[0][pairs[0]] * origin[1] + origin[0][pairs[1]]
+        self.whole_counter = self.counter
+        if origin is not None:
+            self.whole_counter = origin[0][pairs[0]] * origin[1] + origin[0][pairs[1]]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
         self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
-        return uniform(self.draws, self.seed, Stream.EDGES, epoch, self.view) < self.keep
+        return uniform(self.whole_counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
 
     def pairs(self, epoch: int | Tensor) -> Tensor:
         """Return the pairs of this epoch's view, ``[2, K]``."""
@@ -116,7 +118,8 @@ class Views:
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
         """Return Â of every view of this epoch."""
         first = self.samplers[0]
-        if not has_triton(first.counter.device) or first.draws is not first.counter:  # the kernel draws by `counter`
+        # The kernel draws by `counter`.
+        if not has_triton(first.counter.device) or first.whole_counter is not first.counter:
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
         if first.weight is not None:
             return self._weighted(epoch)
