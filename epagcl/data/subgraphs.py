@@ -15,7 +15,8 @@ from epagcl.data.large import LargeGraph, Nodes, Subgraph
 KINDS = ("neighbours", "partitions", "pyg")
 FANOUTS = (10, 5)  # neighbours that are drawn for each root, and for each of those
 CELLS = 8  # cells of a partition that are joined to one subgraph
-ROOTS, DRAWS, CENTRES = range(3)  # purposes of the random draws
+ROOTS, DRAWS, CENTRES, DROPPED = range(4)  # purposes of the random draws
+MULTIPLE = 64  # of the number of nodes of a subgraph
 
 
 class Subgraphs:
@@ -62,11 +63,24 @@ class Subgraphs:
         if self.kind == "partitions":
             order, bounds = self._cells
             cells = self._turn(len(bounds) - 1, CELLS, step)
-            return np.sort(np.concatenate([order[bounds[cell] : bounds[cell + 1]] for cell in cells]))
-        roots = self._turn(self.graph.num_nodes, self.roots, step)
-        if self.kind == "pyg":
-            return self._pyg(roots, step)
-        return neighbour_sample(self.graph, roots, FANOUTS, (self.seed, Stream.SUBGRAPHS, DRAWS, step))
+            found = np.concatenate([order[bounds[cell] : bounds[cell + 1]] for cell in cells])
+        else:
+            roots = self._turn(self.graph.num_nodes, self.roots, step)
+            stream = (self.seed, Stream.SUBGRAPHS, DRAWS, step)
+            found = (
+                self._pyg(roots, step) if self.kind == "pyg" else neighbour_sample(self.graph, roots, FANOUTS, stream)
+            )
+        return np.sort(self._of_few_sizes(found, step))
+
+    def _of_few_sizes(self, nodes: Nodes, step: int) -> Nodes:
+        """Return the nodes without a few random ones, so that their number is a multiple of 64.
+
+        Libraries keep a compiled product for each size of matrix: a new size in every step takes time and memory.
+        """
+        if len(nodes) < 4 * MULTIPLE:
+            return nodes
+        order = np.argsort(uniform64(torch.from_numpy(nodes), self.seed, Stream.SUBGRAPHS, DROPPED, step).numpy())
+        return nodes[order[: len(nodes) // MULTIPLE * MULTIPLE]]
 
     @property
     def roots(self) -> int:
