@@ -71,6 +71,7 @@ def main() -> None:
     large_parser.add_argument("--folder", type=Path, help="keep the generated graph here")
     cost_parser = commands.add_parser("cost", help="fit the model of cost and check it on other runs")
     cost_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    cost_parser.add_argument("--refit", action="store_true", help="fit the measurements of the last run again")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
     for command in (*writers, large_parser, cost_parser):
@@ -159,7 +160,9 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.command == "cost":
         from benchmarks.cost import cost
 
-        _write(cost(arguments.device), arguments.out / "scale" / "cost.json")
+        file = arguments.out / "scale" / "cost.json"
+        before = json.loads(file.read_text(encoding="utf-8")) if arguments.refit else None
+        _write(cost(arguments.device, before), file)
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

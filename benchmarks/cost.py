@@ -54,22 +54,33 @@ LARGEST = {
 RANKS = (1, 8, 64, 512)
 RESULTS = Path(__file__).parent.parent / "results"
 EPOCHS = 3  # of which the fastest counts
-RATES = ("loss", "dense", "moved")
+RATES = ("loss", "dense", "moved")  # of the machine
+SHARES = ("loss", "dense", "moved", "gathered")
 #: Stored entries of sparse features of the graphs in gpu.json, per node; the others are dense.
 ENTRIES = {"Cora": 18.2, "CiteSeer": 31.6, "PubMed": 50.1, "Coauthor-Physics": 33.0, "generated, size of WikiCS": 18.0}
 
 
-def cost(device: str = "cpu") -> dict:
-    """Measure, fit and check. Write the parameters to ``costs.toml``."""
+def cost(device: str = "cpu", before: dict | None = None) -> dict:
+    """Measure, fit and check. Write the parameters to ``costs.toml``.
+
+    Args:
+        device: where epochs are measured.
+        before: an earlier result, whose measurements are fitted again in place of new ones.
+    """
     gpu = _gpu()
-    on = machine(device)
-    rates = [on.loss_flops, on.dense_flops, on.bandwidth]
-    rows = [_apart(run, device) | {"held_out": run in HELD_OUT} for run in (*FITTED_RUNS, *HELD_OUT)]
+    if before is None:
+        on, record = machine(device), dict(provenance(device))
+        rates = [on.loss_flops, on.dense_flops, on.bandwidth]
+        rows = [_apart(run, device) | {"held_out": run in HELD_OUT} for run in (*FITTED_RUNS, *HELD_OUT)]
+    else:
+        record = {key: before[key] for key in ("date", "hardware", "versions", "commit")}
+        rates = list(before["cpu"]["rates"].values())
+        rows = [row | {"work": _counted(row)} for row in before["cpu"]["rows"]]
     cpu = _fit(rows, rates) | {"rates": dict(zip(RATES, rates, strict=True))}
     _write({"cpu": cpu["parameters"], "cuda": gpu["parameters"]}, gpu["rates"])
     core_cost._fitted.cache_clear()  # predictions are those of the new parameters
     return {
-        **provenance(device),
+        **record,
         "command": "python -m benchmarks cost",
         "seed": 0,
         "protocol": "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a "
@@ -79,6 +90,12 @@ def cost(device: str = "cpu") -> dict:
         "h200": gpu,
         "predictions": predictions(),
     }
+
+
+def _counted(row: dict) -> dict:
+    """Return the work of a measured run, counted again."""
+    sizes = Sizes(row["nodes"], row["edges"], row["features"], row["entries"])
+    return work_of(epagcl.EPAGCL(**row["settings"]), sizes)._asdict()
 
 
 def predictions() -> list[dict]:
@@ -218,7 +235,9 @@ def _solve(rows: list[dict], rates: list[float]) -> tuple[np.ndarray, np.ndarray
 
 
 def _time_terms(work: Work, rates: list[float]) -> np.ndarray:
-    return np.array([work.loss / rates[0], work.dense / rates[1], work.moved / rates[2], 1.0])
+    loss, dense, bandwidth = rates
+    terms = [work.loss / loss, work.dense / dense, work.moved / bandwidth, work.gathered / bandwidth, 1.0]
+    return np.array(terms)
 
 
 def _memory_terms(work: Work) -> np.ndarray:
@@ -227,8 +246,8 @@ def _memory_terms(work: Work) -> np.ndarray:
 
 def _parameters(time: np.ndarray, memory: np.ndarray) -> dict[str, float]:
     # A term that the fit leaves out costs nothing: its efficiency is unlimited.
-    shares = {name: 1 / max(value, 1e-3) for name, value in zip(RATES, time, strict=False)}
-    return {**shares, "overhead": float(time[3]), "held": memory[0], "kept": memory[1], "base": memory[2]}
+    shares = {name: 1 / max(value, 1e-3) for name, value in zip(SHARES, time, strict=False)}
+    return {**shares, "overhead": float(time[4]), "held": memory[0], "kept": memory[1], "base": memory[2]}
 
 
 def _gpu() -> dict:

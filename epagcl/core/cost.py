@@ -32,7 +32,8 @@ class Work(NamedTuple):
     Attributes:
         loss: floating-point operations of the loss.
         dense: floating-point operations of the network's dense products.
-        moved: bytes that sparse products and activations read and write.
+        moved: bytes that activations read and write.
+        gathered: bytes that sparse products gather.
         held: bytes of activations and their gradients that are held at once.
         kept: bytes of the graph, its views and its features.
         parameters: number of trained numbers.
@@ -43,6 +44,7 @@ class Work(NamedTuple):
     loss: float
     dense: float
     moved: float
+    gathered: float
     held: float
     kept: float
     parameters: float
@@ -55,9 +57,10 @@ class Efficiency:
     """The fitted parameters of a kind of device.
 
     Attributes:
-        loss: share of the machine's product rate that the loss reaches.
+        loss: share of the machine's product rate that the loss reaches; above 1, since symmetry saves products.
         dense: share that the network's products reach.
-        moved: share of the memory's bandwidth that sparse products and activations reach.
+        moved: share of the memory's bandwidth that activations reach.
+        gathered: share that sparse products reach; above 1 if most of what they gather is in a cache.
         overhead: seconds per epoch that depend on nothing.
         held: copies of the activations that are alive at the peak.
         kept: bytes in use per byte of graph, views and features.
@@ -67,6 +70,7 @@ class Efficiency:
     loss: float
     dense: float
     moved: float
+    gathered: float
     overhead: float
     held: float
     kept: float
@@ -182,7 +186,7 @@ class Cost(NamedTuple):
         seconds: time per epoch.
         bytes: peak memory of the rank.
         sent: bytes that the rank sends per epoch.
-        parts: seconds of the loss, of dense products, of moving memory, of the link and of overhead.
+        parts: seconds of the loss, of dense and of sparse products, of activations, of the link and of overhead.
     """
 
     seconds: float
@@ -204,7 +208,7 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
         boundary: share of the other ranks' rows that a rank needs, see :func:`boundary_share`.
 
     Examples:
-        >>> work = Work(1e12, 1e11, 1e9, 1e9, 1e8, 1e6, ring=1e9, rows=1e8)
+        >>> work = Work(1e12, 1e11, 1e9, 1e9, 1e9, 1e8, 0.0, ring=1e9, rows=1e8)
         >>> cost(work, machine("h200"), ranks=2).sent  # (R − 1)/R of the ring's bytes and of the rows
         550000000.0
     """
@@ -212,6 +216,7 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     loss = work.loss / (share.loss * on.loss_flops) / ranks
     dense = work.dense / (share.dense * on.dense_flops) / ranks
     moved = work.moved / (share.moved * on.bandwidth) / ranks
+    gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
     others = (ranks - 1) / ranks
     ring, rows = others * work.ring, others * boundary * work.rows
     ring_seconds = ring / on.link + 3 * (ranks - 1) * on.latency
@@ -219,10 +224,17 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     # Every rank has all weights, their gradients and the two moments of Adam, and reduces the gradients.
     gradients = 2 * others * 4 * work.parameters
     exposed += gradients / on.link
-    # A rank also holds two column blocks of the ring, and the rows that it received.
-    blocks = (2 * work.ring / 3 / ranks + rows) if ranks > 1 else 0.0
+    # A rank also holds two column blocks of the ring, and the rows of one of four exchanges.
+    blocks = (2 * work.ring / 3 / ranks + rows / 4) if ranks > 1 else 0.0
     held = (share.held * work.held + share.kept * work.kept) / ranks + blocks
-    parts = {"loss": loss, "dense": dense, "moved": moved, "link": exposed, "overhead": share.overhead}
+    parts = {
+        "loss": loss,
+        "dense": dense,
+        "moved": moved,
+        "gathered": gathered,
+        "link": exposed,
+        "overhead": share.overhead,
+    }
     return Cost(
         seconds=sum(parts.values()),
         bytes=share.base + held + 16 * work.parameters,

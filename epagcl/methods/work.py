@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FLOAT = 4  # bytes
 ENTRY = 16  # bytes of an entry of a view: its column, its value, its pair
+EXPONENTIAL = 64  # columns of a product that take as long as the exponential of each similarity
 PASSES = 6  # reads and writes of an activation, forward and backward
 COMPONENTS = 256  # of a propagated block of EPAGCL+
 BLOCKS = 5  # propagated blocks of EPAGCL+
@@ -70,21 +71,21 @@ class _Tally:
 
     def __init__(self, sizes: Sizes, views: int, entries: float):
         self.sizes, self.views, self.entries = sizes, views, entries
-        self.dense = self.moved = self.held = self.parameters = self.rows = 0.0
+        self.dense = self.moved = self.gathered = self.held = self.parameters = self.rows = 0.0
 
     def product(self, width_in: int, width_out: int, *, first: bool = False, models: int = 1) -> None:
         """Count X W with its gradients; ``first``: X are the features, which need none."""
         n, entries = self.sizes.nodes, self.sizes.entries
         self.parameters += models * width_in * width_out
         if first and entries is not None:
-            self.moved += 2 * FLOAT * self.views * entries * width_out
+            self.gathered += 2 * FLOAT * self.views * entries * width_out
         else:
             self.dense += (4 if first else 6) * self.views * n * width_in * width_out
 
     def aggregate(self, width: int, *, gradient: bool = True, times: int = 1) -> None:
         """Count ``times`` products Â H, with the gradient if there is one."""
         passes = (2 if gradient else 1) * times
-        self.moved += FLOAT * self.views * passes * width * (self.entries + self.sizes.nodes)
+        self.gathered += FLOAT * self.views * passes * width * (self.entries + self.sizes.nodes)
         self.rows += FLOAT * self.views * passes * width * self.sizes.nodes
 
     def activation(self, width: int) -> None:
@@ -130,7 +131,7 @@ def work_of(model: "Method", sizes: Sizes, *, training: bool = True) -> Work:
     Examples:
         >>> from epagcl import EPAGCL
         >>> work = work_of(EPAGCL(dim=256), Sizes(1000, 5000, 100))
-        >>> work.loss == 3 * 2 * 2000**2 * 256  # three products of 2M²d
+        >>> work.loss == 3 * 2 * 2000**2 * (256 + 64)  # three products of 2M²d, and the exponentials
         True
     """
     name = type(model).name
@@ -160,7 +161,7 @@ def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
         tally.head(dim, width, dim)
     batch = settings["batch_size"] or sizes.nodes
     rows = 2 * sizes.nodes
-    loss = 6 * rows * 2 * min(batch, sizes.nodes) * dim if training else 0
+    loss = 6 * rows * 2 * min(batch, sizes.nodes) * (dim + EXPONENTIAL) if training else 0
     ring = 3 * FLOAT * rows * dim if training and not settings["batch_size"] else 0
     kept = _features(sizes) + ENTRY * (views * (2 * sizes.edges + sizes.nodes) + (2 * added if training else 0))
     return _work(tally, loss, kept, ring, training)
@@ -180,10 +181,10 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
         tally.head(hidden, width, width, models=members)
     one = _Tally(sizes, 2 if training else 1, 2 * sizes.edges)  # the global model: features as they are, and shuffled
     one.scales(hidden, "pagerank")
-    for name in ("dense", "moved", "held", "parameters", "rows"):
+    for name in ("dense", "moved", "gathered", "held", "parameters", "rows"):
         setattr(tally, name, getattr(tally, name) + getattr(one, name))
     batch = min(settings["batch_size"] or sizes.nodes, sizes.nodes)
-    loss = 2 * members * 6 * 2 * sizes.nodes * 2 * batch * width if training else 0
+    loss = 2 * members * 6 * 2 * sizes.nodes * 2 * batch * (width + EXPONENTIAL) if training else 0
     kept = _features(sizes) + ENTRY * (views if training else 1) * (2 * sizes.edges + sizes.nodes + 2 * near)
     work = _work(tally, loss, kept, 0.0, training)
     if training:
@@ -193,6 +194,7 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     return work._replace(
         dense=work.dense + blocks.dense + side_by_side / FLOAT * 2 * settings["dim"],
         moved=work.moved + blocks.moved + 4 * side_by_side,
+        gathered=work.gathered + blocks.gathered,
         held=side_by_side,
     )
 
@@ -200,11 +202,12 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
 def _propagated(sizes: Sizes, dim: int, blocks: int, products: int) -> Work:
     """Count principal components of diffused features: a few hundred columns forth and back, and the scores."""
     columns = blocks * (4 * dim if sizes.features > 2 * dim else sizes.features + dim)
-    moved = FLOAT * products * columns * (2 * sizes.edges + 4 * sizes.nodes)
+    gathered = FLOAT * products * columns * (2 * sizes.edges + sizes.nodes)
+    moved = 3 * FLOAT * products * columns * sizes.nodes
     dense = 2 * columns * (sizes.entries or sizes.nodes * sizes.features)
     held = FLOAT * sizes.nodes * 3 * dim
     kept = _features(sizes) + ENTRY * (2 * sizes.edges + sizes.nodes)
-    return Work(0.0, dense, moved, held, kept, 0.0)
+    return Work(0.0, dense, moved, gathered, held, kept, 0.0)
 
 
 def _features(sizes: Sizes) -> float:
@@ -214,5 +217,7 @@ def _features(sizes: Sizes) -> float:
 def _work(tally: _Tally, loss: float, kept: float, ring: float, training: bool) -> Work:
     """Return the work; without training there is a third of the products, and two layers are held."""
     if training:
-        return Work(loss, tally.dense, tally.moved, tally.held, kept, tally.parameters, ring, tally.rows)
-    return Work(0.0, tally.dense / 3, tally.moved / 2, tally.held, kept, tally.parameters / 4)
+        return Work(
+            loss, tally.dense, tally.moved, tally.gathered, tally.held, kept, tally.parameters, ring, tally.rows
+        )
+    return Work(0.0, tally.dense / 3, tally.moved / 2, tally.gathered / 2, tally.held, kept, tally.parameters / 4)

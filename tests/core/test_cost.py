@@ -17,7 +17,7 @@ from epagcl.core.cost import (
 )
 from epagcl.core.errors import InputError
 
-WORK = Work(loss=4e14, dense=1e13, moved=1e11, held=1e10, kept=1e9, parameters=1e6, ring=6e9, rows=1e9)
+WORK = Work(loss=4e14, dense=1e13, moved=1e11, gathered=2e11, held=1e10, kept=1e9, parameters=1e6, ring=6e9, rows=1e9)
 
 
 def test_the_time_of_one_rank_is_the_sum_of_its_parts():
@@ -27,6 +27,7 @@ def test_the_time_of_one_rank_is_the_sum_of_its_parts():
         4e14 / (share.loss * on.loss_flops)
         + 1e13 / (share.dense * on.dense_flops)
         + 1e11 / (share.moved * on.bandwidth)
+        + 2e11 / (share.gathered * on.bandwidth)
         + share.overhead
     )
     assert found.seconds == pytest.approx(expected) == pytest.approx(sum(found.parts.values()))
@@ -38,7 +39,7 @@ def test_the_time_of_one_rank_is_the_sum_of_its_parts():
 def test_ranks_share_the_work_and_send_the_ring_the_boundary_and_the_gradients(ranks):
     on = machine("h200")
     one, several = cost(WORK, on), cost(WORK, on, ranks, boundary=0.5)
-    for part in ("loss", "dense", "moved"):
+    for part in ("loss", "dense", "moved", "gathered"):
         assert several.parts[part] == pytest.approx(one.parts[part] / ranks)
     others = (ranks - 1) / ranks
     assert several.sent == pytest.approx(others * (6e9 + 0.5 * 1e9 + 8e6))

@@ -15,10 +15,10 @@ def test_the_products_of_epagcl_are_counted_by_hand():
     n, views = 1000, 2
     # Features need no gradient: two products; every other layer has three. X W comes first, since 600 > 2·64.
     assert work.dense == views * n * (4 * 600 * 64 + 6 * (64 * 32 + 32 * 16 + 16 * 32))
-    assert work.loss == 3 * 2 * (2 * n) ** 2 * 32
+    assert work.loss == 3 * 2 * (2 * n) ** 2 * (32 + 64)
     assert work.parameters == 600 * 64 + 64 * 32 + 2 * 32 * 16
-    sparse = 4 * views * 2 * (64 + 32) * (10_000 + 1000)
-    assert work.moved == sparse + 6 * 4 * views * n * (64 + 32 + 16 + 32)
+    assert work.gathered == 4 * views * 2 * (64 + 32) * (10_000 + 1000)
+    assert work.moved == 6 * 4 * views * n * (64 + 32 + 16 + 32)
     assert work.held == 4 * views * n * (64 + 32 + 16 + 32)
     assert work.ring == 3 * 4 * 2 * n * 32
 
@@ -26,12 +26,12 @@ def test_the_products_of_epagcl_are_counted_by_hand():
 def test_few_features_are_propagated_before_they_are_multiplied_and_need_no_gradient():
     wide = work_of(epagcl.GRACE(hidden=64, dim=32, p_drop_1=0.0, p_drop_2=0.0), SIZES._replace(features=100))
     narrow = work_of(epagcl.GRACE(hidden=64, dim=32, p_drop_1=0.0, p_drop_2=0.0), SIZES._replace(features=10))
-    assert wide.moved - narrow.moved == 4 * 2 * (100 - 10) * 11_000
+    assert wide.gathered - narrow.gathered == 4 * 2 * (100 - 10) * 11_000
 
 
 def test_batches_make_the_loss_linear_and_need_no_ring():
     work = work_of(epagcl.EPAGCL(batch_size=100, dim=32), SIZES)
-    assert work.loss == 6 * 2000 * 200 * 32
+    assert work.loss == 6 * 2000 * 200 * (32 + 64)
     assert work.ring == 0
 
 
@@ -42,7 +42,7 @@ def test_work_grows_with_every_size(name):
         small = work_of(model, SIZES, training=training)
         for bigger in (Sizes(2000, 5000, 600), Sizes(1000, 9000, 600), Sizes(1000, 5000, 900)):
             large = work_of(model, bigger, training=training)
-            assert large.dense + large.moved > small.dense + small.moved
+            assert sum(large[1:4]) > sum(small[1:4])
             assert large.kept > small.kept
 
 
