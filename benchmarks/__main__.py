@@ -11,7 +11,11 @@ python -m benchmarks propagated  measure the time of the method without training
 python -m benchmarks plus        train variants of EPAGCL+ and compare their validation accuracies
 python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch with each encoder, on a GPU or a CPU
 python -m benchmarks retention   compare what embeddings keep of features and edges with their accuracies
+python -m benchmarks new-nodes   measure time and error of new nodes that are embedded from their neighbourhood
+python -m benchmarks drift       compare the shift of old nodes with what an old model loses on a growing graph
+python -m benchmarks scale       measure the exact loss and an epoch over several ranks with one CPU core each
 python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
+python -m benchmarks ingest      compare engines of ingestion, and ingest a generated graph of 100 million edges
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
 
@@ -59,9 +63,22 @@ def main() -> None:
     retention_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     retention_parser.add_argument("--folder", type=Path, default=Path("runs", "retention"), help="one file per graph")
     retention_parser.add_argument("--merge", action="store_true", help="merge the files of the folder into results")
+    scale_parser = commands.add_parser("scale", help="measure the exact loss over several ranks with one core each")
+    scale_parser.add_argument("--ranks", type=int, nargs="+", metavar="K", default=[1, 2], help="by default 1 and 2")
+    scale_parser.add_argument("--nodes", type=int, default=8192, help="number of nodes, by default 8192")
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
+    new_nodes_parser = commands.add_parser("new-nodes", help="measure time and error of new nodes")
+    drift_parser = commands.add_parser("drift", help="measure what an old model loses on a growing graph")
+    ingest_parser = commands.add_parser("ingest", help="ingest a generated graph, with its memory over time")
+    ingest_parser.add_argument("--edges", type=int, default=100_000_000, help="edges of the graph; 0 leaves it out")
+    ingest_parser.add_argument(
+        "--engine-edges", type=int, default=10_000_000, help="edges for the comparison of engines"
+    )
+    ingest_parser.add_argument("--memory", type=float, default=4.0, help="GiB that the ingestion may use")
+    ingest_parser.add_argument("--folder", type=Path, help="where tables and graphs are written; by default temporary")
+    ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     large_parser = commands.add_parser("large", help="train a million nodes by subgraphs, or as a whole on a GPU")
     large_parser.add_argument("--nodes", type=int, default=1_000_000, help="size of the generated graph")
     large_parser.add_argument("--methods", nargs="+", metavar="NAME", default=["epagcl"], help="epagcl, epagcl+, ...")
@@ -74,7 +91,7 @@ def main() -> None:
     cost_parser.add_argument("--refit", action="store_true", help="fit the measurements of the last run again")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
-    for command in (*writers, large_parser, cost_parser):
+    for command in (*writers, new_nodes_parser, drift_parser, scale_parser, large_parser, cost_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -144,12 +161,38 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.merge:
             _write(result, arguments.out / "benchmarks" / "retention.json")
         print(retention.agreement_table(result))
+    elif arguments.command == "new-nodes":
+        from benchmarks import new_nodes
+
+        new = new_nodes.new_nodes()
+        _write({**new}, arguments.out / "benchmarks" / "new_nodes.json")
+        print(new_nodes.table(new))
+    elif arguments.command == "drift":
+        from benchmarks import drift
+
+        grown = drift.grown()
+        _write({**grown}, arguments.out / "benchmarks" / "drift.json")
+        print(drift.table(grown))
+    elif arguments.command == "scale":
+        from benchmarks import scale
+
+        result = scale.scale(arguments.ranks, arguments.nodes)
+        _write(result, arguments.out / "scale" / "ranks.json")
+        print(scale.table(result))
     elif arguments.command == "structure":
         from benchmarks.structure import structure, table
 
         measured = structure(arguments.node2vec)
         _write({**measured}, arguments.out / "benchmarks" / "structure.json")
         print(table(measured))
+    elif arguments.command == "ingest":
+        from benchmarks.ingest import ingestion, merged, table
+
+        measured = ingestion(arguments.edges, arguments.engine_edges, arguments.folder, arguments.memory)
+        path = arguments.out / "scale" / "ingest.json"
+        result = merged(measured, path)
+        _write({**result}, path)
+        print(table(result))
     elif arguments.command == "large":
         from benchmarks.large import large
 

@@ -1,6 +1,7 @@
-"""What embeddings keep of features and edges, compared with their accuracies: is the label-free verdict right?"""
+"""Health without labels, compared with accuracies over graphs and methods: is the verdict right?"""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -8,25 +9,40 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from epagcl.cli.rendering import short_names
+from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.data.catalogue import load
-from epagcl.evaluation.retention import Recovery, Retention, judge_retention, measure_retention
+from epagcl.evaluation.health import judge
+from epagcl.evaluation.retention import (
+    KEPT_EDGES,
+    KEPT_FEATURES,
+    Recovery,
+    Retention,
+    judge_retention,
+    measure_retention,
+)
 from epagcl.methods import method
 from epagcl.methods.recipes import recipe
 from epagcl.paper.tables import Table, markdown
 from epagcl.runs.record import provenance
+from epagcl.training.history import measure
 from epagcl.training.protocol import embedding_of
 
 #: Methods whose untrained and trained models are measured. Their accuracies stand in ``results/comparison.json``.
 METHODS = ("propagated", "epagcl", "grace", "cca-ssg", "dgi", "mvgrl", "epagcl+")
-LOST = 5.0  # points below raw features at which an embedding has failed
+FAR = 10.0  # points behind raw or propagated features at which an embedding has failed
+NEAR = 2.0  # points behind the best row of a graph within which an embedding is as good as any
+VERDICTS = ("poor", "fair", "good")
+VERDICT = "verdict: the worst of all"
+
+Rows = list[dict[str, Any]]
 
 
 def retention(graph: str, folder: Path, methods: tuple[str, ...] = METHODS, device: str = "auto") -> None:
-    """Measure the retention of all methods on one graph, untrained and trained, and write it after each model."""
+    """Measure the health of all methods on one graph, untrained and trained, and write it after each model."""
     data = load(graph)
     folder.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for name in methods:
         cls = method(name)
         for untrained in (True, False) if cls.trained else (False,):
@@ -35,8 +51,12 @@ def retention(graph: str, folder: Path, methods: tuple[str, ...] = METHODS, devi
             model = cls(**settings, device=device).fit(data)
             network, prepared = model.fitted_network, model._checked_graph(data, quiet=True)
             kept = measure_retention(lambda part, model=model, net=network: embedding_of(model, net, part), prepared)
+            dim = embedding_of(model, network, prepared).shape[1]
+            findings = judge(measure(model, network, prepared), data.num_nodes, dim, data.num_features)
             title = f"untrained {cls.title}" if untrained else cls.title
-            rows.append({"row": title, "features": _values(kept, "features"), "edges": _values(kept, "edges")})
+            row = {"row": title, "features": _values(kept, "features"), "edges": _values(kept, "edges")}
+            row["health"] = {found.name: {"value": found.value, "verdict": found.verdict} for found in findings}
+            rows.append(row)
             print(f"{data.name}, {title}: {rows[-1]}", flush=True)
             write_json({**provenance(device), "graph": data.name, "rows": rows}, folder / f"{data.name}.json")
 
@@ -45,41 +65,95 @@ def merge(folder: Path, comparison: Path) -> dict[str, Any]:
     """Return the measures of all graphs, each with its accuracy in percent from a comparison."""
     results = json.loads(comparison.read_text(encoding="utf-8"))["results"]
     files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    files = [file for file in files if file["graph"] in results]
+    if not files:
+        raise InputError(f"{folder}: no graph of {comparison.name} is measured; run this command without --merge")
     graphs = {}
     for file in files:
         accuracy = {
             cell["row"]: 100 * cell["protocols"]["strict"]["accuracy"]["mean"] for cell in results[file["graph"]]
         }
         rows = [{**row, "accuracy": accuracy[row["row"]]} for row in file["rows"] if row["row"] in accuracy]
-        graphs[file["graph"]] = {"raw": accuracy["raw features"], "rows": rows}
+        reference = {"raw": accuracy["raw features"], "propagated": accuracy.get("propagated")}
+        graphs[file["graph"]] = {**reference, "best": max(accuracy.values()), "rows": rows}
     keys = ("date", "hardware", "versions", "commit")
     return {**{key: files[0][key] for key in keys}, "command": "python -m benchmarks retention", "graphs": graphs}
 
 
 def agreement_table(result: dict[str, Any]) -> str:
-    """Return a table of the rank correlation of kept features with accuracy, and of the verdicts of failed models."""
+    """Return two tables: verdicts of failed embeddings by graph, and the rank correlation of each measure."""
+    return f"{verdict_table(result)}\n{correlation_table(result)}"
+
+
+def verdict_table(result: dict[str, Any]) -> str:
+    """Return a table of the embeddings that are far behind raw or propagated features, and of their verdicts."""
     names = list(result["graphs"])
-    rows, every, failed, called = [], [], [], []
+    rows, failed, others, best = [], [], [], []
     for name, short in zip(names, short_names(names), strict=True):
         graph = result["graphs"][name]
-        verdicts = {row["row"]: _verdict(row) for row in graph["rows"]}
-        worse = [row["row"] for row in graph["rows"] if row["accuracy"] < graph["raw"] - LOST]
-        features, accuracy = zip(*((row["features"][0], row["accuracy"]) for row in graph["rows"]), strict=True)
-        rho = float(spearmanr(features, accuracy).statistic)
-        every.append(rho)
-        failed += [verdicts[row] for row in worse]
-        called += [verdict for row, verdict in verdicts.items() if row not in worse]
-        poor = sum(verdicts[row] == "poor" for row in worse)
-        rows.append([short, f"{rho:.2f}".replace("-", "−"), str(len(worse)), str(poor) if worse else "–"])
-    models = max(len(graph["rows"]) for graph in result["graphs"].values())
+        reference = _reference(graph)
+        top = max([graph.get("best", 0.0), reference, *(row["accuracy"] for row in graph["rows"])])
+        worse = [_verdict(row) for row in graph["rows"] if row["accuracy"] <= reference - FAR]
+        failed += worse
+        others += [_verdict(row) for row in graph["rows"] if row["accuracy"] > reference - FAR]
+        best += [_verdict(row) for row in graph["rows"] if row["accuracy"] >= top - NEAR]
+        counts = [str(worse.count(verdict)) if worse else "–" for verdict in VERDICTS]
+        rows.append([short, str(len(graph["rows"])), str(len(worse)), *counts])
     note = (
-        f"ρ: Spearman's correlation of the kept features with the accuracy of up to {models} "
-        f"trained and untrained models, mean {fmean(every):.2f}. Failed: models at least {LOST:g} points below raw "
-        f"features; {failed.count('poor')} of {len(failed)} are called poor, and {failed.count('good')} good. Of the "
-        f"{len(called)} others, {called.count('poor')} are called poor. Measured on {result['hardware']['device']}, "
+        f"Failed: embeddings at least {FAR:g} points of test accuracy behind raw or propagated features. "
+        f"{_share(failed, 'poor')} of them are called poor, and {_share(failed, 'good')} good. Of the others, "
+        f"{_share(others, 'poor')} are called poor; of those within {NEAR:g} points of the best row of their graph, "
+        f"{_share(best, 'poor')}. Measured on {result['hardware']['device']}, "
         f"{result['date'][:10]}, commit {result['commit'][:7]}; accuracies from `results/comparison.json`."
     )
-    return markdown(Table("", "Kept features and accuracy", ["graph", "ρ", "failed", "called poor"], rows, note))
+    heads = ["graph", "embeddings", "failed", *(f"called {verdict}" for verdict in VERDICTS)]
+    return markdown(Table("", "Verdicts of embeddings that lose to their input", heads, rows, note))
+
+
+def correlation_table(result: dict[str, Any]) -> str:
+    """Return a table of Spearman's correlation of each measure with accuracy, within graphs."""
+    by_measure: dict[str, list[float]] = {}
+    for graph in result["graphs"].values():
+        for name, rho in _correlations(graph["rows"]):
+            by_measure.setdefault(name, []).append(rho)
+    rows = [
+        [name, *(f"{value:.2f}".replace("-", "−") for value in (fmean(rhos), min(rhos), max(rhos))), str(len(rhos))]
+        for name, rhos in by_measure.items()
+    ]
+    note = (
+        "Spearman's correlation with the test accuracy relative to the best row of the same graph, over the models of "
+        "a graph, trained and untrained. A low uniformity and a low alignment are good. The verdict counts as 0 (poor) "
+        "to 2 (good). Graphs on which a measure is left out, or the same for all models, are not counted."
+    )
+    return markdown(Table("", "Health and accuracy", ["measure", "mean ρ", "lowest", "highest", "graphs"], rows, note))
+
+
+def _correlations(rows: Rows) -> Iterator[tuple[str, float]]:
+    """Yield the rank correlation of each measure of a graph's models with their accuracies."""
+    values: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        measured = {name: finding["value"] for name, finding in row.get("health", {}).items()}
+        measured |= {finding.name: finding.value for finding in judge_retention(_retention(row))}
+        measured[VERDICT] = VERDICTS.index(_verdict(row))
+        for name, value in measured.items():
+            values.setdefault(name, []).append((value, row["accuracy"]))
+    order = [KEPT_FEATURES, KEPT_EDGES, VERDICT]
+    for name in sorted(values, key=lambda name: order.index(name) if name in order else -1):
+        measure, accuracy = zip(*values[name], strict=True)
+        if len(set(measure)) > 1 and len(set(accuracy)) > 1:
+            yield name, float(spearmanr(measure, accuracy).statistic)
+
+
+def _reference(graph: dict[str, Any]) -> float:
+    """Return the accuracy of the better of raw and propagated features."""
+    rows = [row["accuracy"] for row in graph["rows"] if row["row"] == "propagated"]
+    known = [graph["raw"], graph.get("propagated"), *rows]
+    return max(float(value) for value in known if value is not None)
+
+
+def _share(verdicts: list[str], verdict: str) -> str:
+    """Return how many of the verdicts are a given one."""
+    return f"{verdicts.count(verdict)} of {len(verdicts)}" if verdicts else "none"
 
 
 def _values(kept: Retention, measure: str) -> list[float | None]:
@@ -87,8 +161,12 @@ def _values(kept: Retention, measure: str) -> list[float | None]:
     return [getattr(part, measure) for part in (kept.embedding, kept.raw, kept.propagated)]
 
 
+def _retention(row: dict[str, Any]) -> Retention:
+    return Retention(*(Recovery(*parts) for parts in zip(row["features"], row["edges"], strict=True)))
+
+
 def _verdict(row: dict[str, Any]) -> str:
     """Return the worst verdict of a model; good without any finding."""
-    parts = (Recovery(features, edges) for features, edges in zip(row["features"], row["edges"], strict=True))
-    verdicts = {finding.verdict for finding in judge_retention(Retention(*parts))}
-    return next((verdict for verdict in ("poor", "fair") if verdict in verdicts), "good")
+    verdicts = {finding.verdict for finding in judge_retention(_retention(row))}
+    verdicts |= {finding["verdict"] for finding in row.get("health", {}).values()}
+    return next((verdict for verdict in VERDICTS if verdict in verdicts), "good")

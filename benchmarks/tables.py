@@ -7,7 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, cost, large, plus, plus_time, propagated, retention, structure
+from benchmarks import (
+    comparison,
+    cost,
+    drift,
+    ingest,
+    large,
+    new_nodes,
+    plus,
+    plus_time,
+    propagated,
+    retention,
+    scale,
+    structure,
+)
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -22,7 +35,11 @@ COMPARISON = RESULTS / "comparison.json"
 PLUS = RESULTS / "evidence" / "epagcl-plus.json"
 PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 RETENTION = RESULTS / "benchmarks" / "retention.json"
+NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
+DRIFT = RESULTS / "benchmarks" / "drift.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
+INGEST = RESULTS / "scale" / "ingest.json"
+RANKS = RESULTS / "scale" / "ranks.json"
 LARGE = RESULTS / "scale" / "large.json"
 COST = RESULTS / "scale" / "cost.json"
 GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
@@ -53,7 +70,11 @@ def with_tables(text: str) -> str:
         "epagcl-plus": _if_measured(PLUS, plus.table),
         "epagcl-plus-time": _if_measured(PLUS_TIME, plus_time.tables),
         "retention": _if_measured(RETENTION, retention.agreement_table),
+        "new-nodes": _if_measured(NEW_NODES, new_nodes.table),
+        "drift": _if_measured(DRIFT, drift.table),
         "structure": _if_measured(STRUCTURE, structure.table),
+        "ingest": _if_measured(INGEST, ingest.table),
+        "ranks": _if_measured(RANKS, scale.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
         "large": _if_measured(LARGE, large.table),
         "cost": _if_measured(COST, cost.table),

@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
     ("py:.*", rf"({OTHER_PROJECTS}|{STANDARD_LIBRARY})\b.*"),
     (
         "py:.*",
-        r"(dict\[str|Tensor|Data|Path|Any|Self|Sequence|Callable|Iterable|Iterator|AbstractContextManager|optional|nn\.Module|np\.ndarray)",
+        r"(dict\[str|Tensor|Data|Path|Any|Self|Sequence|Callable|Iterable|Iterator|AbstractContextManager|optional|nn\.Module|np\.ndarray|Figure)",
     ),
     ("py:.*", r"epagcl\.core\.(sparse|pattern|kernels|hardware)\.[\w.]+"),  # internal types, not in the reference
     ("py:.*", r"epagcl\.[\w.]+\._\w+"),  # private type variables

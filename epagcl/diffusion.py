@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
 from epagcl.core.streamed import StreamedMatrix
 from epagcl.data.graph import Graph
@@ -18,6 +19,7 @@ from epagcl.data.large import LargeGraph
 
 ALPHA = 0.15  # teleport probability of the propagated features and encoders; MVGRL has its own
 TOLERANCE = 1e-5  # relative to the norm of Y
+RELATION_PRODUCTS = 10  # of PageRank on a relation, whose matrix has no real eigenvalues to speed up the iteration
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
 _Matrix = SparseMatrix | StackedMatrix | StreamedMatrix
@@ -47,7 +49,7 @@ def ppr(graph: Graph | LargeGraph, alpha: float = 0.2, tolerance: float = TOLERA
     """
     _check_alpha(alpha)
     products = ppr_products(alpha, tolerance)
-    scaled = _scaled(graph.adjacency, 1 - alpha)
+    scaled = graph.adjacency.scaled(1 - alpha)
     return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
 
 
@@ -80,28 +82,12 @@ def truncated_ppr(adjacency: _Matrix, y: Tensor, alpha: float, products: int) ->
                 [0.2500, 0.7500]])
     """
     _check_alpha(alpha)
-    return _Diffuse.apply(y, _scaled(adjacency, 1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
+    return _Diffuse.apply(y, adjacency.scaled(1 - alpha), partial(_chebyshev, alpha=alpha, products=products))
 
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
         raise InputError(f"alpha={alpha}: must lie between 0 and 1")
-
-
-def _scaled(matrix: _Matrix, factor: float) -> _Matrix:
-    """Return ``factor`` times a symmetric matrix."""
-    if isinstance(matrix, StreamedMatrix):
-        return matrix.scaled(factor)
-    if isinstance(matrix, StackedMatrix):
-        return StackedMatrix([_scaled_part(part, factor) for part in matrix.parts])
-    return _scaled_part(matrix, factor)
-
-
-def _scaled_part(matrix: SparseMatrix, factor: float) -> SparseMatrix:
-    scaled = SparseMatrix(matrix.rowptr, matrix.col, factor * matrix.value, matrix.shape, symmetric=True)
-    if has_triton(matrix.device):
-        scaled.chunks = matrix.chunks
-    return scaled
 
 
 def _chebyshev(scaled: _Matrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
@@ -149,6 +135,12 @@ def neighbours(graph: Graph | LargeGraph, k: int) -> Diffusion:
     """
     if isinstance(graph, LargeGraph):
         return _repeated(graph.neighbours, k)
+    if graph.part is not None:
+        entries = graph.own_entries
+        scale = _positive(graph.degree).float().rsqrt()
+        weight = torch.ones_like(graph.pairs[0], dtype=scale.dtype) if graph.weight is None else graph.weight
+        value = F.pad(weight, (0, 1))[entries.pair] * scale[entries.row + graph.part.start] * scale[entries.node]
+        return _repeated(entries.matrix(value), k)
     edges = graph.edges
     scale = _positive(graph.degree).to(edges.dtype).rsqrt()
     value = edges.value * (scale[edges.row] * scale[edges.col])
@@ -160,7 +152,7 @@ def _positive(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree, 1)
 
 
-def _repeated(matrix: SparseMatrix | StreamedMatrix, k: int) -> Diffusion:
+def _repeated(matrix: _Matrix, k: int) -> Diffusion:
     """Return the k-th power of a matrix as a function."""
     if k < 0:
         raise InputError(f"k={k}: must be at least 0")
@@ -208,6 +200,89 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
         return z
 
     return lambda y: _Diffuse.apply(y, walk, polynomial)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A diffusion S that is not symmetric, as a function Y → SY.
+
+    Attributes:
+        multiply: the function Y → SY.
+        T: the function Y → SᵀY.
+
+    Examples:
+        >>> double = Walk(multiply=lambda y: 2 * y, T=lambda y: 2 * y)
+        >>> double(torch.ones(1))
+        tensor([2.])
+    """
+
+    multiply: Diffusion
+    T: Diffusion
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """Return SY."""
+        return self.multiply(y)
+
+
+def relation_mean(graph: Graph, relation: int) -> Walk:
+    r"""Return :math:`P = D^{-1} A` of one relation: the mean over the nodes that a node receives from, 0 if none.
+
+    Args:
+        graph: a graph with relations.
+        relation: number of the relation.
+
+    Examples:
+        >>> pairs, out = torch.tensor([[0, 0], [1, 2]]), torch.tensor([[[1.0, 1.0], [0.0, 0.0]]])
+        >>> graph = Graph(x=torch.ones(3, 1), pairs=pairs, num_nodes=3, relations=out, relation_names=("out",))
+        >>> relation_mean(graph, 0)(torch.tensor([[1.0], [2.0], [4.0]])).flatten()  # node 0 points to 1 and 2
+        tensor([3., 0., 0.])
+    """
+    matrix = graph.related(relation)
+    scale = _positive(_row_sums(matrix)).reciprocal()
+    return Walk(lambda y: scale * (matrix @ y), lambda y: matrix.T @ (scale * y))
+
+
+def relation_ppr(graph: Graph, relation: int, alpha: float = ALPHA, products: int = RELATION_PRODUCTS) -> Walk:
+    r"""Return PageRank on one relation: Z ← (1−α) P̃ Z + αY from Z = Y, with :math:`P̃ = (D + I)^{-1} (A + I)`.
+
+    The rows of the operator add up to 1. A node that receives nothing keeps its value.
+
+    Args:
+        graph: a graph with relations.
+        relation: number of the relation.
+        alpha: teleport probability α, between 0 and 1.
+        products: number of products with A.
+
+    Examples:
+        >>> pairs, out = torch.tensor([[0], [1]]), torch.tensor([[[1.0], [0.0]]])
+        >>> graph = Graph(x=torch.ones(2, 1), pairs=pairs, num_nodes=2, relations=out, relation_names=("out",))
+        >>> relation_ppr(graph, 0, alpha=0.5, products=1)(torch.eye(2))
+        tensor([[0.7500, 0.2500],
+                [0.0000, 1.0000]])
+    """
+    _check_alpha(alpha)
+    matrix = graph.related(relation)
+    scale = (1 - alpha) / (_row_sums(matrix) + 1)
+
+    def diffuse(y: Tensor) -> Tensor:
+        z = y
+        for _ in range(products):
+            z = scale * (matrix @ z + z) + alpha * y
+        return z
+
+    def transposed(y: Tensor) -> Tensor:
+        z, total = y, torch.zeros_like(y)
+        for _ in range(products):  # Horner's scheme: all terms are powers of one matrix
+            total = total + alpha * z
+            z = scale * z
+            z = matrix.T @ z + z
+        return total + z
+
+    return Walk(diffuse, transposed)
+
+
+def _row_sums(matrix: SparseMatrix) -> Tensor:
+    return multiply(matrix, matrix.value.new_ones(matrix.shape[1], 1))
 
 
 class _Diffuse(torch.autograd.Function):

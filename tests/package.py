@@ -23,6 +23,7 @@ USES = {
     "polars": "import polars as pl, numpy as np, epagcl; "
     "epagcl.from_tables(pl.DataFrame({'source': [0, 1], 'target': [1, 2]}), np.eye(3, dtype='float32'))",
     "report": "import torch; from epagcl.report.maps import flat_map; flat_map(torch.rand(40, 8), 'umap')",
+    "notebook": "import ipykernel, ipywidgets, epagcl; assert '<svg' not in epagcl.EPAGCL()._repr_html_()",
     "tensorboard": "from epagcl.integrations.loggers import tensorboard; tensorboard('logs').close()",
     "test": "import playwright, pytest, hypothesis, hatchling",
     "tune": "import epagcl; epagcl.tune(epagcl.data.block_model(200, seed=0), trials=2, epochs=3)",

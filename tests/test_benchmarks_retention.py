@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from benchmarks import retention
+from epagcl.core.errors import InputError
 
 RESULT = {
     "date": "2026-01-02T00:00:00",
@@ -29,12 +32,48 @@ RESULT = {
 
 
 def test_the_table_counts_failed_models_and_their_verdicts():
-    text = " ".join(retention.agreement_table(RESULT).split())
-    assert "| Flickr | 1.00 | 1 | 1 |" in text
-    assert "| Cora | −1.00 | 0 | – |" in text
-    assert "of up to 3 trained and untrained models, mean 0.00." in text
-    assert "1 of 1 are called poor, and 0 good. Of the 4 others, 0 are called poor." in text
+    text = " ".join(retention.verdict_table(RESULT).split())
+    assert "| Flickr | 3 | 1 | 1 | 0 | 0 |" in text
+    assert "| Cora | 2 | 0 | – | – | – |" in text
+    assert "1 of 1 of them are called poor, and 0 of 1 good." in text
+    assert (
+        "Of the 4 others, 0 of 4 are called poor; of the 3 within 2 points of the best row of their graph, 0 of 3."
+        in text
+    )
     assert "Measured on GPU, 2026-01-02, commit abcdef0" in text
+
+
+def test_a_model_far_behind_propagated_features_has_failed():
+    graph = {"raw": 60.0, "propagated": 80.0, "rows": [{**RESULT["graphs"]["Cora"]["rows"][0], "accuracy": 69.0}]}
+    text = retention.verdict_table({**RESULT, "graphs": {"Cora": graph}})
+    assert "| Cora | 1 | 1 | 0 | 0 | 1 |" in text
+
+
+def test_measures_are_correlated_with_accuracy_within_graphs():
+    text = " ".join(retention.correlation_table(RESULT).split())
+    assert "| kept features | 0.00 | −1.00 | 1.00 | 2 |" in text
+    assert "| verdict: the worst of all | 0.87 | 0.87 | 0.87 | 1 |" in text
+    rows = [
+        {**row, "health": {"alignment": {"value": value, "verdict": "good"}}}
+        for row, value in zip(RESULT["graphs"]["Flickr"]["rows"], (0.9, 0.5, 0.1), strict=True)
+    ]
+    text = " ".join(retention.correlation_table({"graphs": {"Flickr": {"rows": rows}}}).split())
+    assert "| alignment | −1.00 | −1.00 | −1.00 | 1 |" in text
+
+
+def test_a_poor_measure_of_training_makes_the_verdict_poor():
+    row = {**RESULT["graphs"]["Cora"]["rows"][0], "health": {"alignment": {"value": 2.0, "verdict": "poor"}}}
+    assert retention._verdict(row) == "poor"
+    assert retention._verdict(RESULT["graphs"]["Cora"]["rows"][0]) == "good"
+
+
+def test_graphs_that_the_comparison_lacks_are_left_out(tmp_path):
+    comparison = tmp_path / "comparison.json"
+    comparison.write_text(json.dumps({"results": {}}))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "g.json").write_text(json.dumps({"graph": "g", "rows": []}))
+    with pytest.raises(InputError, match=r"no graph of comparison\.json is measured"):
+        retention.merge(tmp_path / "runs", comparison)
 
 
 def test_merging_adds_the_accuracies_of_the_comparison(tmp_path):
@@ -53,7 +92,8 @@ def test_merging_adds_the_accuracies_of_the_comparison(tmp_path):
     }
     (folder / "Flickr.json").write_text(json.dumps(file))
     merged = retention.merge(folder, comparison)
-    assert merged["graphs"] == {"Flickr": {"raw": 75.0, "rows": [{**rows[0], "accuracy": 53.0}]}}
+    flickr = {"raw": 75.0, "propagated": None, "best": 75.0, "rows": [{**rows[0], "accuracy": 53.0}]}
+    assert merged["graphs"] == {"Flickr": flickr}
 
 
 def test_models_are_measured_untrained_and_trained(tmp_path, monkeypatch):
@@ -64,4 +104,5 @@ def test_models_are_measured_untrained_and_trained(tmp_path, monkeypatch):
     assert [row["row"] for row in content["rows"]] == ["untrained CCA-SSG", "CCA-SSG"]
     for row in content["rows"]:
         assert all(0 <= value <= 1 for value in row["features"] + row["edges"])
+        assert list(row["health"]) == ["effective rank", "uniformity", "alignment"]
     assert content["rows"][0]["features"][1:] == content["rows"][1]["features"][1:]  # the same references

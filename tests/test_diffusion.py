@@ -7,7 +7,7 @@ from epagcl import diffusion
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import StackedMatrix
 from epagcl.data.graph import Graph
-from epagcl.diffusion import heat, neighbours, power, ppr, truncated_ppr
+from epagcl.diffusion import heat, neighbours, power, ppr, relation_mean, relation_ppr, truncated_ppr
 from tests.conftest import random_edges
 
 
@@ -254,3 +254,40 @@ def test_weighted_graphs(diffuse, dense, value, seed, monkeypatch):
     monkeypatch.undo()
     actual = diffuse(graph, value)(torch.eye(graph.num_nodes))
     torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=3e-5)
+
+
+def directed_graph(seed, n=12):
+    """Return a graph with one weighted directed relation, and its matrix: row i has what node i receives."""
+    generator = torch.Generator().manual_seed(seed)
+    pairs = random_edges(n - 2, 0.4, seed)
+    weight = torch.rand(1, 2, pairs.shape[1], generator=generator)
+    weight *= torch.rand(weight.shape, generator=generator) < 0.6
+    graph = Graph(torch.zeros(n, 1), pairs, n, relations=weight, relation_names=("out",))
+    matrix = torch.zeros(n, n, dtype=torch.float64)
+    matrix[pairs[0], pairs[1]], matrix[pairs[1], pairs[0]] = weight[0].double()
+    return graph, matrix
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_mean_of_a_relation_equals_a_dense_product(seed):
+    graph, matrix = directed_graph(seed)
+    dense = matrix / matrix.sum(1, keepdim=True).where(matrix.sum(1, keepdim=True) > 0, 1)
+    y = torch.randn(12, 3, generator=torch.Generator().manual_seed(seed))
+    walk = relation_mean(graph, 0)
+    torch.testing.assert_close(walk(y).double(), dense @ y.double(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(walk.T(y).double(), dense.T @ y.double(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("products", [0, 1, 7])
+def test_pagerank_of_a_relation_equals_a_dense_sum(seed, products):
+    graph, matrix = directed_graph(seed)
+    looped = matrix + torch.eye(12, dtype=torch.float64)
+    step = 0.7 * looped / looped.sum(1, keepdim=True)
+    terms = [torch.linalg.matrix_power(step, k) for k in range(products + 1)]
+    dense = terms[-1] + 0.3 * sum(terms[:-1], torch.zeros_like(step))
+    walk = relation_ppr(graph, 0, alpha=0.3, products=products)
+    eye = torch.eye(12)
+    torch.testing.assert_close(walk(eye).double(), dense, atol=1e-6, rtol=0)
+    torch.testing.assert_close(walk.T(eye).double(), dense.T, atol=1e-6, rtol=0)
+    torch.testing.assert_close(walk(torch.ones(12, 1)), torch.ones(12, 1))

@@ -1,9 +1,13 @@
 """The scripts in ``examples/`` run and print what they promise."""
 
+import ast
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,7 +26,7 @@ def run(script: str, *arguments: str) -> str:
 
 def test_every_script_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        *("flat_epagcl.py", "make_data.py", "own_data.py", "own_method.py")
+        *("flat_epagcl.py", "make_data.py", "make_notebooks.py", "own_data.py", "own_method.py")
     }
 
 
@@ -38,7 +42,7 @@ def test_the_files_of_the_examples_are_those_of_the_script(tmp_path):
 COMMANDS = {
     "transactions": "--edges payments.csv --source payer --target payee --features accounts.csv --label status",
     "citations": "--edges citations.csv --features papers.csv --labels areas.csv",
-    "proteins": "--edges interactions.tsv --features proteins.tsv --labels functions.tsv",
+    "proteins": "--edges interactions.tsv --weight combined_score --features proteins.tsv --labels functions.tsv",
     "organisation": "--edges contacts.csv --features people.csv --label team",
 }
 
@@ -55,6 +59,10 @@ def test_files_become_a_report_in_one_command(name, tmp_path):
     assert metrics["evaluation"]["accuracy"]["mean"] > 0.6
     facts = dict(read_content(tmp_path / "run")["facts"])
     assert all(column["name"] in facts["Feature columns"] for column in metrics["graph"]["columns"])
+    if name == "organisation":
+        assert [kind["name"] for kind in metrics["graph"]["relations"]] == ["call", "mail", "manages"]
+        assert facts["Relations"] == "call (120), mail (260), manages (86)"
+        assert metrics["evaluation"]["accuracy"]["mean"] > 0.8  # all kinds merged: below 0.7
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
 
 
@@ -83,3 +91,108 @@ def test_the_flat_script_has_sixty_lines_and_learns():
     assert len(losses) == 6
     assert losses[-1] < losses[0]
     assert float(re.search(r"accuracy ([\d.]+)%", output)[1]) > 75
+
+
+class TestNotebooks:
+    NAMES = ("comparing_methods", "new_nodes", "own_tables")
+
+    def test_the_files_are_those_of_the_script_without_outputs(self, tmp_path):
+        assert run("make_notebooks.py", str(tmp_path)).count("\n") == 3
+        folder = EXAMPLES / "notebooks"
+        assert sorted(path.stem for path in folder.glob("*")) == list(self.NAMES)
+        for path in folder.glob("*.ipynb"):
+            assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            assert all(cell.get("outputs", []) == [] for cell in cells)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["comparing_methods", "own_tables"])
+    def test_all_cells_run(self, name, monkeypatch):
+        """In this process, since a kernel takes seconds to start."""
+        monkeypatch.chdir(EXAMPLES / "notebooks")
+        cells = json.loads(Path(f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        names: dict[str, object] = {}
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                *body, last = ast.parse("".join(cell["source"])).body
+                exec(compile(ast.Module(body, []), name, "exec"), names)
+                if isinstance(last, ast.Expr):
+                    shown = eval(compile(ast.Expression(last.value), name, "eval"), names)
+                    page = getattr(shown, "_repr_html_", lambda: "")()
+                    assert "<script" not in (page or "")
+                else:
+                    exec(compile(ast.Module([last], []), name, "exec"), names)
+        if name == "comparing_methods":
+            assert names["table"]["accuracy"].max() > 0.8
+
+    @pytest.mark.slow
+    def test_a_kernel_shows_progress_and_summaries(self):
+        nbformat = pytest.importorskip("nbformat")
+        nbclient = pytest.importorskip("nbclient")
+        notebook = nbformat.read(EXAMPLES / "notebooks" / "new_nodes.ipynb", as_version=4)
+        place = {"metadata": {"path": str(EXAMPLES / "notebooks")}}
+        with warnings.catch_warnings(action="ignore"):  # of the kernel's own libraries
+            nbclient.NotebookClient(notebook, timeout=600, startup_timeout=300, resources=place).execute()
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        assert not [output["text"] for output in outputs if output.get("name") == "stderr"]
+        pages = [output["data"].get("text/html", "") for output in outputs if "data" in output]
+        assert len([page for page in pages if '<progress value="20" max="20"' in page]) == 1  # one, updated
+        assert any("trained for 20 epochs" in page and "<svg" in page for page in pages)
+
+
+DISTRIBUTED = EXAMPLES / "distributed"
+SMALL = ["demo", "--method", "propagated", "--dim", "4", "--map", "none", "--device", "cpu", "--out", "run", "--quiet"]
+
+
+def start(folder: Path, *command: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a command in a folder of its own, with the Python of the tests."""
+    folder.mkdir()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(EXAMPLES.parent), **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_one_machine_with_two_ranks(tmp_path):
+    script = str(DISTRIBUTED / "own_script.py")
+    path = str(Path(sys.executable).parent / "torchrun")
+    process = start(tmp_path / "one", path, "--standalone", "--nproc-per-node", "2", script)
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert re.search(r"^2 ranks, loss \d+\.\d+, embedding \(2700, 32\)$", out, re.MULTILINE)
+    assert (tmp_path / "one" / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_two_machines_with_one_rendezvous(tmp_path):
+    environment = {"HOST": "localhost", "PORT": str(free_port()), "RANKS": "1"}
+    command = ["sh", str(DISTRIBUTED / "two_machines.sh"), *SMALL]
+    machines = [start(tmp_path / name, *command, **environment) for name in ("first", "second")]
+    for machine in machines:
+        _, errors = machine.communicate(timeout=300)
+        assert machine.returncode == 0, errors
+    runs = [json.loads(path.read_text()) for path in tmp_path.glob("*/run/metrics.json")]
+    assert [run["training"]["ranks"] for run in runs] == [2]  # rank 0 has written, the other has not
+
+
+@pytest.mark.parametrize("name", ["one_machine.sh", "two_machines.sh", "slurm.sbatch"])
+def test_the_shell_scripts_are_valid(name):
+    assert subprocess.run(["sh", "-n", str(DISTRIBUTED / name)], capture_output=True).returncode == 0
+    text = (DISTRIBUTED / name).read_text()
+    assert "torchrun" in text
+    assert '-m epagcl train "$@"' in text
+
+
+def test_the_kubernetes_job_is_valid():
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((DISTRIBUTED / "kubernetes.yaml").read_text())
+    assert (job["kind"], job["spec"]["elasticPolicy"]["maxRestarts"]) == ("PyTorchJob", 3)
+    (container,) = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert container["command"] == ["torchrun", "-m", "epagcl", "train"]

@@ -27,6 +27,7 @@ PACKAGES = (
     "evaluation",
     "health",
     "loggers",
+    "distributed",
     "losses",
     "methods",
     "nn",

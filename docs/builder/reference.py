@@ -17,7 +17,7 @@ MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 ROOT_PAGES = {"../README.md": "index.md", "../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changes.md"}
 
 CONTENTS = {
-    "First steps": ("getting-started", "own-graphs", "report", "using-embeddings", "faq"),
+    "First steps": ("install", "getting-started", "own-graphs", "report", "notebooks", "using-embeddings", "faq"),
     "User guide": ("how-it-works", "which-method", "methods", "evaluation", "tuning", "speed", "scaling", "trust"),
     "The paper": ("paper", "results"),
     "Development": ("interoperability", "extending", "contributing", "changes"),

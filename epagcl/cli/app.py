@@ -12,8 +12,10 @@ from epagcl.cli.classify import classify
 from epagcl.cli.cluster import cluster
 from epagcl.cli.compare import compare
 from epagcl.cli.datasets import datasets
+from epagcl.cli.doctor import doctor
 from epagcl.cli.embed import embed
 from epagcl.cli.epr import epr
+from epagcl.cli.ingest import ingest
 from epagcl.cli.links import links
 from epagcl.cli.methods import methods
 from epagcl.cli.neighbours import neighbours
@@ -26,6 +28,7 @@ from epagcl.cli.tune import TuneCommand, tune
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
 from epagcl.core.formatting import one_line
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank
 from epagcl.core.version import __version__
 
 # Typer builds on click, either the package or (since 0.2x) its own copy. This is the class of usage errors in both.
@@ -36,9 +39,9 @@ app = typer.Typer(
     help="Node embeddings without labels, by graph contrastive learning with EPAGCL+ and other methods.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.add_typer(paper, name="paper")
+ON_RANKS = ("train", "embed")  # the commands that several ranks share
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."
 
 
@@ -51,6 +54,8 @@ def _root(
         print(f"epagcl {__version__}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
+    elif launched_ranks() > 1 and context.invoked_subcommand not in ON_RANKS:
+        raise InputError(f"epagcl {context.invoked_subcommand} runs on one rank; start it without torchrun")
 
 
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
@@ -69,8 +74,10 @@ app.command()(classify)
 app.command()(anomalies)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(links)
 app.command()(epr)
+app.command()(ingest)
 app.command()(datasets)
 app.command()(methods)
+app.command()(doctor)
 
 
 def main() -> None:
@@ -102,5 +109,7 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> int:
+    if launched_rank() > 0 and local_rank() > 0 and code == 2:
+        return code  # the same mistake on every rank: one line per machine is enough
     print(f"epagcl: {one_line(message)}", file=sys.stderr)
     return code

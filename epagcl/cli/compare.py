@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epagcl.cli.completion import complete_graphs, complete_methods, complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
     AsJson,
-    LoadedGraph,
     Quiet,
     interruptible,
     names_in,
@@ -35,13 +36,21 @@ if TYPE_CHECKING:
 def compare(
     context: typer.Context,
     inputs: GraphInput,
-    graphs: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Graphs with labels.")] = None,
+    graphs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME|FILE]...", help="Graphs with labels.", autocompletion=complete_graphs),
+    ] = None,
     methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; gca* is GCA without feature masks. Default: all.")
+        str,
+        typer.Option(
+            help="Methods, separated by commas; gca* is GCA without feature masks. Default: all.",
+            autocompletion=complete_methods,
+        ),
     ] = "",
     seeds: Annotated[int, typer.Option(help="Number of seeds per method; seed k is scored on split k.")] = 5,
     protocols: Annotated[
-        str, typer.Option(help="Protocols, separated by commas: strict, paper, public.")
+        str,
+        typer.Option(help="Protocols, separated by commas: strict, paper, public.", autocompletion=complete_protocols),
     ] = "strict,paper",
     out: Annotated[Path, typer.Option(help="Folder of results; results in it are not computed again.")] = Path(
         "runs/compare"

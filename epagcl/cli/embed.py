@@ -3,34 +3,47 @@
 import json
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from epagcl.cli.auto import AUTO, check_settings, chosen_method, load_graph
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
+    DEFAULT_METHOD,
     AsJson,
     Columns,
     Config,
-    LoadedGraph,
     Map,
     Quiet,
     Vectors,
     check_map,
+    check_ranks,
     interruptible,
     make_method,
     method_of,
-    options_of,
     settings_of,
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import EmbeddingResult, show_embedding
+from epagcl.cli.versions import (
+    Align,
+    Earlier,
+    Hops,
+    Only,
+    Previous,
+    check_versions,
+    compare_with_earlier,
+    embed_only,
+    read_earlier,
+)
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank, launched_ranks
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
     from epagcl.methods.base import Method
 
@@ -47,10 +60,17 @@ def embed(
     ] = Path("z.npy"),
     vectors: Vectors = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
+    only: Only = None,
+    hops: Hops = None,
+    previous: Previous = None,
+    align: Align = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the trained model in.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in that folder.")] = False,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="The method; see `epagcl methods`. Default: epagcl+.")
+        str | None,
+        typer.Option(
+            "--method", "-m", help="The method; see `epagcl methods`; auto: chosen for the graph. Default: epagcl+."
+        ),
     ] = None,
     config: Config = None,
     map_: Map = "auto",
@@ -64,36 +84,51 @@ def embed(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
+        from epagcl.distributed.group import several_ranks
+
         method = method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
-        _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config)
-    if model is not None and (save is not None or config is not None):
-        raise InputError("--model is trained already; leave out --save and --config")
-    trained = None if model is None else _load_model(context, model, method)
+        check_versions(model, only, hops, previous, align)
+        if not out.suffix and (only or previous or align):
+            raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
+        _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
+    trained = None if model is None else _load_model(context, model, method, save, config)
     with busy(console, "reading the graph"):
-        loaded = inputs.load(encoding=None if trained is None else trained.encoding_)
+        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_)
         table = None if columns is None else _read_columns(columns, loaded)
-    if trained is not None:
-        _note_positions(trained)
-        estimator = trained
-    else:
-        estimator = _new_model(context, loaded, method, config)
+    estimator = trained or _new_model(context, loaded, method, config)
+    _note_positions(trained)
+    if launched_rank() == 0:
         _claim(save, overwrite=overwrite, make=False)
-    with TrainingProgress(console, estimator) as progress:
-        with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
-            if model is None:
-                _train(estimator, loaded, progress, save, overwrite=overwrite)
-            progress.say("embedding")
-            if not out.suffix:
-                result = _write_shards(estimator, loaded, out, save)
-            else:
-                z = estimator.embed(loaded.data)
-        if out.suffix:
-            result = _write(estimator, loaded, z, out, map_, table, progress, save, vectors=vectors)
+    check_ranks(estimator)
+    if launched_ranks() > 1 and (only or previous or align):
+        raise InputError("--only, --previous and --align: these run on one rank; start the command without torchrun")
+    target = _Target(out, map_, table, save, overwrite, vectors)
+    with several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
+        if only is not None:
+            result = _embed_only(estimator, loaded, only, hops, target)
+        elif not out.suffix:
+            result = _embed_shards(estimator, loaded, target, progress, train=trained is None)
+        else:
+            earlier = read_earlier(estimator, previous, align)
+            result = _embed_all(estimator, loaded, earlier, target, progress, train=trained is None)
+    if launched_rank() > 0:
+        return
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
         show_embedding(result, trained=type(estimator).trained)
+
+
+class _Target(NamedTuple):
+    """What to write, and where."""
+
+    out: Path
+    map_: str
+    columns: "pd.DataFrame | None"
+    save: Path | None
+    overwrite: bool
+    vectors: bool
 
 
 def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
@@ -106,7 +141,7 @@ def _check_options(context: typer.Context, method: str, out: Path, map_: str, *,
     else:
         check_shards(out)
     check_map(map_)
-    options_of(context, method)
+    check_settings(context, method)
 
 
 def _keep_inputs(out: Path, *files: Path | str | None) -> None:
@@ -125,10 +160,13 @@ def _read_columns(path: Path, graph: LoadedGraph) -> "pd.DataFrame":
     return table
 
 
-def _load_model(context: typer.Context, folder: Path, method: str) -> "Method":
+def _load_model(context: typer.Context, folder: Path, method: str, save: Path | None, config: Path | None) -> "Method":
     """Load a trained model. Raise if settings other than the device are given."""
     from epagcl.methods import load_model
 
+    if save is not None or config is not None:
+        raise InputError("--model is trained already; leave out --save and --config")
+    method = DEFAULT_METHOD if method == AUTO else method
     settings = settings_of(context, None, method, None)
     if any(flag != "--device" for flag, _ in context.meta["settings"]):
         raise InputError("--model is trained already; leave out its settings (only --device can be given)")
@@ -139,6 +177,7 @@ def _new_model(context: typer.Context, graph: LoadedGraph, method: str, config: 
     """Return an untrained model. Raise if it learns from labels, or if its device is missing."""
     from epagcl.core.hardware import resolve_device
 
+    method = chosen_method(context, method, graph)
     model = make_method(method, settings_of(context, graph.recipe_name, method, config))
     if model.supervised:
         raise InputError(f"{method} learns from labels: train it with `epagcl train`, then embed with --model")
@@ -154,79 +193,124 @@ def _claim(save: Path | None, *, overwrite: bool, make: bool = True) -> None:
         claim(save, overwrite=overwrite, argument="save", resumable=False, make=make)
 
 
-def _train(
-    model: "Method", graph: LoadedGraph, progress: TrainingProgress, save: Path | None, *, overwrite: bool
-) -> None:
-    """Train a model. Keep it in a folder if one is given."""
-    from epagcl.methods.plan import cost_note
-
-    if note := cost_note(model, graph.data):
-        log.warning("%s: %s", graph.name, note)
-    model.fit(graph.data, callback=progress)
-    _claim(save, overwrite=overwrite)
-    if save is not None:
-        model.save(save)
-
-
-def _note_positions(model: "Method") -> None:
+def _note_positions(model: "Method | None") -> None:
     """Log that features which are positions have a meaning in the training graph only."""
     from epagcl.data.structural.features import positions_in
 
-    if positions_in(model.feature_names_):
+    if model is not None and positions_in(model.feature_names_):
         log.warning("the model knows positions in its training graph only; for other graphs, use --features roles")
 
 
-def _write_shards(model: "Method", graph: LoadedGraph, out: Path, save: Path | None) -> EmbeddingResult:
-    """Write the embedding in shards as it is computed, without a report. Return the summary."""
+def _embed_only(model: "Method", graph: LoadedGraph, only: Path, hops: int | None, target: _Target) -> EmbeddingResult:
+    """Embed some nodes by a trained model, and write their embeddings. There is no report on a part of a graph."""
+    from epagcl.runs.export import write_embeddings
+
+    z, ids, used = embed_only(model, graph, only, hops)
+    files = write_embeddings(z, ids, target.out, vectors=target.vectors)
+    return {
+        "nodes": z.shape[0],
+        "dim": z.shape[1],
+        "health": [],
+        "files": [str(path) for path in files],
+        "model": None,
+        "report": None,
+        "neighbourhood": used,
+    }
+
+
+def _train(model: "Method", graph: LoadedGraph, target: _Target, progress: TrainingProgress) -> None:
+    """Train a model. Keep it in a folder if one is given."""
+    from epagcl.methods.plan import cost_note
+
+    if launched_ranks() == 1 and (note := cost_note(model, graph.data)):
+        log.warning("%s: %s", graph.name, note)
+    model.fit(graph.data, callback=progress)
+    _save(model, target)
+
+
+def _embed_shards(
+    model: "Method", graph: LoadedGraph, target: _Target, progress: TrainingProgress, *, train: bool
+) -> EmbeddingResult:
+    """Train the model if it is new, and write the embedding in shards as it is computed, without a report."""
     from epagcl.methods.sampled import Sampled
     from epagcl.runs.execute import finding_dict
     from epagcl.runs.shards import write_shards
 
-    chunks = model.embed_chunks(graph.data) if isinstance(model, Sampled) else iter([model.embed(graph.data)])
-    first = next(chunks)
-    ids = graph.data.get("node_ids")
-    files = write_shards(
-        chain([first.cpu()], chunks),
-        out,
-        ids=None if ids is None else lambda nodes: [str(node) for node in ids[nodes]],
-        expected=(graph.data.num_nodes, first.shape[1]),
-    )
+    with interruptible("the shards are not complete (`epagcl train` keeps checkpoints)", progress):
+        if train:
+            _train(model, graph, target, progress)
+        progress.say("embedding")
+        chunks = model.embed_chunks(graph.data) if isinstance(model, Sampled) else iter([model.embed(graph.data)])
+        first = next(chunks)  # on several ranks, all rows: they are computed together, and rank 0 writes them
+        ids, files = graph.data.get("node_ids"), []
+        if launched_rank() == 0:
+            files = write_shards(
+                chain([first.cpu()], chunks),
+                target.out,
+                ids=None if ids is None else lambda nodes: [str(node) for node in ids[nodes]],
+                expected=(graph.data.num_nodes, first.shape[1]),
+            )
+        health = [] if model.supervised else [finding_dict(finding) for finding in model.health(graph.data)]
     return {
         "nodes": graph.data.num_nodes,
         "dim": first.shape[1],
-        "health": [] if model.supervised else [finding_dict(finding) for finding in model.health(graph.data)],
+        "health": health,
         "files": [str(path) for path in files],
-        "model": None if save is None else str(save),
+        "model": None if target.save is None else str(target.save),
         "report": None,
     }
 
 
-def _write(
+def _embed_all(
     model: "Method",
     graph: LoadedGraph,
-    z: "Tensor",
-    out: Path,
-    map_: str,
-    columns: "pd.DataFrame | None",
+    earlier: Earlier | None,
+    target: _Target,
     progress: TrainingProgress,
-    save: Path | None,
     *,
-    vectors: bool,
+    train: bool,
 ) -> EmbeddingResult:
-    """Write the embedding and its report. Return the summary."""
+    """Train the model if it is new, and write the embeddings of all nodes, the model and the report."""
     from epagcl.report.files import write_embedding_report
     from epagcl.runs.execute import trained_metrics
     from epagcl.runs.export import write_embeddings
 
-    files = write_embeddings(z, graph.data.get("node_ids"), out, vectors=vectors)
+    with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
+        if train:
+            _train(model, graph, target, progress)
+        progress.say("embedding")
+        z = model.embed(graph.data)
+        moved, alignment = None, None
+        if earlier is not None:
+            z, moved, alignment = compare_with_earlier(model, graph, z, earlier)
+        if alignment is not None and train:
+            _save(model, target._replace(overwrite=True))  # with its rotation
+    files, page = [], None
+    if launched_rank() == 0:
+        files = write_embeddings(z, graph.data.get("node_ids"), target.out, vectors=target.vectors)
     with interruptible("the embeddings are written, the report is not", progress):
-        metrics = trained_metrics(graph.data, model, graph.name)
-        page = write_embedding_report(out, graph.data, model, z, metrics, kind=map_, extra=columns, say=progress.say)
-    return {
+        metrics = trained_metrics(graph.data, model, graph.name)  # all ranks share the embeddings that health needs
+        if launched_rank() == 0:
+            page = write_embedding_report(
+                target.out, graph.data, model, z, metrics, kind=target.map_, extra=target.columns, say=progress.say
+            )
+    result: EmbeddingResult = {
         "nodes": z.shape[0],
         "dim": z.shape[1],
         "health": metrics["health"],
         "files": [str(path) for path in files],
-        "model": None if save is None else str(save),
+        "model": None if target.save is None else str(target.save),
         "report": None if page is None else str(page),
     }
+    if moved is not None:
+        result["drift"] = moved
+    if alignment is not None:
+        result["alignment"] = alignment
+    return result
+
+
+def _save(model: "Method", target: _Target) -> None:
+    """Keep a trained model in its folder, if one is given. Rank 0 writes."""
+    if target.save is not None and launched_rank() == 0:
+        _claim(target.save, overwrite=target.overwrite)
+        model.save(target.save)

@@ -1,6 +1,7 @@
 """``epagcl epr``: the error passing rate of a graph and of operators on it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,8 @@ import typer
 
 from epagcl.cli.epr_rendering import show_epr
 from epagcl.cli.graph_input import GraphInput, takes_graph
-from epagcl.cli.options import AsJson, LoadedGraph
+from epagcl.cli.loaded_graph import LoadedGraph
+from epagcl.cli.options import AsJson
 from epagcl.cli.progress import busy, console_for
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.log import log
@@ -31,13 +33,15 @@ def epr(
 ) -> None:
     """Measure the error passing rate (EPR): the share of messages from another class. List the most harmful edges.
 
-    With labels, EPR is exact. With features, EPR of operators is also estimated without labels.
+    With labels, EPR is exact, also of each kind of edges (--type). With features, EPR of operators is also estimated
+    without labels.
 
     Example: epagcl epr cora
     """
     console = console_for()
     with busy(console, "reading the graph"):
         from epagcl.core.hardware import resolve_device
+        from epagcl.epr.relations import relation_rates
         from epagcl.methods import load_model
         from epagcl.runs.operators import operator_report
 
@@ -45,16 +49,19 @@ def epr(
         loaded = _load(inputs, None if trained is None else trained.encoding_)
     _check(loaded, model)
     summary, ids = _summary(loaded, top)
+    relations = relation_rates(loaded.data)
     with busy(console, "EPR of operators"):
         report = operator_report(loaded.data, trained, resolve_device("auto"))
     if as_json:
         result = {"name": loaded.name, **({} if summary is None else summary.to_dict())}
         for edge in result.get("most_harmful", []):
             edge["ids"] = [str(ids[edge["i"]]), str(ids[edge["j"]])]
+        if relations:
+            result["relations"] = [asdict(relation) for relation in relations]
         result |= {"structure_score": report.structure, "operators": [row.to_dict() for row in report.rows]}
         print(json.dumps(result, indent=2))
     else:
-        show_epr(loaded.name, summary, ids, report)
+        show_epr(loaded.name, summary, ids, report, relations)
 
 
 def _load(inputs: GraphInput, encoding: "TableEncoding | None") -> LoadedGraph:

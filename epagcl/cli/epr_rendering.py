@@ -8,11 +8,18 @@ from epagcl.cli.rendering import show, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from epagcl.epr.relations import RelationRates
     from epagcl.epr.summary import EPRSummary
     from epagcl.runs.operators import OperatorReport
 
 
-def show_epr(name: str, summary: "EPRSummary | None", ids: Sequence[Any], report: "OperatorReport") -> None:
+def show_epr(
+    name: str,
+    summary: "EPRSummary | None",
+    ids: Sequence[Any],
+    report: "OperatorReport",
+    relations: "Sequence[RelationRates]" = (),
+) -> None:
     """Print the EPR of a graph in all its forms, of operators, and the most harmful edges.
 
     Args:
@@ -20,8 +27,11 @@ def show_epr(name: str, summary: "EPRSummary | None", ids: Sequence[Any], report
         summary: of the graph; None without labels.
         ids: the user's ids of the nodes.
         report: of the operators.
+        relations: the kinds or directions of edges, if there are several.
     """
     items: list[str | Table] = [] if summary is None else _epr_items(name, summary)
+    if relations:
+        items.append(_relation_table(relations))
     items += _operator_items(report)
     if summary is not None:
         harm = table("edge", ">EPR change if removed", ">by Theorem 3.5")
@@ -49,6 +59,15 @@ def _epr_items(name: str, summary: "EPRSummary") -> "list[str | Table]":
         f"Theorem 3.3 requires d_max ≤ 4·d_min − 1: {'met' if summary.theorem_3_3.holds else 'not met'}"
     )
     return [shape, rates]
+
+
+def _relation_table(relations: "Sequence[RelationRates]") -> "Table":
+    """Return the table of the relations."""
+    rows = table("relation", ">edges", ">EPR per node", ">per edge")
+    for each in relations:
+        rates = ("–", "–") if each.epr is None else (f"{each.epr.per_node:.4f}", f"{each.epr.per_edge:.4f}")
+        rows.add_row(each.name, f"{each.edges:,}", *rates)
+    return rows
 
 
 def _operator_items(report: "OperatorReport") -> "list[str | Table]":

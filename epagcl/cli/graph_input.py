@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from epagcl.cli.options import Edges, Features, Graph, Labels, LoadedGraph, Nodes, Root, graph_of
+from epagcl.cli.loaded_graph import LoadedGraph, graph_of
+from epagcl.cli.options import Edges, Features, Graph, Labels, Nodes, Root
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,24 @@ Source = Annotated[
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the edges with the second end, such as payee.")
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of the edges with weights. Default: weight, if there is one; or none."),
+]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of the edges with their kinds. Default: type, edge_type or relation, if there is one; or none.",
+    ),
+]
+Directed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="symmetric|both|in|out",
+        help="Use edges without their direction (default), in both directions apart, or in one of them only.",
+    ),
 ]
 Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of the features and labels with ids.")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the labels, also one of the features.")]
@@ -49,6 +68,9 @@ _OPTIONS: dict[str, Any] = {
     "nodes": Nodes,
     "source": Source,
     "target": Target,
+    "weight": Weight,
+    "type": Type,
+    "directed": Directed,
     "id": Id,
     "label": Label,
     "bipartite": Bipartite,
@@ -70,6 +92,9 @@ class GraphInput:
         nodes: the file with the ids of the feature rows.
         source: column of the edges with the first end.
         target: column of the edges with the second end.
+        weight: column of the edges with weights, or none.
+        type: column of the edges with their kinds, or none.
+        directed: how directed edges are used.
         id: column with the ids.
         label: column with the labels.
         bipartite: whether the ends of an edge are nodes of two kinds.
@@ -85,6 +110,9 @@ class GraphInput:
     nodes: Path | None = None
     source: str | None = None
     target: str | None = None
+    weight: str | None = None
+    type: str | None = None
+    directed: str | None = None
     id: str | None = None
     label: str | None = None
     bipartite: bool = False
@@ -118,7 +146,7 @@ class GraphInput:
         if encoding is not None and columns_as:
             raise InputError("--columns-as: the model has an encoding of its own; leave it out")
         columns = (self.source, self.target, self.id, self.label, self.bipartite)
-        return Roles(*columns, columns_as, encoding, OPTION)
+        return Roles(*columns, columns_as, encoding, OPTION, self.weight, self.type, self.directed)
 
     def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
         """Load the graph.

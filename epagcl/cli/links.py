@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epagcl.cli.completion import complete_methods
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.options import (
     AsJson,
@@ -36,7 +37,13 @@ def links(
         str | None, typer.Option(help="Column of the edges with times: the last edges are held out. Default: random.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="The method; see `epagcl methods`. Default: epagcl+.")
+        str | None,
+        typer.Option(
+            "--method",
+            "-m",
+            help="The method; see `epagcl methods`. Default: epagcl+.",
+            autocompletion=complete_methods,
+        ),
     ] = None,
     config: Config = None,
     split_seed: Annotated[int, typer.Option(min=0, help="Seed of the held-out edges.")] = 0,

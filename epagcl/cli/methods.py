@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epagcl.cli.completion import complete_methods
 from epagcl.cli.options import DEFAULT_METHOD, AsJson, flag_of
 from epagcl.cli.rendering import show, table
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A method, to list its settings.", autocompletion=complete_methods)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or the settings of one.

@@ -1,4 +1,4 @@
-"""Options shared by commands, and functions that turn options into graphs, settings and methods."""
+"""Options shared by commands, and functions that turn options into settings and methods."""
 
 import contextlib
 import difflib
@@ -7,24 +7,27 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 import typer.core
 
+from epagcl.cli.completion import complete_graphs, complete_maps, complete_methods, with_settings
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_ranks
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
     from epagcl.cli.progress import TrainingProgress
-    from epagcl.data.io.roles import Roles
     from epagcl.methods.base import Method
 
 Graph = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME|FILE]", help="A named graph, or a .npz, .pt, .graphml, .gexf, .gml or .json file."),
+    typer.Argument(
+        metavar="[NAME|FILE]",
+        help="A named graph, a .npz, .pt, .graphml, .gexf, .gml or .json file, or a folder of `epagcl ingest`.",
+        autocompletion=complete_graphs,
+    ),
 ]
 Edges = Annotated[Path | None, typer.Option(help="Edge list: .csv, .tsv, .txt or .parquet, with ids of any type.")]
 Features = Annotated[
@@ -44,13 +47,14 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="The method; see `epagcl methods`. Default: epagcl+ for your own graph and demo; epagcl, with its recipe, "
-        "for other named graphs.",
+        help="The method; see `epagcl methods`; auto: chosen for the graph. Default: epagcl+ for your own graph and "
+        "demo; epagcl, with its recipe, for other named graphs.",
+        autocompletion=complete_methods,
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML file with a [method] table, such as a run's config.toml.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
-Map = Annotated[str, typer.Option("--map", help="The report's map: auto, tsne, umap, pca or none.")]
+Map = Annotated[str, typer.Option("--map", help="Map: auto, tsne, umap, pca or none.", autocompletion=complete_maps)]
 Columns = Annotated[Path | None, typer.Option(help="Table (id, ...) of columns to colour the map by.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Vectors = Annotated[
@@ -76,6 +80,7 @@ OPTION_OF_ARGUMENT = {
     "columns": "--columns",
     "folder": "--out",
     "kind": "--map",
+    "memory": "--memory",
     "model": "--model",
     "out": "--out",
     "overwrite": "--overwrite",
@@ -110,6 +115,10 @@ class WithSettings(typer.core.TyperCommand):
                 settings.append((flag, value if equals else next(words, None)))
         return super().parse_args(ctx, rest)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the settings too."""
+        return with_settings(super().shell_complete(ctx, incomplete), incomplete)
+
 
 class WithLists(WithSettings):
     """A command with options that take several words: ``--datasets cora citeseer``.
@@ -134,62 +143,10 @@ class WithLists(WithSettings):
         return super().parse_args(ctx, words)
 
 
-class LoadedGraph(NamedTuple):
-    """A graph with its name and its source: the user's files, or empty for a named graph."""
-
-    name: str
-    data: "Data"
-    source: dict[str, Any]
-
-    @property
-    def recipe_name(self) -> str | None:
-        """Name of the recipe; None for a user's own graph, which has none."""
-        return None if self.source else self.name
-
-
-def graph_of(
-    name: str | None,
-    root: Path | None,
-    *,
-    need_features: bool = True,
-    roles: "Roles | None" = None,
-    **files: Path | None,
-) -> LoadedGraph:
-    """Load the graph that the command line names.
-
-    Args:
-        name: a named graph, or a file with a whole graph.
-        root: folder of named graphs.
-        need_features: raise if the graph has no features.
-        roles: the columns that the user names; None to find them by their names.
-        files: tables of ``edges``, ``features``, ``labels`` and ``nodes``.
-    """
-    from epagcl.data import load
-    from epagcl.data.io.readers import read_files
-    from epagcl.data.io.roles import OPTION, Roles
-
-    roles = roles or Roles(argument=OPTION)
-    tables = {key: value for key, value in files.items() if value is not None}
-    if name is None and not tables:
-        options = "--edges and --features" if need_features else "--edges and --labels"
-        raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {options}")
-    if name is None:
-        data = read_files(None, tables, need_features, roles)
-        source = {**{key: str(path) for key, path in tables.items()}, **roles.record()}
-        return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
-    if _is_file(name):
-        data = read_files(name, tables, need_features, roles)
-        source = {"file": name, **{key: str(path) for key, path in tables.items()}, **roles.record()}
-        return LoadedGraph(Path(name).stem, data, source)
-    if superfluous := [*tables, *roles.record()]:
-        flags = ", ".join(flag_of(key) for key in superfluous)
-        raise InputError(f"{name} is a named graph; leave out {flags}")
-    data = load(name, root, features=need_features)
-    return LoadedGraph(data.name, data, {})
-
-
-def _is_file(graph: str) -> bool:
-    """Return whether a graph on the command line is a file; otherwise it is the name of a graph."""
+def is_graph_path(graph: str) -> bool:
+    """Return whether a graph on the command line is a file or a graph on disk; otherwise it is the name of a graph."""
+    if Path(graph, "manifest.json").is_file() or Path(graph, "ingest").is_dir():
+        return True
     return Path(graph).suffix in (".npz", ".pt", ".graphml", ".gexf", ".gml", ".json") or Path(graph).is_file()
 
 
@@ -205,7 +162,7 @@ def method_of(method: str | None, config: Path | None, graph: str | None = None)
         return method
     if config is not None and "name" in (table := _method_table(config)):
         return str(table["name"])
-    named = graph is not None and not _is_file(graph) and graph.lower() != "demo"
+    named = graph is not None and not is_graph_path(graph) and graph.lower() != "demo"
     return NAMED_GRAPH_METHOD if named else DEFAULT_METHOD
 
 
@@ -338,3 +295,12 @@ def resume_line() -> str:
     """Return the command that continues this run."""
     words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
     return f"to continue: epagcl {shlex.join(words)} --resume"
+
+
+def check_ranks(model: "Method") -> None:
+    """Raise if torchrun has started several processes, and the method or its subgraphs run on one."""
+    if launched_ranks() > 1 and not type(model).runs_on_ranks:
+        raise InputError(f"{model.name} runs on one rank; start it without torchrun, or choose another --method")
+    subgraphs = model.get_params().get("subgraphs", "off")
+    if launched_ranks() > 1 and subgraphs not in ("auto", "off"):
+        raise InputError(f"--subgraphs {subgraphs}: for one rank; start the command without torchrun, or leave it out")

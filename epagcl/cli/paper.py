@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from epagcl.cli.completion import complete_graphs, complete_methods
 from epagcl.cli.options import AsJson, Root, WithLists, interruptible, names_in, options_of, refuse_seed
 from epagcl.cli.progress import StudyProgress, console_for
 from epagcl.cli.rendering import artefact_table, show, table
@@ -35,10 +36,18 @@ class ArtefactCommand(WithLists):
 
 
 Datasets = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Named graphs. Default: the graphs of this table or figure.")
+    list[str] | None,
+    typer.Option(
+        metavar="NAME...",
+        help="Named graphs. Default: the graphs of this table or figure.",
+        autocompletion=complete_graphs,
+    ),
 ]
 Methods = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Methods; 'gca*' is GCA without feature masks.")
+    list[str] | None,
+    typer.Option(
+        metavar="NAME...", help="Methods; 'gca*' is GCA without feature masks.", autocompletion=complete_methods
+    ),
 ]
 Runs = Annotated[int, typer.Option(help="Number of seeds, counted from seed 0; 0 means the default number.")]
 Protocol = Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Protocols: strict, paper, public.")]
@@ -191,7 +200,7 @@ def plan(
         return
     absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
     if not found.runs:
-        show("nothing is missing", *absent)
+        show("nothing is missing on the graphs that are here" if absent else "nothing is missing", *absent)
         return
     listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
     for runs in found.runs:

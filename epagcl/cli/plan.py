@@ -1,14 +1,19 @@
 """``epagcl plan``: how long a training takes, how much memory it needs, and which mode to choose."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epagcl.cli.options import AsJson, Graph, Root, graph_of, make_method, options_of
+from epagcl.cli.loaded_graph import graph_of
+from epagcl.cli.options import AsJson, Graph, Root, make_method, options_of
 from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from epagcl.data.disk.graph import OnDiskGraph
     from epagcl.methods.plan import Plan
 
 WORDS = {
@@ -44,12 +49,20 @@ def plan(
         raise InputError(f"{graph}: the graph has its own sizes; leave out --nodes, --edges and --features")
     if graph is None and missing:
         raise InputError(f"{missing[0]} is missing; give a graph, or --nodes, --edges and --features")
-    loaded = None if graph is None else graph_of(graph, data).data
-    predicted = predict(loaded, **sizes, method=model, gpus=gpus, memory=memory, device=device)
+    opened = None if graph is None else _opened(graph, data)
+    predicted = predict(opened, **sizes, method=model, gpus=gpus, memory=memory, device=device)
     if as_json:
         print(json.dumps(predicted.to_dict(), indent=2))
     else:
         show(predicted)
+
+
+def _opened(graph: str, root: Path | None) -> "Data | OnDiskGraph":
+    """Return the graph; one on disk is not read into memory."""
+    from epagcl.data.disk.graph import OnDiskGraph
+    from epagcl.data.disk.layout import is_graph_folder
+
+    return OnDiskGraph.open(graph) if is_graph_folder(graph) else graph_of(graph, root).data
 
 
 def show(predicted: "Plan") -> None:

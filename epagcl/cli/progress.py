@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from epagcl.core.log import log
+from epagcl.core.torchrun import launched_rank
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,11 +25,14 @@ LONG_MINUTES = 5  # a training that takes longer gets advice on how to shorten i
 
 
 def console_for(quiet: bool = False) -> "Console":
-    """Return the console for progress on stderr. ``quiet`` silences progress and notes, but not warnings."""
+    """Return the console for progress on stderr. ``quiet`` silences progress and notes, but not warnings.
+
+    Of several ranks, only rank 0 shows anything but errors.
+    """
     from rich.console import Console
 
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
-    return Console(stderr=True, quiet=quiet)
+    log.setLevel(logging.ERROR if launched_rank() else logging.WARNING if quiet else logging.INFO)
+    return Console(stderr=True, quiet=quiet or launched_rank() > 0)
 
 
 @contextlib.contextmanager

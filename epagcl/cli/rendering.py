@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from epagcl.core.formatting import counted, mean_and_std, percent
 
@@ -24,6 +24,35 @@ if TYPE_CHECKING:
 COMPARISON_COLUMNS = ("the paper", "elsewhere, random", "elsewhere, public", "seeds", "epochs", "s a model", "settings")
 
 
+class DriftResult(TypedDict):
+    """How far old nodes have moved, see :class:`epagcl.tasks.Drift`."""
+
+    common: int
+    median: float
+    p95: float
+    changed_neighbours: float | None
+    novelty: float | None
+    train_again: bool
+    words: str
+
+
+class AlignmentResult(TypedDict):
+    """How well the axes of an earlier embedding could be kept, see :class:`epagcl.tasks.Alignment`."""
+
+    residual: float
+    common: int
+
+
+class NeighbourhoodResult(TypedDict):
+    """The part of the graph from which new nodes were embedded, see :class:`epagcl.methods.local.LocalEmbedding`."""
+
+    hops: int
+    nodes_used: int
+    nodes_in_graph: int
+    exact: bool
+    error: float | None
+
+
 class EmbeddingResult(TypedDict):
     """The result of ``epagcl embed``. ``model`` and ``report`` are None if they were not written."""
 
@@ -33,6 +62,9 @@ class EmbeddingResult(TypedDict):
     files: list[str]
     model: str | None
     report: str | None
+    drift: NotRequired[DriftResult]
+    alignment: NotRequired[AlignmentResult]
+    neighbourhood: NotRequired[NeighbourhoodResult]
 
 
 def table(*columns: str) -> "Table":
@@ -85,7 +117,7 @@ def show_metrics(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str)
 
 def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", title: str) -> "list[str | Table]":
     """Return the table of scores and a line on how they were measured."""
-    from epagcl.report.metrics import untrained_note
+    from epagcl.report.metrics import lost_to, untrained_note
 
     scores_table = table("embedding", ">accuracy", ">macro-F1", ">k-NN", ">NMI")
     for name, row in {**references, title: scores}.items():
@@ -96,8 +128,9 @@ def _score_items(scores: "ScoresDict", references: "Mapping[str, ScoresDict]", t
     runs = counted(len(scores["accuracy"]["runs"]), "run")
     seeds = f" (seeds {', '.join(map(str, scores['split_seeds']))})" if scores["split_seeds"] else ""
     note = untrained_note(title, references)
+    lost = lost_to(title, scores, references)
     how = f"protocol {scores['protocol']}, {runs}, splits {scores['split']}{seeds}, measured here"
-    return [scores_table, *([note] if note else []), how]
+    return [scores_table, *(line for line in (lost, note) if line), how]
 
 
 def show_embedding(result: EmbeddingResult, *, trained: bool = True) -> None:
@@ -109,6 +142,15 @@ def show_embedding(result: EmbeddingResult, *, trained: bool = True) -> None:
     """
     health = health_items(result["health"], trained=trained)
     items = [f"{result['nodes']:,} nodes × {result['dim']} dimensions", *health]
+    if used := result.get("neighbourhood"):
+        error = "exact" if used["exact"] else f"estimated error {100 * (used['error'] or 0):.1f}% of the spread"
+        part = f"{used['nodes_used']:,} of {used['nodes_in_graph']:,} nodes"
+        items.append(f"from {counted(used['hops'], 'hop')} around them, {part}: {error}")
+    if alignment := result.get("alignment"):
+        nodes = counted(alignment["common"], "common node")
+        items.append(f"aligned with {nodes}: residual {100 * alignment['residual']:.1f}%")
+    if moved := result.get("drift"):
+        items.append(moved["words"])
     items.append("written: " + ", ".join(result["files"]))
     items += [f"{what}: {result[what]}" for what in ("model", "report") if result[what] is not None]
     show(*items)

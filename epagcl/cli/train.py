@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from epagcl.cli.auto import check_settings, chosen_method, load_graph
+from epagcl.cli.completion import complete_protocols
 from epagcl.cli.graph_input import GraphInput, takes_graph
+from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
     AsJson,
     Config,
-    LoadedGraph,
     Map,
     MethodName,
     Quiet,
     check_map,
+    check_ranks,
     interruptible,
     make_method,
     method_of,
-    options_of,
     resume_line,
     settings_of,
 )
@@ -28,6 +30,7 @@ from epagcl.cli.progress import TrainingProgress, busy, console_for
 from epagcl.cli.rendering import show_metrics
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.torchrun import restarts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,8 +51,10 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in that folder.")] = False,
     seeds: Annotated[int, typer.Option(help="Train this many seeds, counting up from --seed.")] = 1,
     runs: Annotated[int, typer.Option(help="Number of random splits (with several seeds: one per seed).")] = 5,
-    protocol: Annotated[str, typer.Option(help="Evaluation: strict, paper or public.")] = "strict",
-    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = False,
+    protocol: Annotated[
+        str, typer.Option(help="Evaluation: strict, paper or public.", autocompletion=complete_protocols)
+    ] = "strict",
+    references: Annotated[bool, typer.Option(help="Also score raw, untrained and propagated features.")] = True,
     map_: Map = "auto",
     logger: Annotated[str | None, typer.Option("--log", help="Also log to tensorboard or wandb.")] = None,
     quiet: Quiet = False,
@@ -57,34 +62,48 @@ def train(
 ) -> None:
     """Train on a graph, evaluate if it has labels, and write a run folder with a report.
 
-    Example: epagcl train cora --epochs 200 --references
+    Example: epagcl train cora --epochs 200
     """
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device
+        from epagcl.distributed.group import several_ranks
         from epagcl.methods.plan import cost_note
         from epagcl.runs.evaluation import Plan
-        from epagcl.runs.folder import claim
 
         _check_options(protocol, seeds, runs, map_, logger)
         method = method_of(method, config, inputs.graph)
-        options_of(context, method)  # raises on a mistyped option, before a download
+        check_settings(context, method)
     with busy(console, "reading the graph"):
-        loaded = inputs.load()
+        loaded = load_graph(inputs, method)
+        method = chosen_method(context, method, loaded)
     settings = settings_of(context, loaded.recipe_name, method, config)
     models = [make_method(method, {**settings, "seed": settings.get("seed", 0) + k}) for k in range(seeds)]
     resolve_device(models[0].device)
     plan = _usable_plan(Plan(protocol, runs, references), loaded, models[0])
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
-    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
-    if note := cost_note(models[0], loaded.data):
-        log.warning("%s: %s", loaded.name, note)
-    with interruptible(resume_line()):
-        metrics = _run(console, loaded, models, folder, plan, map_, logger)
+    check_ranks(models[0])
+    with several_ranks(models[0].device) as ranks:
+        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
+        if ranks.size == 1 and (note := cost_note(models[0], loaded.data)):
+            log.warning("%s: %s", loaded.name, note)
+        with interruptible(resume_line()):
+            metrics = _run(console, loaded, models, folder, plan, map_, logger if ranks.is_first else None)
+    if not ranks.is_first:
+        return
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
     elif not quiet:
         show_metrics(metrics, folder, type(models[0]).title)
+
+
+def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool) -> None:
+    """Prepare the run folder. If torchrun has started the ranks again, the run of the first start goes on."""
+    from epagcl.runs.folder import CONFIG, claim
+
+    if restarts() and not resume:
+        resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
+    claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 
 
 def _check_options(protocol: str, seeds: int, runs: int, map_: str, logger: str | None) -> None:

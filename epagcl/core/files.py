@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from epagcl.core.errors import InputError, OutputError
+from epagcl.core.locks import try_lock
 
 #: Files of a process on another machine are removed after this time, since only their age is known.
 FOREIGN_SECONDS = 24 * 3600
@@ -216,25 +217,24 @@ def locked(path: Path) -> Iterator[bool]:
         (True, False)
     """
     try:
-        import fcntl
-    except ImportError:  # Windows: one process at a time
-        yield True
-        return
-    try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("a")  # on Windows, a file with a locked byte cannot be truncated
     except OSError as error:
         raise write_failure(path, error.errno) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = os.fstat(file.fileno()).st_ino == path.stat().st_ino  # False if its last holder just removed it
-        except OSError:
-            held = False
-        try:
-            yield held
-        finally:
-            if held:
+    held = False
+    try:
+        with file:
+            with contextlib.suppress(OSError):
+                # The inode differs if the last holder just removed the file.
+                held = try_lock(file) and os.fstat(file.fileno()).st_ino == path.stat().st_ino
+            try:
+                yield held
+            finally:
+                if held and os.name != "nt":
+                    path.unlink(missing_ok=True)
+    finally:
+        if held and os.name == "nt":  # which does not remove an open file, neither this one nor that of a new holder
+            with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
 

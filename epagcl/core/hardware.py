@@ -61,18 +61,39 @@ def force_triton(on: bool) -> Iterator[None]:
 
 @cache
 def _triton_works(device: torch.device) -> bool:
-    if find_spec("triton") is None or torch.cuda.get_device_capability(device) < (7, 5):
-        return False
+    reason = triton_failure(device)
+    if reason is not None and find_spec("triton") is not None and _is_recent(device):
+        log.warning("Triton does not work here (%s); falling back to plain PyTorch, which is slower", reason)
+    return reason is None
+
+
+@cache
+def triton_failure(device: torch.device) -> str | None:
+    """Return why Triton kernels do not run on a device, in a few words; None if they do.
+
+    Examples:
+        >>> triton_failure(torch.device("cpu"))
+        'the device is not a GPU of NVIDIA'
+    """
+    if device.type != "cuda":
+        return "the device is not a GPU of NVIDIA"
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    if not _is_recent(device):
+        return "the GPU is older than Turing (compute capability 7.5)"
     from epagcl.core.kernels.draws import hash_stream
 
     try:  # Triton compiles a kernel on first use, which needs a C compiler
         zero = torch.zeros(1, dtype=torch.int64, device=device)
         hash_stream(zero, (), zero)
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        log.warning("Triton does not work here (%s); falling back to plain PyTorch, which is slower", reason)
-        return False
-    return True
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return None
+
+
+def _is_recent(device: torch.device) -> bool:
+    """Return whether a GPU has the instructions that the kernels use."""
+    return torch.cuda.get_device_capability(device) >= (7, 5)
 
 
 def has_bf16(device: torch.device) -> bool:

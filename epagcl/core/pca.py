@@ -1,6 +1,6 @@
 """Principal components by a randomised block Krylov method. The matrix is only multiplied, never formed or centred."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -25,6 +25,9 @@ class Operator(NamedTuple):
         multiply: returns M @ v for v of shape ``[F, k]``.
         multiply_transposed: returns Mᵀ @ v for v of shape ``[N, k]``.
         device: the device of all factors and products.
+        rows: the rows of M in this process, if they are spread over several: ``multiply`` returns these rows, and
+            ``multiply_transposed`` takes them. None: all rows.
+        total: returns the sum of a tensor over all processes.
 
     Examples:
         >>> operator = Operator.of(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
@@ -36,11 +39,63 @@ class Operator(NamedTuple):
     multiply: Callable[[Tensor], Tensor]
     multiply_transposed: Callable[[Tensor], Tensor]
     device: torch.device
+    rows: slice | None = None
+    total: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
     @classmethod
     def of(cls, dense: Tensor) -> "Operator":
         """Return the operator of a dense matrix."""
         return cls((dense.shape[0], dense.shape[1]), lambda v: dense @ v, lambda v: dense.T @ v, dense.device)
+
+    def spread(self, num_rows: int, rows: slice, total: Callable[[Tensor], Tensor]) -> "Operator":
+        """Return the operator of a matrix of which this one has some rows only.
+
+        Args:
+            num_rows: number of rows of the whole matrix, N.
+            rows: the rows that this operator has.
+            total: returns the sum of a tensor over all processes.
+        """
+        transposed = self.multiply_transposed
+        return Operator(
+            shape=(num_rows, self.shape[1]),
+            multiply=self.multiply,
+            multiply_transposed=lambda v: total(transposed(v)),
+            device=self.device,
+            rows=rows,
+            total=total,
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in this process."""
+        return self.shape[0] if self.rows is None else self.rows.stop - self.rows.start
+
+
+def side_by_side(operators: Sequence[Operator], weights: Sequence[float]) -> Operator:
+    """Return the matrix [w_1 M_1, w_2 M_2, ...] of matrices with the same rows.
+
+    Args:
+        operators: the matrices, at least one.
+        weights: the factor of each.
+
+    Examples:
+        >>> matrix = Operator.of(torch.tensor([[1.0], [2.0]]))
+        >>> side_by_side([matrix, matrix], [1.0, 10.0]).multiply(torch.eye(2)).tolist()
+        [[1.0, 10.0], [2.0, 20.0]]
+    """
+    widths = [operator.shape[1] for operator in operators]
+
+    def multiply(v: Tensor) -> Tensor:
+        products = zip(operators, weights, v.split(widths), strict=True)
+        return torch.stack([weight * operator.multiply(part) for operator, weight, part in products]).sum(0)
+
+    def multiply_transposed(v: Tensor) -> Tensor:
+        return torch.cat(
+            [weight * operator.multiply_transposed(v) for operator, weight in zip(operators, weights, strict=True)]
+        )
+
+    shape = (operators[0].shape[0], sum(widths))
+    return Operator(shape, multiply, multiply_transposed, operators[0].device)
 
 
 class Components(NamedTuple):
@@ -100,7 +155,7 @@ def principal_components(
     """
     n, f = operator.shape
     if mean is None:
-        mean = operator.multiply_transposed(torch.ones(n, 1, device=operator.device))[:, 0] / n
+        mean = operator.multiply_transposed(torch.ones(operator.num_rows, 1, device=operator.device))[:, 0] / n
     width = dim + (max(dim, LEAST_OVERSAMPLING) if oversampling is None else oversampling)
     product: Tensor | DiskMatrix
     if f <= width and store is None:
@@ -111,22 +166,23 @@ def principal_components(
         for block in basis.split(-(-width // iterations), dim=1):
             store.append(_centred(operator, mean, block.contiguous()))
     elif n <= width:
-        rows = _centred_transposed(operator, mean, torch.eye(n, device=operator.device))
+        unit = torch.eye(n, device=operator.device)
+        rows = _centred_transposed(operator, mean, unit if operator.rows is None else unit[operator.rows])
         basis = _orthonormal(rows, rows[:, :0])
         product = _centred(operator, mean, basis)
     else:
         basis, product = _krylov(operator, mean, width, iterations, store)
     removed = n * double(mean).square().sum()
-    return Components(mean, rotated(basis, _gram(product), removed, dim))
+    return Components(mean, rotated(basis, operator.total(_gram(product)), removed, dim))
 
 
 def _krylov(
     operator: Operator, mean: Tensor, width: int, iterations: int, store: "DiskMatrix | None"
 ) -> "tuple[Tensor, Tensor | DiskMatrix]":
     """Return an orthonormal basis V of the block Krylov space of MᶜᵀMᶜ, ``[F, width]``, and MᶜV."""
-    n, f = operator.shape
+    f = operator.shape[1]
     basis = torch.empty(f, width, device=operator.device)
-    product = None if store is not None else torch.empty(n, width, device=operator.device)
+    product = None if store is not None else torch.empty(operator.num_rows, width, device=operator.device)
     step = -(-width // iterations)
     counter = torch.arange(step * f, device=operator.device)
     block = uniform(counter, 0, Stream.PROJECTION).sub_(0.5).view(step, f).T
@@ -150,7 +206,7 @@ def _centred(operator: Operator, mean: Tensor, v: Tensor) -> Tensor:
 
 def _centred_transposed(operator: Operator, mean: Tensor, v: Tensor) -> Tensor:
     """Return (M − 1μᵀ)ᵀ v."""
-    return operator.multiply_transposed(v).sub_(torch.outer(mean, v.sum(0)))
+    return operator.multiply_transposed(v).sub_(torch.outer(mean, operator.total(v.sum(0))))
 
 
 def double(x: Tensor) -> Tensor:

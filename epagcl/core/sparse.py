@@ -135,6 +135,21 @@ class SparseMatrix:
         """Return the matrix on a device."""
         return self if self.device == torch.device(device) else self._map(lambda t: t.to(device))
 
+    def rows(self, start: int, stop: int) -> "SparseMatrix":
+        """Return the rows ``start`` to ``stop - 1`` of a single matrix, as a copy."""
+        entries = slice(int(self.rowptr[start]), int(self.rowptr[stop]))
+        rowptr = self.rowptr[start : stop + 1] - self.rowptr[start]
+        return SparseMatrix(
+            rowptr, self.col[entries].clone(), self.value[entries].clone(), (stop - start, self.shape[1])
+        )
+
+    def scaled(self, factor: float) -> "SparseMatrix":
+        """Return ``factor`` times the matrix."""
+        scaled = SparseMatrix(self.rowptr, self.col, factor * self.value, self.shape, symmetric=self.symmetric)
+        if has_triton(self.device):
+            scaled.chunks = self.chunks
+        return scaled
+
     def to_dense(self) -> Tensor:
         """Return the dense matrix; for several matrices, their dense matrices stacked by rows."""
         return torch.cat([matrix.to_dense() for matrix in self.matrices])
@@ -190,6 +205,14 @@ class StackedMatrix:
         """The device of the matrices."""
         return self.parts[0].device
 
+    def scaled(self, factor: float) -> "StackedMatrix":
+        """Return ``factor`` times the matrices."""
+        return StackedMatrix([part.scaled(factor) for part in self.parts])
+
+    def multiply(self, dense: Tensor) -> Tensor:
+        """Return ``self @ dense`` without gradient."""
+        return _multiply_views(self, dense)
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _Product.apply(self, dense)
 
@@ -201,15 +224,24 @@ def multiply(matrix: "SparseMatrix | StackedMatrix | StreamedMatrix", dense: Ten
         >>> multiply(SparseMatrix.from_torch(torch.eye(2).to_sparse()), torch.tensor([[1.0], [2.0]])).flatten()
         tensor([1., 2.])
     """
-    if not isinstance(matrix, SparseMatrix | StackedMatrix):
+    if not isinstance(matrix, SparseMatrix):
         return matrix.multiply(dense)
+    if dense.dtype == torch.float32 and has_triton(dense.device):
+        from epagcl.core.kernels.products import multiply_pattern
+
+        columns = matrix.shape[1]
+        views = max(matrix.views, dense.shape[0] // columns if columns else 1)
+        return multiply_pattern(matrix.chunks, matrix.col, matrix.value, dense, views, columns)
+    return _multiply_views(matrix, dense)
+
+
+def _multiply_views(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
+    """Return ``matrix @ dense``, one view after the other, by plain PyTorch."""
     rows, columns = matrix.shape
     blocks = dense.shape[0] // columns if columns else 1
     views = max(matrix.views, blocks)
-    if isinstance(matrix, SparseMatrix) and dense.dtype == torch.float32 and has_triton(dense.device):
-        from epagcl.core.kernels.products import multiply_pattern
-
-        return multiply_pattern(matrix.chunks, matrix.col, matrix.value, dense, views, columns)
+    if rows == 0 or columns == 0:  # as on a rank without nodes
+        return dense.new_zeros(views * rows, dense.shape[1])
     out = dense.new_empty(views * rows, dense.shape[1])
     for view, part in enumerate(out.split(rows)):
         h = dense.narrow(0, view % blocks * columns, columns)

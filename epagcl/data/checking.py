@@ -11,6 +11,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.labels import check_labels
+from epagcl.data.relations import EdgeKinds, edge_kinds, relations_of
 
 
 def check(data: Data, source: str = "graph", quiet: bool = False, features: bool = True, labels: bool = True) -> Data:
@@ -18,8 +19,10 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
 
     The result has ``edge_index`` (int64, both directions of each pair, sorted, no duplicates, no self-loops),
     ``x`` (float32, dense or ``torch.sparse_csr``), ``num_nodes``, ``y`` (int64, −1 = no label) if the input has labels,
-    and ``edge_weight`` (float32, see ``pair_weights``) if the input has weights that differ. Other attributes
-    (masks, ids) are copied. Other edge attributes are dropped, since no method here uses them.
+    and ``edge_weight`` (float32, see ``pair_weights``) if the input has weights that differ. A graph with several kinds
+    of edges (``edge_type``, integers; ``relation_names``, their names) or with ``directed`` other than ``"symmetric"``
+    has ``edge_relation`` ``[edges, relations]`` and ``relation_names``; see ``epagcl.data.relations``. Other
+    attributes (masks, ids) are copied. Other edge attributes are dropped, since no method here uses them.
 
     Args:
         data: a graph; ``x`` dense or sparse, ``edge_index`` in one or both directions.
@@ -39,7 +42,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
     if isinstance(data, HeteroData):
-        raise InputError(f"{source}: HeteroData is not supported; call data.to_homogeneous()")
+        raise InputError(f"{source}: HeteroData has several kinds of nodes; convert it with epagcl.from_hetero(data)")
     if hasattr(data, "indptr") and hasattr(data, "to_data"):
         raise InputError(f"{source}: a graph on disk, and this method trains on the whole graph; give graph.to_data()")
     if not isinstance(data, Data):
@@ -48,10 +51,13 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     x = None if data.x is None and not features else check_features(data.x, source)
     edge_index = _check_edges(data.edge_index, source)
     edge_weight = _check_weights(data.get("edge_weight"), edge_index, source)
+    kinds = edge_kinds(data, edge_index.shape[1], source, quiet=quiet)
     if edge_weight is not None and not edge_weight.all():
         if not quiet:
             log.warning("%s: %s of weight 0 removed", source, counted(int((edge_weight == 0).sum()), "edge"))
-        edge_index, edge_weight = edge_index[:, edge_weight > 0], edge_weight[edge_weight > 0]
+        kept = edge_weight > 0
+        edge_index, edge_weight = edge_index[:, kept], edge_weight[kept]
+        kinds = None if kinds is None else kinds._replace(value=kinds.value[kept])
     y = None if data.y is None or not labels else check_labels(data.y, source)
     num_nodes = _num_nodes(data, x, y, edge_index, source)
     names = data.get("feature_names")
@@ -61,7 +67,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     if pairs.shape[1] == 0:
         raise InputError(f"{source}: no edges between different nodes; a graph needs at least one")
     if not quiet:
-        for level, note in repair_notes(edge_index, pairs, num_nodes):
+        for level, note in repair_notes(edge_index, pairs, num_nodes, weighted=edge_weight is not None, kinds=kinds):
             log.log(level, "%s: %s", source, note)
         if data.get("edge_attr") is not None:
             log.warning("%s: edge_attr is not used; give weights of edges as edge_weight", source)
@@ -70,7 +76,11 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
 
     num_edges = data.edge_index.shape[1]
     checked = Data(
-        **{key: value for key, value in data.to_dict().items() if not is_edge_level(key, value, num_nodes, num_edges)}
+        **{
+            key: value
+            for key, value in data.to_dict().items()
+            if not is_edge_level(key, value, num_nodes, num_edges) and key not in ("directed", "relation_names")
+        }
     )
     checked.x = x
     checked.edge_index = both_directions(pairs, num_nodes)
@@ -79,6 +89,10 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         i, j = checked.edge_index.sort(dim=0).values
         place = torch.searchsorted(pairs[0] * num_nodes + pairs[1], i * num_nodes + j)
         checked.edge_weight = weight[place].float()
+    if kinds is not None:
+        relations = relations_of(kinds, edge_index, edge_weight, checked.edge_index, num_nodes, source)
+        if relations is not None:
+            checked.edge_relation, checked.relation_names = relations
     checked.num_nodes = num_nodes
     checked.y = y
     return checked
@@ -157,15 +171,53 @@ def pair_weights(edge_index: Tensor, edge_weight: Tensor, num_nodes: int) -> Ten
     return None if bool((weight == weight[0]).all()) else weight / weight.mean()
 
 
-def repair_notes(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> list[tuple[int, str]]:
+def repair_notes(
+    edge_index: Tensor, pairs: Tensor, num_nodes: int, *, weighted: bool = False, kinds: EdgeKinds | None = None
+) -> list[tuple[int, str]]:
     """Return the log level and the message of each repair that turns an edge list into undirected pairs."""
-    row, col = edge_index[:, edge_index[0] != edge_index[1]]
-    num_directed, num_pairs = torch.unique(row * num_nodes + col).numel(), pairs.shape[1]
+    proper = edge_index[0] != edge_index[1]
+    row, col = edge_index[:, proper]
+    key = row * num_nodes + col
+    loops, num_directed = edge_index.shape[1] - row.numel(), torch.unique(key).numel()
+    num_distinct = num_directed
+    if kinds is not None and kinds.directed is not None:  # edges of different kinds are no duplicates
+        kind = kinds.value[proper].argmax(1)
+        num_distinct = torch.unique(kind * num_nodes**2 + key).numel()
+    notes = removal_words(loops, row.numel() - num_distinct, weighted=weighted)
+    if kinds is not None and kinds.directed != "symmetric":
+        return notes
+    return notes + direction_words(num_directed, pairs.shape[1])
+
+
+def repair_words(
+    loops: int, num_edges: int, num_directed: int, num_pairs: int, *, weighted: bool = False
+) -> list[tuple[int, str]]:
+    """Return the log level and the message of each repair, by the counts before and after it.
+
+    Args:
+        loops: number of self-loops.
+        num_edges: number of other edges.
+        num_directed: number of those that are different if their direction counts.
+        num_pairs: number of undirected pairs.
+        weighted: whether the edges have weights.
+    """
+    return removal_words(loops, num_edges - num_directed, weighted=weighted) + direction_words(num_directed, num_pairs)
+
+
+def removal_words(loops: int, repeats: int, *, weighted: bool) -> list[tuple[int, str]]:
+    """Return the log level and the message of removed self-loops and duplicate edges."""
     notes = []
-    if loops := edge_index.shape[1] - row.numel():
+    if loops:
         notes.append((logging.WARNING, f"{counted(loops, 'self-loop')} removed"))
-    if repeats := row.numel() - num_directed:
-        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} removed"))
+    if repeats:
+        what = "merged; their weights are added up" if weighted else "removed"
+        notes.append((logging.WARNING, f"{counted(repeats, 'duplicate edge')} {what}"))
+    return notes
+
+
+def direction_words(num_directed: int, num_pairs: int) -> list[tuple[int, str]]:
+    """Return the log level and the message on the directions of the edges."""
+    notes = []
     if num_directed == num_pairs > 0:  # the usual edge list of an undirected graph
         once = "given once each" if num_pairs > 1 else "given once"
         notes.append((logging.INFO, f"{counted(num_pairs, 'edge')} {once}; used in both directions"))

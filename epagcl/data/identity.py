@@ -30,8 +30,8 @@ _FORMER = re.compile(r"(\d+-\d+-\d+)-[0-9a-f]{16}-\d\.\d{3}e[+-]\d+(-.*)?")
 def graph_fingerprint(graph: "Graph") -> str:
     """Return ``<nodes>-<pairs>-<features>-<digest>``: the sizes of a graph, and a digest of its pairs and features.
 
-    The digest is SHA-256 of the pairs, their weights if there are any, and every bit of the features in float32. It
-    does not depend on the layout of the features, on their device, or on the sign of a zero.
+    The digest is SHA-256 of the pairs, their weights and relations if there are any, and every bit of the features in
+    float32. It does not depend on the layout of the features, on their device, or on the sign of a zero.
 
     Args:
         graph: the graph.
@@ -50,6 +50,10 @@ def graph_fingerprint(graph: "Graph") -> str:
     if weight is not None:
         digest.update(b"weight")
         _add(digest, weight.float())
+    relations = getattr(graph, "relations", None)
+    if relations is not None:
+        digest.update(b"relations" + json.dumps(graph.relation_names).encode())
+        _add(digest, relations.float())
     digest.update(b"x")
     _add_features(digest, graph.x)
     sizes = f"{graph.num_nodes}-{graph.pairs.shape[1]}-{graph.x.shape[1]}"

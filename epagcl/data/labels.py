@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"(?:0|-?[1-9][0-9]*)(?:\.0*)?")
 _NUMERIC_KINDS = ("boolean", "integer", "integer-na", "floating", "mixed-integer-float", "empty")
 
 
-def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None]:
+def encode_labels(labels: Labels, source: str, counts: np.ndarray | None = None) -> tuple[Tensor, list[str] | None]:
     """Return class numbers (−1 = no label), and class names unless the labels are 0, 1, ..., C−1 already.
 
     Missing values (None, NaN, blank) and −1 mean "no label". Integers that are exactly 0..C−1 are kept. Other integers
@@ -36,6 +36,7 @@ def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None
     Args:
         labels: one label per node.
         source: the name of the labels in messages.
+        counts: number of nodes of each label, for the message about −1; by default one.
     """
     array = labels.to_numpy() if isinstance(labels, pd.Series) else label_array(labels, source)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -67,7 +68,8 @@ def encode_labels(labels: Labels, source: str) -> tuple[Tensor, list[str] | None
     if np.array_equal(classes, np.arange(len(classes))):
         return y, None
     if not labelled.all():  # −1 and 1 are probably meant as two classes, but −1 always means "no label" here
-        log.warning("%s: label −1 means no label (nodes with it: %d)", source, (~labelled).sum())
+        unlabelled = (~labelled).sum() if counts is None else counts[present.index[~labelled]].sum()
+        log.warning("%s: label −1 means no label (nodes with it: %d)", source, unlabelled)
     return y, [str(number) for number in classes]
 
 

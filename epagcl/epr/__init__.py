@@ -7,6 +7,7 @@ is float64.
 - :mod:`epagcl.epr.rate` computes EPR.
 - :mod:`epagcl.epr.change` computes how one edge changes EPR, exactly and by the paper's theorems.
 - :mod:`epagcl.epr.alpha` holds the edge weights α of those theorems.
+- :mod:`epagcl.epr.relations` computes EPR of each kind of edges.
 - :mod:`epagcl.epr.summary` summarises EPR and these changes for one graph.
 
 The following modules carry EPR over to any propagation operator and to graphs without labels, in float32 products:
@@ -29,6 +30,7 @@ from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr,
 from epagcl.epr.operators import chance_epr, layer_operator, operator_epr
 from epagcl.epr.own_features import own_advantage
 from epagcl.epr.rate import Rates, check_edge_index, error_passing_rate
+from epagcl.epr.relations import RelationRates, relation_rates
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement, structure_score
 from epagcl.epr.summary import EdgeChange, EPRSummary, epr_summary
 
@@ -36,6 +38,7 @@ __all__ = [
     "EPRSummary",
     "EdgeChange",
     "Rates",
+    "RelationRates",
     "SharedSignal",
     "Theorem33",
     "alpha_add",
@@ -54,6 +57,7 @@ __all__ = [
     "operator_epr",
     "own_advantage",
     "propagation_gain",
+    "relation_rates",
     "shared_signal",
     "structure_score",
     "theorem_3_3_conditions",

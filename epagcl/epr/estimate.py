@@ -9,6 +9,7 @@ from epagcl.core import pca
 from epagcl.core.norms import inverse_norms
 from epagcl.core.randomness import Stream, permutation, uniform
 from epagcl.core.sparse import SparseMatrix
+from epagcl.distributed.partition import Part
 from epagcl.epr.operators import Operator
 
 COMPONENTS = 64  # principal components of each half of the feature columns
@@ -75,14 +76,15 @@ def shared_signal(x: Tensor | SparseMatrix) -> SharedSignal | None:
     return SharedSignal(left @ directions[0], right @ directions[1], correlation[:k].to(left))
 
 
-def column_halves(x: Tensor | SparseMatrix) -> tuple[Tensor, Tensor]:
+def column_halves(x: Tensor | SparseMatrix, part: Part | None = None) -> tuple[Tensor, Tensor]:
     """Split the feature columns into two random halves; return the principal components of the unit rows of each.
 
     Args:
         x: node features ``[N, F]`` with F ≥ 2, dense or sparse. They are not copied.
+        part: the nodes of this rank, if ``x`` has their rows only.
 
     Returns:
-        Two tensors with at most 64 columns each.
+        Two tensors with at most 64 columns each, and the rows of ``x``.
 
     Examples:
         >>> left, right = column_halves(torch.eye(4).repeat(1, 2))
@@ -90,7 +92,7 @@ def column_halves(x: Tensor | SparseMatrix) -> tuple[Tensor, Tensor]:
         (torch.Size([4, 4]), torch.Size([4, 4]))
     """
     first = permutation(x.shape[1], 0, Stream.STRUCTURE, 2, device=x.device) < x.shape[1] // 2
-    left, right = (_half(x, columns.float()[:, None]) for columns in (first, ~first))
+    left, right = (_half(x, columns.float()[:, None], part) for columns in (first, ~first))
     return left, right
 
 
@@ -173,7 +175,7 @@ def propagation_gain(relative_epr: float, messages: float) -> float:
     return max(1 - relative_epr, 0.0) ** 2 * messages
 
 
-def _half(x: Tensor | SparseMatrix, columns: Tensor) -> Tensor:
+def _half(x: Tensor | SparseMatrix, columns: Tensor, part: Part | None = None) -> Tensor:
     """Return the principal components of the unit rows of some columns, given as a column of 0 and 1."""
     scale = inverse_norms(x, columns[:, 0])
     operator = pca.Operator(
@@ -182,7 +184,9 @@ def _half(x: Tensor | SparseMatrix, columns: Tensor) -> Tensor:
         multiply_transposed=lambda v: columns * (x.T @ (scale * v)),
         device=x.device,
     )
-    mean, directions = pca.principal_components(operator, min(COMPONENTS, *x.shape))
+    if part is not None:
+        operator = operator.spread(part.num_nodes, part.rows, part.sum)
+    mean, directions = pca.principal_components(operator, min(COMPONENTS, *operator.shape))
     return operator.multiply(directions) - mean @ directions
 
 

@@ -50,8 +50,25 @@ def own_advantage(edge_index: Tensor, num_nodes: int, x: Tensor | SparseMatrix) 
     """
     if num_nodes < 3 or x.shape[1] < 2:
         return 0.0
-    halves = column_halves(x)
-    nodes = sampled_nodes(torch.arange(num_nodes, device=x.device), num_nodes, MAX_NODES)
+    return halves_advantage(edge_index, num_nodes, column_halves(x))
+
+
+@torch.no_grad()
+def halves_advantage(edge_index: Tensor, num_nodes: int, halves: tuple[Tensor, Tensor]) -> float:
+    """Return :func:`own_advantage` of features of which the two halves are known.
+
+    Args:
+        edge_index: edges in one or both directions, ``[2, E]``.
+        num_nodes: number of nodes N, at least 3.
+        halves: the result of :func:`~epagcl.epr.estimate.column_halves` for all nodes.
+
+    Examples:
+        >>> from epagcl.data import block_model
+        >>> data = block_model(200, homophily=0.1, topic_share=0.4, words_per_node=60)
+        >>> halves_advantage(data.edge_index, 200, column_halves(data.x.to_dense())) > 0.2
+        True
+    """
+    nodes = sampled_nodes(torch.arange(num_nodes, device=halves[0].device), num_nodes, MAX_NODES)
     own = [_cosines(half[nodes]) for half in halves]
     sums = [neighbour_sums(edge_index, num_nodes, half) for half in halves]
     received = [_cosines((one + two)[nodes]) for one, two in sums]

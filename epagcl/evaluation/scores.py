@@ -8,6 +8,8 @@ from typing import NotRequired, TypedDict
 import torch
 from torch import Tensor
 
+from epagcl.core import html
+from epagcl.core.formatting import counted, percent
 from epagcl.data.splits import Split
 from epagcl.evaluation.inputs import labelled_split, renumber_classes
 
@@ -102,6 +104,11 @@ class Evaluation:
     def micro_f1(self) -> list[float]:
         """Micro-F1 of each run, which equals the accuracy if each node has one label."""
         return self.runs
+
+    def _repr_html_(self) -> str:
+        rows = [("accuracy", percent(spread(self.runs))), ("macro-F1", percent(spread(self.macro_f1)))]
+        words = f"Protocol {self.protocol}, {counted(len(self.runs), 'run')}, splits {self.split}"
+        return html.block(html.table(words, ["score", "percent"], rows))
 
     def to_dict(self) -> ScoresDict:
         """Return the scores as plain values for JSON."""

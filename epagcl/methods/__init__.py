@@ -4,10 +4,11 @@ import sys
 from types import ModuleType
 
 from epagcl.methods.base import Method
+from epagcl.methods.choice import Recommendation, recommend
 from epagcl.methods.registry import load_model, method, names
 from epagcl.methods.settings import method_settings, setting
 
-__all__ = ["Method", "load_model", "method", "method_settings", "names", "setting"]
+__all__ = ["Method", "Recommendation", "load_model", "method", "method_settings", "names", "recommend", "setting"]
 
 
 class _CallableModule(ModuleType):

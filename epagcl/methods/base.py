@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import chain
@@ -19,13 +18,19 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.graph import Graph
+from epagcl.data.structural.features import positions_in
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
+from epagcl.methods.inputs import input_graph
+from epagcl.methods.local import NodesLike, embed_nodes, rotated
+from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
-from epagcl.methods.settings import checked_setting, method_settings, setting, warn_of_old_names
+from epagcl.methods.relations import apply_relations, learn_relations, two_nodes
+from epagcl.methods.settings import checked_setting, method_settings, rename_attributes, setting, warn_of_old_names
+from epagcl.training.bar import shown_progress
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 from epagcl.training.protocol import Step, calibrate
@@ -38,12 +43,10 @@ class NotTrained(InputError, NotFittedError):
 
 #: Choices of the setting ``feature_scaling``.
 FEATURE_SCALINGS = ("given", "row-sum", "row-max", "row-norm")
-#: Class attributes that earlier versions had under another name.
-RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
 
 
 @method_settings
-class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of all methods: an estimator with keyword-only settings.
 
     A subclass sets ``name``, ``title``, ``paper`` and ``cost_note``, declares its settings, and implements
@@ -60,6 +63,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
+        uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
+        runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (:mod:`epagcl.distributed`).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
 
     Examples:
@@ -78,6 +83,8 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     trained: ClassVar[bool] = True
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
+    uses_relations: ClassVar[bool] = False
+    runs_on_ranks: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 
     epochs: int = setting(200, "training epochs; 0 leaves the encoder untrained")
@@ -108,11 +115,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for old, new in RENAMED_ATTRIBUTES.items():
-            if old in vars(cls):
-                # The stack level skips this function and ABCMeta.__new__.
-                warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=3)
-                setattr(cls, new, vars(cls)[old])
+        rename_attributes(cls)
 
     def set_params(self, **params: Any) -> Self:
         """Set settings by name, as in scikit-learn; :meth:`fit` validates them."""
@@ -218,6 +221,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         resume: bool = False,
         callback: Callback | None = None,
         look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
+        progress: bool = False,
     ) -> Self:
         """Train on a graph without reading its labels.
 
@@ -230,36 +234,38 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
                 with their rows.
             look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
                 done and the current embedding. It does not change the training.
+            progress: show epochs, loss and time left, in notebooks and in terminals.
         """
         self.validate()
         device = resolve_device(self.device)
-        graph = self._graph(check(data, labels=False), device)
+        whole = self._graph(check(data, labels=False), device, identified=checkpoint is not None)
+        graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
         self.network_ = self.initial_network().to(device)
         self.history_: list[Row] = []
+        self.rotation_: Tensor | None = None
         if not type(self).trained:
             calibrate(self, self.network_, graph)
             return self
-        self.history_ = train(
-            self,
-            self.network_,
-            graph,
-            checkpoint=checkpoint,
-            resume=resume,
-            callback=callback,
-            look=None if look is None else Look(*look),
-        )
+        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
+        with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
+            self.history_ = train(self, self.network_, graph, callback=callback, **options)
         return self
 
     @torch.no_grad()
-    def embed(self, data: Data) -> Tensor:
+    def embed(self, data: Data, *, nodes: NodesLike | None = None, hops: int | None = None) -> Tensor:
         """Return float32 embeddings ``[num_nodes, dim]`` of the training graph or any graph with the same columns.
 
         Feature columns are matched by name if both graphs have ``feature_names``, and encoded as in training if they
         come from a table. Otherwise they must be in the same order.
+
+        Args:
+            data: the graph.
+            nodes: embed only these nodes, in this order, from their neighbourhood; see :mod:`epagcl.methods.local`.
+            hops: size of the neighbourhood; None: as many as an encoder has layers, 2 if it has PageRank.
         """
-        return self._embed(data)
+        return self._embed(data) if nodes is None else embed_nodes(self, data, nodes, hops).z
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
         """Train on a graph and return its embeddings: ``fit(data).embed(data)``."""
@@ -276,19 +282,17 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     @property
     def _n_features_out(self) -> int:
         """Dimension of the embedding, for ``get_feature_names_out``, determined on a graph of two nodes."""
-        pair = Data(x=torch.ones(2, self.num_features_), edge_index=torch.tensor([[0, 1], [1, 0]]))
-        return self._embed(pair, quiet=True).shape[1]
+        return self._embed(two_nodes(self.num_features_, self.relation_names_), quiet=True).shape[1]
 
     def health(self, data: Data) -> list[Finding]:
         """Judge the embedding of a graph without labels: measures, verdicts and advice."""
-        return examine(self, self.fitted_network, self._checked_graph(data, quiet=True), trained=type(self).trained)
+        graph, positions = self._checked_graph(data, quiet=True), positions_in(self.feature_names_)
+        return examine(self, self.fitted_network, graph, trained=type(self).trained, edges_known=positions)
 
     def save(self, folder: str | Path, **sections: dict[str, Any]) -> None:
         """Write ``config.toml`` (the method and its settings) and ``model.safetensors``; no pickle.
 
-        Args:
-            folder: created if it does not exist.
-            sections: further tables of the configuration file.
+        The folder is created if it does not exist. ``sections`` are further tables of the configuration file.
         """
         save_model(self, folder, **sections)
 
@@ -319,19 +323,19 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:
-        network = self.fitted_network.eval()
-        return self.represent(network, self._checked_graph(data, quiet)).to(data.edge_index.device)
+        graph = self._checked_graph(data, quiet)
+        z = graph.all_rows(self.represent(self.fitted_network.eval(), graph))
+        return rotated(z, self.rotation_).to(data.edge_index.device)
 
     def _checked_graph(self, data: Data, quiet: bool) -> Graph:
         """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
         device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
         checked = check(data, quiet=quiet, labels=False)
-        return self._graph(match_columns(checked, self.feature_names_, self.num_features_, self.encoding_), device)
+        checked = match_columns(checked, self.feature_names_, self.num_features_, self.encoding_)
+        return apply_relations(self, self._graph(checked, device), quiet=quiet)
 
-    def _graph(self, data: Data, device: torch.device) -> Graph:
-        if self.feature_scaling != "given":
-            data = data.clone().update({"x": row_normalise(data.x, self.feature_scaling.removeprefix("row-"))})
-        return Graph.from_data(data, device)
+    def _graph(self, data: Data, device: torch.device, *, identified: bool = False) -> Graph:
+        return input_graph(self, data, device, identified=identified)
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""

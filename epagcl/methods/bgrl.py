@@ -1,7 +1,8 @@
 """BGRL: an online network predicts the target network's embedding of the other view; no negatives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -65,6 +66,11 @@ class Encoder(nn.Module):
             Layer(encoder, a, b, norm, standardise=norm == "layer" and number > 0)
             for number, (a, b) in enumerate(pairwise(widths))
         )
+
+    @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information."""
+        return sum(layer.gcn.hops for layer in cast("Iterable[Layer]", self.layers))
 
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
         """Return the representations of V views, ``[V·N, widths[-1]]``; ``mask`` ``[V, F]`` hides input columns."""

@@ -89,8 +89,10 @@ class Contrast(Sampled):
         z = network.head(network.encoder(graph.x, prepared.views.adjacency(epoch), mask))
         if self.batch_size:
             order = permutation(graph.num_nodes, self.seed, Stream.BATCHES, epoch, device=graph.device)
-            return info_nce_batched(z, self.temperature, self.batch_size, order, precision=self.precision)
-        return info_nce_stacked(z, self.temperature, precision=self.precision)
+            return info_nce_batched(
+                z, self.temperature, self.batch_size, order, precision=self.precision, part=graph.part
+            )
+        return info_nce_stacked(z, self.temperature, precision=self.precision, part=graph.part)
 
     def represent_chunks(self, network: Network, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the output of the encoder, computed layer by layer."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from epagcl.core.permute import permute_rows
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
+from epagcl.distributed.exchange import Exchange, exchange_rows
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
@@ -27,11 +28,14 @@ class Network(nn.Module):
             graph: the graph.
             order: the permutation of the rows.
         """
-        projected = self.encoder.project(graph.x)
-        projected = torch.cat([projected, permute_rows(projected, order)])
-        h, corrupted = self.encoder.propagate(projected, graph.adjacency).chunk(2)
-        s = summary(h)
-        return summary_loss(self.discriminator(h, s), self.discriminator(corrupted, s))
+        projected, part = self.encoder.project(graph.x), graph.part
+        if part is None:
+            permuted = permute_rows(projected, order)
+        else:
+            permuted = exchange_rows(projected, Exchange.of_order(part, order))
+        h, corrupted = self.encoder.propagate(torch.cat([projected, permuted]), graph.adjacency).tensor_split(2)
+        s = summary(h, part)
+        return summary_loss(self.discriminator(h, s), self.discriminator(corrupted, s), part)
 
 
 @method_settings

@@ -35,6 +35,7 @@ class EPAGCL(Contrast):
     name = "epagcl"
     title = "EPAGCL"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
+    runs_on_ranks = True
     paper = (
         "Xu et al., Why Does Dropping Edges Usually Outperform Adding Edges in Graph Contrastive Learning?, AAAI 2025"
     )
@@ -75,6 +76,7 @@ class EPAGCL(Contrast):
                 view=view,
                 weight=graph.weight,
                 origin=graph.origin,
+                part=graph.part,
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
         ]

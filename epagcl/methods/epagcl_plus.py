@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,6 +57,10 @@ class EPAGCLPlus(Sampled):
        is also joined to its nearest neighbours by Â²X̂, of neighbours without the node itself, (D^-½ A D^-½)^n X̂ for
        n = 1, 2, and of a node's own features: PageRank on the graph of nearest neighbours by X̂ alone.
 
+    On a graph with relations (several kinds of edges, or directed ones), each pair has the weight of its relations, and
+    each relation has two more blocks, the mean over its neighbours and PageRank on it; see
+    :func:`~epagcl.methods.relations.relation_strengths`.
+
     The columns of each block are centred, its rows scaled to similar length and multiplied by a weight, which
     ``block_weights`` chooses from the graph without labels. The embedding is the first ``dim`` principal components
     of all blocks side by side; on graphs of few nodes, those of small variance are shrunk. All parts apply to unseen
@@ -74,7 +78,9 @@ class EPAGCLPlus(Sampled):
     name = "epagcl+"
     title = "EPAGCL+"
     paper = "this package: EPAGCL (Xu et al., AAAI 2025) with root weights, several scales and propagated features"
+    uses_relations = True
     cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
+    runs_on_ranks = True
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")
@@ -108,27 +114,22 @@ class EPAGCLPlus(Sampled):
 
     def build(self, num_features: int) -> Mixture:
         """Return the encoders and heads of all models; :meth:`calibrate` computes the rest."""
-        return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k)
+        relations = getattr(self, "relation_strengths_", [])
+        return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k, relations)
 
     def survey(self, graph: LargeGraph) -> Survey:
         """Compute the range of the edge weights and the principal components of Â²X̂, by chunks of rows."""
-        return Survey(survey_edges(graph, candidates=False).drop, self._two_hops(graph))
-
-    def _two_hops(self, graph: Graph | LargeGraph) -> PropagatedPCA:
-        two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
-        two_hops.fit(graph)
-        return two_hops
+        return Survey(survey_edges(graph, candidates=False).drop, _two_hops(graph))
 
     def prepare(self, graph: Graph) -> Prepared:
         """Find the candidates for adding, and run Eq. (9) for each view.
 
         A subgraph has the drop probabilities of the whole graph. Its candidates are nearest neighbours within it.
         """
+        degree, of = graph.degree, None
         if isinstance(graph, Subgraph):
-            degree, (of, two_hops) = graph.whole_degree, graph.survey
-        else:
-            degree, of, two_hops = graph.degree, None, self._two_hops(graph)
-        candidates = neighbour_candidates(two_hops(graph), graph.pairs, self.k)
+            degree, of = graph.whole_degree, graph.survey.drop
+        candidates = two_hop_candidates(graph, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
         pairs, weight = graph.pairs.to(device), None if graph.weight is None else graph.weight.to(device)
@@ -143,6 +144,7 @@ class EPAGCLPlus(Sampled):
                 view=view,
                 weight=graph.weight,
                 origin=graph.origin,
+                part=graph.part,
             )
             for view in range(2 * self.members)
         ]
@@ -164,18 +166,17 @@ class EPAGCLPlus(Sampled):
         branches = zip((network.residual, network.scales), masks, strict=True)
         z = torch.cat([branch.head(branch.encoder(graph.x, adjacency, mask)) for branch, mask in branches])
         shuffled = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
-        return self._info_nce(z, graph.num_nodes, epoch) + network.infomax.loss(graph, shuffled)
+        return self._info_nce(z, graph, epoch) + network.infomax.loss(graph, shuffled)
 
-    def _info_nce(self, z: Tensor, n: int, epoch: int | Tensor) -> Tensor:
+    def _info_nce(self, z: Tensor, graph: Graph, epoch: int | Tensor) -> Tensor:
         """Return the sum of InfoNCE over the projections of all models, within batches or over all nodes."""
-        models = 2 * self.members
+        models, n = 2 * self.members, graph.num_nodes
+        options: dict[str, Any] = {"members": models, "precision": self.precision, "part": graph.part}
         if not 0 < self.batch_size < n:
-            return models * info_nce_stacked(z, self.temperature, members=models, precision=self.precision)
+            return models * info_nce_stacked(z, self.temperature, **options)
         batch_size = -(-n // -(-n // self.batch_size))  # batches of nearly equal size
         order = permutation(n, self.seed, Stream.BATCHES, epoch, device=z.device)
-        return models * info_nce_batched(
-            z, self.temperature, batch_size, order, members=models, precision=self.precision
-        )
+        return models * info_nce_batched(z, self.temperature, batch_size, order, **options)
 
     def calibrate(self, network: Mixture, graph: Graph) -> None:
         """Compute the propagated features and the mixture once, and the principal components of all blocks."""
@@ -192,3 +193,16 @@ class EPAGCLPlus(Sampled):
     def represent_chunks(self, network: Mixture, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the principal components of all blocks side by side."""
         return embed_large(network, graph)
+
+
+def two_hop_candidates(graph: Graph, k: int) -> Tensor:
+    """Return the absent pairs among the k nearest neighbours by Â²X̂, ``[2, C]``; see ``neighbour_candidates``."""
+    two_hops = graph.survey.two_hops if isinstance(graph, Subgraph) else _two_hops(graph)
+    return neighbour_candidates(two_hops(graph), graph.pairs, k, part=graph.part)
+
+
+def _two_hops(graph: Graph | LargeGraph) -> PropagatedPCA:
+    """Return the principal components of Â²X̂."""
+    two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
+    two_hops.fit(graph)
+    return two_hops

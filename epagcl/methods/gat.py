@@ -15,6 +15,8 @@ from epagcl.nn.layers import GATLayer
 class Network(nn.Module):
     """Two attention layers and their biases."""
 
+    hops = 2.0
+
     def __init__(self, num_features: int, hidden: int, heads: int, num_classes: int, out_heads: int):
         super().__init__()
         self.layer1 = GATLayer(num_features, hidden, heads)

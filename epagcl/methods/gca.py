@@ -10,6 +10,7 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.core.streamed import StreamedMatrix
 from epagcl.data.graph import Graph
 from epagcl.data.large import LargeGraph, Subgraph
+from epagcl.distributed.partition import Part
 from epagcl.methods.contrast import Augmentation
 from epagcl.methods.grace import GRACE
 from epagcl.methods.settings import method_settings, setting
@@ -92,7 +93,7 @@ class GCA(GRACE):
             phi = CENTRALITIES[self.centrality](
                 SparseMatrix(edges.rowptr, edges.col, edges.value.double(), edges.shape, symmetric=True)
             )
-            of, share = None, feature_shares(graph.x.to("cpu"), phi).to(graph.device)
+            of, share = None, feature_shares(graph.x.to("cpu"), phi, graph.part).to(graph.device)
         views = drop_views(
             graph.pairs,
             graph.num_nodes,
@@ -103,6 +104,7 @@ class GCA(GRACE):
             weight=graph.weight,
             origin=graph.origin,
             of=of,
+            part=graph.part,
         )
         p_mask_1, p_mask_2 = (p and (share * p).clamp(max=self.cutoff) for p in (self.p_mask_1, self.p_mask_2))
         return Augmentation(views, (p_mask_1, p_mask_2))
@@ -113,9 +115,18 @@ def edge_scores(phi: Tensor, pairs: Tensor) -> Tensor:
     return (phi[pairs].sum(0) / 2).log()
 
 
-def feature_shares(x: Tensor | SparseMatrix, phi: Tensor) -> Tensor:
-    """Return (s_max − s_j)/(s_max − mean s) of each column, float32; columns without entries are left out and get 1."""
-    return column_shares(column_sums(x, phi, _is_signed(x)))
+def feature_shares(x: Tensor | SparseMatrix, phi: Tensor, part: Part | None = None) -> Tensor:
+    """Return (s_max − s_j)/(s_max − mean s) of each column, float32; columns without entries are left out and get 1.
+
+    Args:
+        x: features of all nodes, or of those of this rank.
+        phi: centrality of all nodes.
+        part: the nodes of this rank; None: all.
+    """
+    if part is None:
+        return column_shares(column_sums(x, phi, _is_signed(x)))
+    signed = any(part.ranks.gathered(_is_signed(x)))
+    return column_shares(part.sum(column_sums(x, phi[part.start : part.stop], signed)))
 
 
 def column_shares(r: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ from epagcl.nn.layers import GCNLayer
 class Network(nn.Module):
     """Two GCN layers."""
 
+    hops = 2.0
+
     def __init__(self, num_features: int, hidden: int, num_classes: int):
         super().__init__()
         self.layer1, self.layer2 = GCNLayer(num_features, hidden), GCNLayer(hidden, num_classes)

@@ -43,6 +43,11 @@ class Network(nn.Module):
         return h
 
     @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information."""
+        return sum(layer.hops for layer in cast("Iterable[Layer]", self.layers))
+
+    @property
     def first(self) -> Layer:
         """The first layer, whose weight W₁ the neighbour means share."""
         return cast("Layer", self.layers[0])
@@ -117,7 +122,7 @@ class GMI(Method):
         """Return the sum of the three terms. Scores are products of two rows; x_jᵀΘ₁ and Θ₂m_i are computed once."""
         weights = torch.cat([*network.first.weights, network.own.weight], 1)
         projected, own = (part.contiguous() for part in (graph.x @ weights).tensor_split([-self.dim], 1))
-        h = network.encode(projected, graph.adjacency)
+        h = network.encode(projected, graph.whole_adjacency)
         mean = prepared @ projected[:, : self.dim]
         mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a PReLU without bias
 
@@ -132,7 +137,7 @@ class GMI(Method):
 
     def represent(self, network: Network, graph: Graph) -> Tensor:
         """Return H."""
-        return network.encode(network.first.project(graph.x), graph.adjacency)
+        return network.encode(network.first.project(graph.x), graph.whole_adjacency)
 
     def _others(self, graph: Graph, count: int, epoch: int | Tensor, term: int) -> Tensor:
         return other_nodes(graph.num_nodes, count, self.seed, Stream.NEGATIVES, epoch, term, device=graph.device)

@@ -1,5 +1,7 @@
 """GRACE: views that drop edges and hide feature columns uniformly at random."""
 
+from typing import ClassVar
+
 from torch import nn
 
 from epagcl.data.graph import Graph
@@ -28,12 +30,19 @@ class GRACE(Contrast):
     title = "GRACE"
     paper = "Zhu et al., Deep Graph Contrastive Representation Learning, ICML workshop 2020"
     cost_note = "time N² d, or N B d with batch_size B; memory N d"
-    head_activation = nn.ELU
+    head_activation: ClassVar[type[nn.Module]] = nn.ELU
+    runs_on_ranks = True
 
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views with one probability for all pairs and one for all feature columns."""
         rates = (self.p_drop_1, self.p_drop_2)
         views = drop_views(
-            graph.pairs, graph.num_nodes, rates, seed=self.seed, weight=graph.weight, origin=graph.origin
+            graph.pairs,
+            graph.num_nodes,
+            rates,
+            seed=self.seed,
+            weight=graph.weight,
+            origin=graph.origin,
+            part=graph.part,
         )
         return Augmentation(views, (self.p_mask_1, self.p_mask_2))

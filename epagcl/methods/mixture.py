@@ -1,6 +1,6 @@
 """The embedding of EPAGCL+: trained models and propagated features, mixed by label-free weights and reduced."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from epagcl.core.pca import Operator, principal_components
 from epagcl.data.graph import Graph
-from epagcl.diffusion import ALPHA, neighbours, power, ppr
-from epagcl.epr.own_features import own_advantage
+from epagcl.data.relations import are_one_way
+from epagcl.diffusion import ALPHA, Diffusion, neighbours, power, ppr, relation_mean, relation_ppr
+from epagcl.epr.estimate import column_halves
+from epagcl.epr.own_features import halves_advantage, own_advantage
 from epagcl.epr.structure import edge_similarity, neighbourhood_agreement
 from epagcl.methods.dgi import Network as Infomax
 from epagcl.nn.encoders import build_encoder
@@ -28,6 +30,7 @@ RELIABLE, UNRELIABLE = 0.9, 0.8  # agreement at which neighbourhoods are trusted
 ADVANTAGE, NO_ADVANTAGE = 0.3, 0.1  # advantage at which own features replace propagated ones fully, and not at all
 FEW_NODES = 500  # with this many nodes, a graph counts as half large, see `largeness`
 MOST_SIMILAR = 1 / 3  # edge similarity at which the neighbours-only blocks do not count; at 0 they count fully
+UNDIRECTED = ("two_hops", "joined", "neighbours", "neighbours_2")  # blocks that use edges in both directions
 TINY = 1e-12  # rows that do not differ from the mean stay zero
 
 
@@ -49,7 +52,8 @@ class Mixture(nn.Module):
         infomax: a model with one PageRank layer that is trained with the loss of DGI.
         features: principal components of X̂.
         propagated: principal components of diffusions of X̂, by name; ``"joined"`` and ``"own"`` are on the graphs of
-            :meth:`joined` and :meth:`alike`.
+            :meth:`joined` and :meth:`alike`. Each relation has two: the mean over its nodes, and PageRank on it.
+        relation_weights: the weights of the blocks of the relations, by name: the absolute strengths.
         weights: the weight of each block in the mixture.
         largeness: of the training graph, see :func:`largeness`.
         centre: the means of the columns of all blocks.
@@ -64,19 +68,34 @@ class Mixture(nn.Module):
     mean: Tensor
     components: Tensor
 
-    def __init__(self, num_features: int, hidden: int, projection: int, members: int, dim: int, k: int):
+    def __init__(
+        self,
+        num_features: int,
+        hidden: int,
+        projection: int,
+        members: int,
+        dim: int,
+        k: int,
+        relations: Sequence[float] = (),
+    ):
         super().__init__()
         self.members, self.k = members, k
         self.residual = Branch("residual", num_features, hidden, hidden // 2, projection, members)
         self.scales = Branch("scales", num_features, hidden, hidden, projection, members)
         self.infomax = Infomax("pagerank", num_features, hidden)
-        diffusions = {
+        diffusions: dict[str, Callable[[Graph], Diffusion]] = {
             "two_hops": partial(power, k=2),
             "joined": partial(ppr, alpha=ALPHA, tolerance=TOLERANCE),
             "neighbours": partial(neighbours, k=1),
             "neighbours_2": partial(neighbours, k=2),
             "own": partial(ppr, alpha=OWN_ALPHA, tolerance=TOLERANCE),
         }
+        self.relation_weights: dict[str, float] = {}
+        for relation, strength in enumerate(relations):
+            mean, pagerank = f"relation_{relation}", f"relation_{relation}_pagerank"
+            diffusions[mean] = partial(relation_mean, relation=relation)
+            diffusions[pagerank] = partial(relation_ppr, relation=relation)
+            self.relation_weights |= {mean: abs(strength), pagerank: abs(strength)}
         self.features = PropagatedPCA(num_features, COMPONENTS, partial(power, k=0))
         self.propagated = nn.ModuleDict(
             {name: PropagatedPCA(num_features, COMPONENTS, diffuse) for name, diffuse in diffusions.items()}
@@ -121,13 +140,16 @@ class Mixture(nn.Module):
         """Return the graph of some pairs and the nearest neighbours by the scores of the nodes."""
         kept = self._near.setdefault(graph, {})
         if name not in kept:
-            every = torch.cat([pairs, neighbour_candidates(scores(graph), pairs, k)], dim=1)
+            # At the border of a part of a graph, scores lack neighbours, and the embedding is not asked for.
+            nodes = None if graph.outside is None else (graph.outside == 0).nonzero().flatten()
+            every = torch.cat([pairs, neighbour_candidates(scores(graph), pairs, k, nodes, graph.part)], dim=1)
             key, order = (every[0] * graph.num_nodes + every[1]).sort()
             weight = None
             if graph.weight is not None and pairs.shape[1]:  # nearest neighbours have the mean weight, 1
                 weight = F.pad(graph.weight, (0, order.numel() - pairs.shape[1]), value=1.0)[order]
             every = torch.stack([key // graph.num_nodes, key % graph.num_nodes])
-            kept[name] = Graph(graph.x, every, graph.num_nodes, weight)
+            outside = graph.outside if pairs.shape[1] else None
+            kept[name] = Graph(graph.x, every, graph.num_nodes, weight, outside=outside, part=graph.part)
         return kept[name]
 
     def fit_propagated(self, graph: Graph) -> None:
@@ -145,7 +167,7 @@ class Mixture(nn.Module):
     def blocks(self, graph: Graph) -> Iterator[Tensor | None]:
         """Yield the representation by each trained model, then the propagated features; None for weights of 0."""
         for branch in (self.residual, self.scales):
-            yield from branch.encoder(graph.x, graph.adjacency).chunk(self.members)
+            yield from branch.encoder(graph.x, graph.adjacency).tensor_split(self.members)
         infomax, *propagated = self.weights[2 * self.members :].tolist()
         yield self.infomax.encoder(graph.x, graph.adjacency) if infomax else None
         for weight, (name, block) in zip(propagated, self.propagated.items(), strict=True):
@@ -162,18 +184,18 @@ class Mixture(nn.Module):
             graph: the graph.
             fit: compute the centre and the spread of the blocks from this graph, and keep them.
         """
-        matrix = self.centre.new_zeros(graph.num_nodes, self.centre.numel())
+        matrix = self.centre.new_zeros(graph.num_rows, self.centre.numel())
         stop = 0
         for index, (width, block) in enumerate(zip(self.widths, self.blocks(graph), strict=True)):
             columns = slice(stop, stop := stop + width)
             if block is None:
                 continue
             if fit:
-                self.centre[columns] = block.mean(0)
+                self.centre[columns] = graph.mean(block)
             centred = block - self.centre[columns]
             length = centred.norm(dim=1, keepdim=True)
             if fit:
-                self.spread[index] = length.square().mean().sqrt()
+                self.spread[index] = graph.mean(length.square()[:, 0]).sqrt()
             matrix[:, columns] = self.weighted(index, centred, length)
         return matrix
 
@@ -186,14 +208,20 @@ class Mixture(nn.Module):
         """Compute the propagated features and the weights once, and the principal components of all blocks."""
         if not self.weights.any():
             self.features.fit(graph)
-            weights = block_weights(graph, self.features(graph))
+            weights = _agreed_weights(graph, self.features(graph)) | self.relation_weights
+            if are_one_way(graph.relation_names):  # edges are used in one direction only
+                weights |= dict.fromkeys(UNDIRECTED, 0.0)
             self.weights.copy_(torch.tensor([weights[kind] for kind in self.kinds]))
             self.largeness.fill_(largeness(graph.num_nodes))
             self.fit_propagated(graph)
         matrix = self.side_by_side(graph, fit=True)
-        mean, components = principal_components(Operator.of(matrix), self.components.shape[1])
+        operator = Operator.of(matrix)
+        if graph.part is not None:
+            operator = operator.spread(graph.num_nodes, graph.part.rows, graph.part.sum)
+        mean, components = principal_components(operator, self.components.shape[1])
         # A classifier with few labels fits noise in directions of small variance, so they are shrunk on small graphs.
-        deviation = (matrix.sub_(mean) @ components).norm(dim=0)
+        scores = matrix.sub_(mean) @ components
+        deviation = scores.norm(dim=0) if graph.part is None else graph.part.sum(scores.square().sum(0)).sqrt()
         shrinkage = (deviation / deviation.max().clamp(min=TINY)) ** (1 - self.largeness)
         self.mean.copy_(mean)
         self.components.copy_(components * shrinkage)
@@ -203,7 +231,23 @@ class Mixture(nn.Module):
         return self.side_by_side(graph).sub_(self.mean) @ self.components
 
 
-def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
+def _agreed_weights(graph: Graph, own: Tensor) -> dict[str, float]:
+    """Return :func:`block_weights`. With several ranks, rank 0 computes them from the components of all nodes."""
+    part = graph.part
+    if part is None:
+        return block_weights(graph, own)
+    own = part.all_rows(own)
+    has_halves = graph.num_nodes >= 3 and graph.num_features >= 2
+    halves = [part.all_rows(half) for half in column_halves(graph.x, part)] if has_halves else None
+
+    def weigh() -> dict[str, float]:
+        advantage = 0.0 if halves is None else halves_advantage(graph.pairs, graph.num_nodes, (halves[0], halves[1]))
+        return block_weights(graph, own, advantage)
+
+    return part.ranks.on_first(weigh)
+
+
+def block_weights(graph: Graph, own: Tensor, advantage: float | None = None) -> dict[str, float]:
     """Choose the mixture of a graph from its edges and features, without labels.
 
     - A node's own features take the place of propagated ones if they say more about it than its neighbours do
@@ -217,6 +261,7 @@ def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
     Args:
         graph: the training graph.
         own: principal components of its features.
+        advantage: of own features, if it is known.
 
     Returns:
         The weight of each kind of block, by the names of :attr:`Mixture.kinds`.
@@ -230,7 +275,8 @@ def block_weights(graph: Graph, own: Tensor) -> dict[str, float]:
     """
     agreement = neighbourhood_agreement(graph.pairs, graph.num_nodes, own)
     similarity = edge_similarity(graph.pairs, graph.num_nodes, own)
-    advantage = own_advantage(graph.pairs, graph.num_nodes, graph.x)
+    if advantage is None:
+        advantage = own_advantage(graph.pairs, graph.num_nodes, graph.x)
     trusted = _ramp(agreement, UNRELIABLE, RELIABLE)
     reliable = max(trusted, 1 - _ramp(advantage, NO_ADVANTAGE, ADVANTAGE))
     different = 1 - _ramp(similarity, 0.0, MOST_SIMILAR)

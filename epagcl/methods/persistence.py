@@ -1,6 +1,7 @@
 """Trained models on disk: ``config.toml`` with the settings, ``model.safetensors`` with the weights; no pickle.
 
-A model of an encoded table also has ``columns.json``, the encoding of its columns.
+A model of an encoded table also has ``columns.json``, the encoding of its columns. A model that was aligned with an
+earlier one also has ``rotation.safetensors``.
 """
 
 import json
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError, OutputError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
 COLUMNS = "columns.json"
+ROTATION = "rotation.safetensors"
 
 
 def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) -> None:
@@ -54,9 +57,17 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
         (folder / COLUMNS).unlink(missing_ok=True)
     else:
         write_json(model.encoding_.to_dict(), folder / COLUMNS)
-    attributes = (*type(model).saved_attributes, "feature_names_")
+    attributes = [*type(model).saved_attributes, "feature_names_"]
+    attributes += ["relation_names_", "relation_strengths_"] if model.relation_names_ else []
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
     table |= {"version": __version__, "weights": tensor_digest(state)}
+    if model.rotation_ is None:
+        (folder / ROTATION).unlink(missing_ok=True)
+    else:
+        rotation = {"rotation": model.rotation_.detach().cpu().contiguous()}
+        table["rotation"] = tensor_digest(rotation)
+        with atomic_path(folder / ROTATION) as path:
+            save_file(rotation, path)
     # The configuration is written last. Until then it does not have the digest of the new weights.
     with atomic_path(folder / WEIGHTS) as path:
         save_file(state, path)
@@ -97,6 +108,8 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
     if names is not None and (not isinstance(names, list) or len(names) != model.num_features_):
         raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
     model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS)
+    model.relation_names_, model.relation_strengths_ = _relations(table, folder)
+    model.rotation_ = _read_rotation(Path(folder), table.get("rotation"))
     model.history_ = []  # the history of training is not stored with the weights
     try:
         state = load_file(path)
@@ -110,11 +123,35 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
     model.network_.to(resolve_device(model.device)).eval()
 
 
+def _relations(table: dict[str, Any], folder: str | Path) -> tuple[list[str], list[float]]:
+    """Return the names and the strengths of the relations of the training graph; empty if it had none."""
+    names, strengths = table.get("relation_names", []), table.get("relation_strengths", [])
+    lists = isinstance(names, list) and isinstance(strengths, list) and len(names) == len(strengths)
+    if not lists or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{folder}/{CONFIG}: relation_names and relation_strengths do not match; was it edited?")
+    if not all(isinstance(strength, int | float) for strength in strengths):
+        raise InputError(f"{folder}/{CONFIG}: relation_strengths are not numbers; was it edited?")
+    return names, [float(strength) for strength in strengths]
+
+
 def _checked(name: str, value: Any, folder: str | Path) -> Any:
     """Return a saved attribute. Raise unless counts are counts."""
     if name.startswith("num_") and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
         raise InputError(f"{folder}/{CONFIG}: {name.removesuffix('_')} = {value!r} is not a count; was it edited?")
     return value
+
+
+def _read_rotation(folder: Path, digest: str | None) -> Tensor | None:
+    """Return the rotation into the axes of an earlier model; None if the model was not aligned."""
+    if digest is None:
+        return None
+    try:
+        state = load_file(folder / ROTATION)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{folder / ROTATION}: cannot be read ({error}); save the model again") from None
+    if tensor_digest(state) != digest:
+        raise InputError(f"{folder / ROTATION}: not the rotation that {CONFIG} describes; save the model again")
+    return state["rotation"]
 
 
 def _read_encoding(path: Path) -> TableEncoding | None:

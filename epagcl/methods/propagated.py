@@ -1,6 +1,6 @@
 """Propagated features: personalised PageRank and principal components, without training."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from torch import Tensor
@@ -8,11 +8,12 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
 from epagcl.data.large import LargeGraph
-from epagcl.diffusion import ALPHA, ppr
+from epagcl.data.relations import are_one_way
+from epagcl.diffusion import ALPHA, Diffusion, ppr, relation_mean, relation_ppr
 from epagcl.methods.sampled import Sampled
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.layerwise import propagate
-from epagcl.nn.propagation import PropagatedPCA
+from epagcl.nn.propagation import PropagatedPCA, SideBySidePCA
 
 TOLERANCE = 1e-3  # of the diffusion: 13 products at α = 0.15
 
@@ -29,6 +30,11 @@ class Propagated(Sampled):
     are the model, and embed nodes of other graphs. The matrix :math:`S \hat{X}` is only multiplied, never formed (see
     :func:`epagcl.core.pca.principal_components`). The result does not depend on the seed.
 
+    On a graph with relations (several kinds of edges, or directed ones), PageRank on all edges, weighted by the
+    strengths of their relations, and PageRank on each relation times its strength stand side by side
+    (:func:`~epagcl.methods.relations.relation_strengths`). If the strength of a relation is negative, the mean over the
+    neighbours takes the place of PageRank, which would mix them with the node itself.
+
     A trained method should beat this reference as well as the raw features. The propagation is that of `"Predict then
     Propagate" <https://arxiv.org/abs/1810.05997>`_, applied to features instead of predictions.
 
@@ -44,6 +50,8 @@ class Propagated(Sampled):
     paper = "PageRank of Gasteiger et al., Predict then Propagate, ICLR 2019, applied to features"
     cost_note = "no training; time 4 K E dim with K = 13 products of the diffusion, memory (N + F) dim"
     trained = False
+    uses_relations = True
+    runs_on_ranks = True
 
     dim: int = setting(256, "width of the embedding")
     alpha: float = setting(ALPHA, "teleport probability of PageRank; lower values reach further")
@@ -57,19 +65,32 @@ class Propagated(Sampled):
         if not 0 < self.alpha < 1:
             raise InputError(f"alpha={self.alpha}: must lie between 0 and 1")
 
-    def build(self, num_features: int) -> PropagatedPCA:
-        """Return the projection F → dim, which :meth:`calibrate` computes."""
-        return PropagatedPCA(num_features, self.dim, partial(ppr, alpha=self.alpha, tolerance=TOLERANCE))
+    def build(self, num_features: int) -> PropagatedPCA | SideBySidePCA:
+        """Return the projection to dim, which :meth:`calibrate` computes."""
+        pagerank = partial(ppr, alpha=self.alpha, tolerance=TOLERANCE)
+        strengths = getattr(self, "relation_strengths_", [])
+        if not strengths:
+            return PropagatedPCA(num_features, self.dim, pagerank)
+        # Edges that are used in one direction only are not propagated in both as well.
+        first: list[Callable[[Graph], Diffusion]] = [] if are_one_way(self.relation_names_) else [pagerank]
+        relations: list[Callable[[Graph], Diffusion]] = [
+            partial(relation_ppr, relation=relation, alpha=self.alpha)
+            if strength > 0
+            else partial(relation_mean, relation=relation)
+            for relation, strength in enumerate(strengths)
+        ]
+        weights = [1.0] * len(first) + [abs(strength) for strength in strengths]
+        return SideBySidePCA(num_features, self.dim, [*first, *relations], weights)
 
-    def calibrate(self, network: PropagatedPCA, graph: Graph) -> None:
+    def calibrate(self, network: PropagatedPCA | SideBySidePCA, graph: Graph) -> None:
         """Compute the principal components."""
         network.fit(graph)
 
-    def loss(self, network: PropagatedPCA, graph: Graph, prepared: None, epoch: int | Tensor) -> Tensor:
+    def loss(self, network: PropagatedPCA | SideBySidePCA, graph: Graph, prepared: None, epoch: int | Tensor) -> Tensor:
         """Raise, because the method is not trained."""
         raise TypeError("propagated is not trained and has no loss")
 
-    def represent(self, network: PropagatedPCA, graph: Graph) -> Tensor:
+    def represent(self, network: PropagatedPCA | SideBySidePCA, graph: Graph) -> Tensor:
         """Return the scores of the principal components."""
         return network(graph)
 

@@ -15,12 +15,17 @@ from epagcl.core.log import log
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, GraphArrays, LargeGraph, is_arrays
+from epagcl.data.structural.features import positions_in
 from epagcl.data.subgraphs import KINDS, Subgraphs
+from epagcl.distributed.group import active_ranks
 from epagcl.evaluation.health import Finding
 from epagcl.methods.base import Method
 from epagcl.methods.columns import column_names, match_columns
+from epagcl.methods.local import rotated
 from epagcl.methods.plan import too_large
+from epagcl.methods.relations import note_merged
 from epagcl.methods.settings import method_settings, setting
+from epagcl.training.bar import shown_progress
 from epagcl.training.history import Callback, Look, Row, examine
 from epagcl.training.loop import train
 
@@ -70,6 +75,7 @@ class Sampled(Method):
         resume: bool = False,
         callback: Callback | None = None,
         look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
+        progress: bool = False,
     ) -> Self:
         """Train on a graph without reading its labels, as a whole or on subgraphs.
 
@@ -81,13 +87,15 @@ class Sampled(Method):
             callback: called with the history row of each epoch.
             look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
                 done and the current embedding; with subgraphs, the embedding of the first subgraph.
+            progress: show epochs, loss and time left, in notebooks and in terminals.
         """
         self.validate()
         kind = self._kind(data)
+        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
         if kind == "off":
-            options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "callback": callback, "look": look}
-            return super().fit(data, y, **options)
-        graph = self._large(check(data, labels=False) if isinstance(data, Data) else data, resolve_device(self.device))
+            return super().fit(data, y, callback=callback, progress=progress, **options)
+        graph = self._training_graph(data)
+        self.relation_names_, self.relation_strengths_, self.rotation_ = [], [], None
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = _columns(data)
         self.network_ = self.initial_network().to(graph.device)
@@ -95,23 +103,17 @@ class Sampled(Method):
         if type(self).trained:
             subgraphs = Subgraphs(graph, kind, self.subgraph_nodes, self.seed)
             subgraphs.survey = self.survey(graph)
-            self.history_ = train(
-                self,
-                self.network_,
-                subgraphs.at(0),
-                checkpoint=checkpoint,
-                resume=resume,
-                callback=callback,
-                look=None if look is None else Look(*look),
-                subgraphs=subgraphs,
-            )
+            with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
+                first, options["subgraphs"] = subgraphs.at(0), subgraphs
+                self.history_ = train(self, self.network_, first, callback=callback, **options)
         self._calibrate_large(graph)
         return self
 
     def embed_chunks(self, data: "Data | GraphArrays") -> Iterator[Tensor]:
         """Yield the embedding in chunks of rows, in memory that does not grow with the number of nodes times its width.
 
-        The rows are those of :meth:`embed`, up to rounding.
+        The rows are those of :meth:`embed`, up to rounding. On several ranks, and if the model uses kinds or directions
+        of edges, all rows are one chunk.
 
         Args:
             data: a graph, or a graph on disk, with the columns of the training graph.
@@ -123,16 +125,21 @@ class Sampled(Method):
             >>> torch.allclose(torch.cat(list(model.embed_chunks(data))), model.embed(data), atol=1e-5)
             True
         """
-        network, graph = self.fitted_network.eval(), self._matched(data)
+        network = self.fitted_network.eval()
+        if self._needs_whole(data):
+            yield super()._embed(data).cpu()
+            return
+        graph = self._matched(data)
         with torch.no_grad():
-            yield from (chunk.cpu() for chunk in self.represent_chunks(network, graph))
+            yield from (rotated(chunk, self.rotation_).cpu() for chunk in self.represent_chunks(network, graph))
 
     def health(self, data: "Data | GraphArrays") -> list[Finding]:
         """Judge the embedding of a graph without labels; that of a large graph by one subgraph."""
         if not self._streams(data):
             return super().health(data)
         sample: Graph = Subgraphs(self._matched(data), "neighbours", self.subgraph_nodes, self.seed).at(0)
-        return examine(self, self.fitted_network, sample, trained=type(self).trained)
+        positions = positions_in(self.feature_names_)
+        return examine(self, self.fitted_network, sample, trained=type(self).trained, edges_known=positions)
 
     @torch.no_grad()
     def _embed(self, data: "Data | GraphArrays", quiet: bool = False) -> Tensor:
@@ -149,6 +156,12 @@ class Sampled(Method):
 
     def _kind(self, data: "Data | GraphArrays") -> str:
         """Return which subgraphs to train on, or "off" for the whole graph."""
+        if active_ranks() is not None:
+            if self.subgraphs not in ("auto", "off"):
+                raise InputError(
+                    f"subgraphs={self.subgraphs!r}: for one rank; set subgraphs='off', or start one process"
+                )
+            return "off"
         if self.subgraphs != "auto":
             if self.subgraphs == "off" and is_arrays(data):
                 raise InputError("subgraphs='off': give a graph in memory (graph.to_data()), or set subgraphs='auto'")
@@ -166,9 +179,24 @@ class Sampled(Method):
 
     def _streams(self, data: "Data | GraphArrays") -> bool:
         """Return whether a graph is embedded by chunks of rows: if it is on disk, or too large for one pass."""
-        if is_arrays(data) or not isinstance(data, Data):
+        if self._needs_whole(data) or not isinstance(data, Data):
             return is_arrays(data)
         return too_large(self, data, _device(self.fitted_network), training=False) is not None
+
+    def _needs_whole(self, data: "Data | GraphArrays") -> bool:
+        """Return whether a graph cannot be embedded by chunks of rows. Raise if it is on disk then."""
+        whole = bool(self.relation_names_) or active_ranks() is not None
+        if whole and is_arrays(data):
+            reason = "the model uses kinds or directions of edges" if self.relation_names_ else "on several ranks"
+            raise InputError(f"graph: a graph on disk, and {reason}; give a graph in memory (graph.to_data())")
+        return whole
+
+    def _training_graph(self, data: "Data | GraphArrays") -> LargeGraph:
+        """Return a training graph that is read by chunks of rows. Its relations are merged."""
+        if isinstance(data, Data):
+            data = check(data, labels=False)
+            note_merged(type(self), data.get("relation_names", ()), where=" on graphs that fit into memory")
+        return self._large(data, resolve_device(self.device))
 
     def _large(self, data: "Data | GraphArrays", device: torch.device) -> LargeGraph:
         """Return a graph that is read by chunks of rows."""

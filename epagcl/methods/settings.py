@@ -21,6 +21,9 @@ TRAINING_SETTINGS = (
     *("subgraphs", "subgraph_nodes"),  # of the methods that have them
 )
 
+#: Class attributes of methods that earlier versions had under another name.
+RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
+
 _Class = TypeVar("_Class", bound=type[Any])
 
 
@@ -80,6 +83,15 @@ def warn_of_old_names(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in renamed.items():  # no comprehension, which is a stack level of its own before Python 3.12
         renamed[name] = warn_of_old_value(name, value, stacklevel=4)
     return renamed
+
+
+def rename_attributes(cls: type) -> None:
+    """Set class attributes that a method declares under the name of an earlier version, with a warning for each."""
+    for old, new in RENAMED_ATTRIBUTES.items():
+        if old in vars(cls):
+            # The stack level skips this function, __init_subclass__ and ABCMeta.__new__.
+            warnings.warn(f"{cls.__name__}.{old} is now {new}", DeprecationWarning, stacklevel=4)
+            setattr(cls, new, vars(cls)[old])
 
 
 def _rename_old_settings(cls: type) -> None:

@@ -79,6 +79,11 @@ class GCN(nn.Module):
         return self._output(self._first.aggregate(projected, adjacency), adjacency)
 
     @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information."""
+        return len(self.layers)
+
+    @property
     def _first(self) -> GCNLayer:
         return cast("GCNLayer", self.layers[0])
 
@@ -124,6 +129,11 @@ class ScalesLayer(nn.Module):
         """The weights that multiply X: those of all scales side by side."""
         return (self.weight,)
 
+    @property
+    def hops(self) -> float:
+        """The number of hops from which a node receives information; ``math.inf`` with PageRank."""
+        return max(self.scales)
+
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
         """Return the representations of all V views, ``[V·N, dim]``.
 
@@ -147,7 +157,8 @@ class ScalesLayer(nn.Module):
         """Return :meth:`product` from the result of :meth:`project`, one or several blocks of rows."""
         rows = max(projected.shape[0], adjacency.views * adjacency.shape[0])
         # Without masks, one block of rows X W serves all views.
-        projected = projected.expand(rows // projected.shape[0], -1, -1).reshape(rows, -1)
+        if projected.shape[0] < rows:
+            projected = projected.expand(rows // projected.shape[0], -1, -1).reshape(rows, projected.shape[1])
         blocks = []
         hops, rest = 0.0, projected
         for scale, width in zip(self.scales, self.widths, strict=True):

@@ -69,4 +69,6 @@ class BlockLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output of all layers, ``[K·rows, out_features]``."""
-        return torch.baddbmm(self.bias[:, None], x.view(self.bias.shape[0], -1, x.shape[1]), self.weight).flatten(0, 1)
+        members = self.bias.shape[0]
+        blocks = x.view(members, x.shape[0] // members, x.shape[1])
+        return torch.baddbmm(self.bias[:, None], blocks, self.weight).flatten(0, 1)

@@ -38,6 +38,8 @@ class GCNLayer(nn.Module):
         torch.Size([3, 2])
     """
 
+    hops = 1.0  # from which a node receives information
+
     def __init__(self, in_features: int, out_features: int, *, root: bool = False, members: int = 1):
         super().__init__()
         self.weight = nn.Parameter(glorot(in_features, out_features, members))
@@ -131,7 +133,12 @@ def add_bias(product: Tensor, bias: Tensor) -> Tensor:
     """
     if bias.dim() == 1:
         return product + bias
-    return (product.view(bias.shape[0], -1, product.shape[1]) + bias[:, None]).flatten(0, 1)
+    return (_blocks(product, bias.shape[0]) + bias[:, None]).flatten(0, 1)
+
+
+def _blocks(rows: Tensor, count: int) -> Tensor:
+    """Return rows as blocks of equal size, ``[count, rows / count, d]``; there may be no rows."""
+    return rows.view(count, rows.shape[0] // count, rows.shape[1])
 
 
 def glorot(in_features: int, out_features: int, members: int = 1) -> Tensor:
@@ -172,7 +179,7 @@ def transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tenso
     if weight.dim() == 2:
         return x @ weight
     blocks = weight.shape[0]
-    x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else x.view(blocks, -1, x.shape[1])
+    x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else _blocks(x, blocks)
     return torch.bmm(x, weight).flatten(0, 1)
 
 
@@ -181,7 +188,7 @@ class _BiasPReLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
-        blocks = x.view(slope.numel(), -1, x.shape[1])
+        blocks = _blocks(x, slope.numel())
         blocks.add_(bias.view(slope.numel(), 1, -1))
         ctx.save_for_backward(x, slope)
         out = torch.empty_like(x)
@@ -194,7 +201,7 @@ class _BiasPReLU(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, slope = ctx.saved_tensors
         members = slope.numel()
-        parts = zip(*(t.view(members, -1, x.shape[1]) for t in (grad.contiguous(), x)), slope.tolist(), strict=True)
+        parts = zip(*(_blocks(t, members) for t in (grad.contiguous(), x)), slope.tolist(), strict=True)
         dx, dbias, dslope = [], [], []
         for g, t, a in parts:
             d = torch.ops.aten.leaky_relu_backward(g, t, a, False)
@@ -245,12 +252,12 @@ class PReLU(nn.Module):
         """
         if x.device.type == "cpu":
             return _BiasPReLU.apply(x, bias, self.weight)
-        if x.dtype == torch.float32 and has_triton(x.device):
+        if x.dtype == torch.float32 and x.numel() and has_triton(x.device):
             from epagcl.core.kernels.activation import bias_prelu
 
             return bias_prelu(x, bias, self.weight)
         members = self.weight.numel()
-        x = x.view(members, -1, x.shape[1]) + bias.view(members, 1, -1)
+        x = _blocks(x, members) + bias.view(members, 1, -1)
         return F.prelu(x[None], self.weight)[0].flatten(0, 1)  # one slope per index of the second dimension
 
 

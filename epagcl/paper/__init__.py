@@ -28,6 +28,12 @@ ARTEFACTS = {
         "ablation", "Figure 4", "the contribution of each part of the views, and an oracle with labels"
     ),
     "add-vs-drop": ArtefactEntry("add_vs_drop", "Figure 1", "adding or dropping edges as the only augmentation"),
+    "views": ArtefactEntry(
+        "views_only", "Beyond the paper", "views that differ in their edges only, with one encoder, loss and budget"
+    ),
+    "tuned": ArtefactEntry(
+        "tuned", "Beyond the paper", "every method tuned with the same budget, scored on nodes that no search has seen"
+    ),
     "tsne": ArtefactEntry("tsne", "Figure 3", "t-SNE maps of raw features and embeddings, coloured by class"),
     "epr": ArtefactEntry(
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"

@@ -21,6 +21,8 @@ class Oracle(EPAGCL):
     and is not registered.
     """
 
+    runs_on_ranks = False
+
     p_wrong: float = setting(0.85, "drop probability of edges between classes")
     p_right: float = setting(0.15, "drop probability of edges within a class")
 

@@ -10,22 +10,20 @@ from epagcl.core.config import current_settings
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
+from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.verdicts import CLAIMS
 from epagcl.study.comparison import CellResult
 from epagcl.study.design import Cell, expected_cost, rows
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison
 
-#: Seeds of each graph: more on the graphs that are small, or on which most claims rest.
-MANY, FEW = 20, 10
-MANY_ON = ("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Texas", "Cornell", "Wisconsin", "Chameleon")
 COMPARISON = "comparison"
 #: Methods of the comparison over all graphs.
 METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", COMPARISON}
 #: The artefacts that consist of runs.
-ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop")
+ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views")
 
 
 @dataclass(frozen=True)
@@ -90,16 +88,6 @@ class _Wanted(NamedTuple):
     cell: Cell
     parts: list[str]
     protocols: set[str]
-
-
-def seeds_of(graph: str) -> int:
-    """Return the number of seeds that the study needs on a graph.
-
-    Examples:
-        >>> seeds_of("Cora"), seeds_of("Squirrel")
-        (20, 10)
-    """
-    return MANY if graph in MANY_ON else FEW
 
 
 def plan(

@@ -70,6 +70,8 @@ class RandomAdding(EPAGCL):
     paper's ablation and is not registered as a method.
     """
 
+    runs_on_ranks = False
+
     capture: str = setting("off", "the views' sizes change from epoch to epoch", ("off",))
 
     def prepare(self, graph: Graph) -> Augmentation:

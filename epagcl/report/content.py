@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import pandas as pd
 from torch import Tensor
@@ -26,9 +26,11 @@ from epagcl.data.io.columns.encoding import columns_in_words
 from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import class_scores
 from epagcl.methods.base import Method
-from epagcl.report.metrics import RunMetrics, untrained_note
+from epagcl.report.drivers import DriversContent, drivers
+from epagcl.report.metrics import RunMetrics, lost_to, untrained_note
 from epagcl.report.nodes import MapContent, Say, class_name, map_content, silent
 from epagcl.report.structure import StructureContent, structure
+from epagcl.report.verdict import VerdictContent, verdict_content
 from epagcl.training.history import Row
 
 CONTENT_FILE = "report.json.gz"
@@ -44,7 +46,10 @@ class SettingContent(TypedDict):
 
 
 class RunContent(TypedDict):
-    """The content of one run. Without an evaluation ``scores`` and ``classes`` are None."""
+    """The content of one run. Without an evaluation ``scores`` and ``classes`` are None.
+
+    ``drivers`` is missing if the graph is too large, and ``verdict`` until :func:`report` adds it.
+    """
 
     name: str
     method: str
@@ -58,6 +63,8 @@ class RunContent(TypedDict):
     map: MapContent | None
     classes: dict[str, Any] | None
     structure: StructureContent
+    drivers: NotRequired[DriversContent]
+    verdict: NotRequired[VerdictContent]
 
 
 class ReportContent(TypedDict):
@@ -110,6 +117,11 @@ def run_content(
         "classes": _classes(data, metrics),
         "structure": structure(data, method),
     }
+    if map_ is not None and len(map_["ids"]) == data.num_nodes:
+        say("what neighbours share")
+        shared = drivers(data, map_["neighbours"], map_["k"])
+        if shared is not None:
+            content["drivers"] = shared
     return cast(RunContent, _finite(content))
 
 
@@ -150,18 +162,26 @@ def _check_content(content: RunContent) -> None:
             raise ValueError("the columns of its map have different lengths")
 
 
-def report(runs: Sequence[RunContent], embeddings: Sequence[Tensor] = (), title: str | None = None) -> ReportContent:
+def report(
+    runs: Sequence[RunContent],
+    embeddings: Sequence[Tensor] = (),
+    title: str | None = None,
+    places: Sequence[str | None] = (),
+) -> ReportContent:
     """Return the content of a report of one or several runs.
 
     Args:
         runs: the content of each run.
         embeddings: the embeddings of several runs on the same nodes, to compare their nearest neighbours.
         title: title of the page; by default from the method and the graph.
+        places: the run folder or the file of each embedding, for the commands on the page.
     """
     first = runs[0]
     names = [run["name"] for run in runs]
     if len(set(names)) < len(names):
         runs = [run | {"name": f"{run['name']} ({k})"} for k, run in enumerate(runs, 1)]
+    padded = [*places, *[None] * len(runs)][: len(runs)]
+    runs = [run | {"verdict": _verdict(run, place)} for run, place in zip(runs, padded, strict=True)]
     default = f"{first['method']} on {first['graph']}" if len(runs) == 1 else f"{len(runs)} runs"
     return {
         "title": title or default,
@@ -170,6 +190,12 @@ def report(runs: Sequence[RunContent], embeddings: Sequence[Tensor] = (), title:
         "runs": list(runs),
         "agreement": _agreement(runs, embeddings),
     }
+
+
+def _verdict(run: RunContent, place: str | None) -> VerdictContent:
+    ids = run["map"]["ids"] if run["map"] is not None else []
+    example = str(ids[0]) if ids else None
+    return verdict_content(run["health"], run["scores"], run["method"], run["graph"], place, example)
 
 
 def _agreement(runs: Sequence[RunContent], embeddings: Sequence[Tensor]) -> dict[str, Any] | None:
@@ -213,6 +239,10 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
     if graph["classes"]:
         sizes += f", {graph['classes']} class{'es' * (graph['classes'] > 1)}"
     facts = [["Graph", f"{graph['name']}: {sizes}"], ["Method", f"{type(method).title}: {type(method).summary()}"]]
+    if "relations" in graph:
+        words = [f"{each['name']} ({each['edges']:,})" for each in graph["relations"]]
+        treatment = "" if type(method).uses_relations else f"; {type(method).title} merges them"
+        facts.append(["Relations", ", ".join(words) + treatment])
     if "columns" in graph:
         facts.append(["Feature columns", columns_in_words(graph["columns"])])
     if graph["classes"] and "evaluation" not in metrics:
@@ -259,10 +289,11 @@ def _scores(title: str, metrics: RunMetrics) -> dict[str, Any] | None:
     scores = metrics["evaluation"]
     runs = len(scores["accuracy"]["runs"])
     rows = {**metrics.get("references", {}), title: scores}
-    note = untrained_note(title, rows)
+    notes = (untrained_note(title, rows), lost_to(title, scores, metrics.get("references", {})))
     return {
         "protocol": f"{scores['protocol']} protocol, {counted(runs, 'run')}, splits {scores['split']}"
-        + (f". {note[0].upper()}{note[1:]}." if note else ""),
+        + "".join(f". {note[0].upper()}{note[1:]}" for note in notes if note)
+        + ("." if any(notes) else ""),
         "runs": runs,
         "rows": [
             {

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 LOSS_COLOUR = "#2b6cb0"
 RANK_COLOUR = "#c05621"
+MISSING_COLOUR = "#9aa1aa"
+MOST_LEVELS = 20  # in a legend
 
 
 def run_figures(folder: Path, history: Sequence[Row], content: RunContent) -> None:
     """Write ``training.png`` if the model was trained and ``embedding.png`` if the content has a map."""
-    title = one_line(f"{content['method']} on {content['graph']}", 100).replace("$", r"\$")  # no formula
+    title = plain_text(f"{content['method']} on {content['graph']}")
     if history:
         _save(_training_figure(history, content["measures"], title), folder / "training.png")
     if content["map"] is not None:
-        _save(_map_figure(content["map"], title), folder / "embedding.png")
+        _save(map_figure(content["map"], title), folder / "embedding.png")
 
 
 def _training_figure(history: Sequence[Row], measures: dict[str, list[Any]], title: str) -> "Figure":
@@ -45,8 +47,14 @@ def _training_figure(history: Sequence[Row], measures: dict[str, list[Any]], tit
     return figure
 
 
-def _map_figure(map_: MapContent, title: str) -> "Figure":
-    """Return the report's map, coloured by class if the graph has labels."""
+def map_figure(map_: MapContent, title: str, *, legend: bool = False) -> "Figure":
+    """Return the report's map, coloured by its column of labels, if any.
+
+    Args:
+        map_: the map.
+        title: title of the figure.
+        legend: show what the colours mean.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
@@ -55,14 +63,52 @@ def _map_figure(map_: MapContent, title: str) -> "Figure":
     # Drawn in random order, so that no class covers another.
     order = np.random.default_rng(0).permutation(len(x))
     style: dict[str, Any] = {"color": LOSS_COLOUR}
-    categories = (column for column in map_["columns"] if column["kind"] == "category")
-    labels = next((column for column in categories if column["name"] == "label"), None)
-    if labels is not None:
-        values = np.array(labels["values"], dtype=float)[order]
-        style = {"c": values, "cmap": "tab10" if len(labels["levels"]) <= 10 else "tab20"}
-    axes.scatter(x[order], y[order], s=max(0.5, min(12.0, 30_000 / len(x))), lw=0, **style)
+    column = next((one for one in map_["columns"] if one["name"] in ("label", "value")), None)
+    levels: list[str] = []
+    if column is not None and column["kind"] == "category":
+        levels = column["levels"]
+        style = {"c": _with_gaps(column["values"])[order], "cmap": "tab10" if len(levels) <= 10 else "tab20"}
+    elif column is not None:
+        style = {"c": np.array(column["values"], dtype=float)[order], "cmap": "viridis"}
+    size = max(0.5, min(12.0, 30_000 / len(x)))
+    points = axes.scatter(x[order], y[order], s=size, lw=0, plotnonfinite=True, **style)
     axes.set(xticks=[], yticks=[], xlabel=map_["kind"], title=title)
+    if legend and column is not None:
+        _explain_colours(figure, points, levels)
     return figure
+
+
+def _with_gaps(values: list[int]) -> "np.ndarray[Any, Any]":
+    """Return positions of levels as numbers, with NaN in place of -1."""
+    numbers = np.array(values, dtype=float)
+    return np.where(numbers < 0, np.nan, numbers)
+
+
+def _explain_colours(figure: "Figure", points: Any, levels: Sequence[str]) -> None:
+    """Add a legend of some levels, or a scale of numbers; many levels get neither."""
+    from matplotlib.lines import Line2D
+
+    axes = figure.axes[0]
+    points.set_cmap(points.cmap.with_extremes(bad=MISSING_COLOUR))
+    if not levels:
+        figure.colorbar(points, ax=axes, shrink=0.6)
+    elif len(levels) <= MOST_LEVELS:
+        handles = [
+            Line2D([], [], marker="o", ls="", color=points.cmap(points.norm(k)), label=plain_text(level, 40))
+            for k, level in enumerate(levels)
+        ]
+        axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def plain_text(words: str, longest: int = 100) -> str:
+    """Return text in one line that Matplotlib does not read as a formula, nor leaves out of a legend.
+
+    Examples:
+        >>> print(plain_text("$x$"))
+        \\$x\\$
+    """
+    text = one_line(words, longest).replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text
 
 
 def _save(figure: "Figure", path: Path) -> None:

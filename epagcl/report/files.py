@@ -92,7 +92,7 @@ def write_run_report(
     write_content(content, folder)
     run_figures(folder, method.history_, content)
     say("report")
-    _write_page_if_possible(report([content]), folder / PAGE, f"epagcl report {folder}")
+    _write_page_if_possible(report([content], places=[str(folder)]), folder / PAGE, f"epagcl report {folder}")
 
 
 def write_embedding_report(
@@ -135,7 +135,8 @@ def write_embedding_report(
     content = run_content(path.stem, data, method, z, metrics, node_table(data, z, method.seed), kind=kind, say=say)
     _add_columns(content, extra)
     say("report")
-    return page if _write_page_if_possible(report([content]), page, "the command") else None
+    written = _write_page_if_possible(report([content], places=[str(path)]), page, "the command")
+    return page if written else None
 
 
 def write_comparison(
@@ -189,7 +190,7 @@ def write_comparison(
     embeddings = _comparable_embeddings(runs) if len(runs) > 1 else []
     if embeddings:
         say("neighbour agreement")
-    write_page(report(contents, embeddings, title), out)
+    write_page(report(contents, embeddings, title, [str(folder) for folder in runs]), out)
     return out
 
 

@@ -7,12 +7,13 @@ const MISSING = "(missing)";
 
 // One element for all runs: each new element would use three of the few WebGL contexts that browsers allow.
 const view = {
-  map: null, groups: [], colours: new Map(), home: null, tip: el("div", { id: "tip", hidden: "" }),
+  map: null, drivers: null, groups: [], colours: new Map(), home: null, tip: el("div", { id: "tip", hidden: "" }),
   div: el("div", { id: "map", role: "group", "aria-label": "Map of the embedding. Search for a node by its id to list its neighbours." }),
 };
 
 function mapSection(run) {
   view.map = run.map;
+  view.drivers = run.drivers;
   if (!view.map) return null;
   prepare(view.map);
   const { columns, nodes, ids, note, kind } = view.map;
@@ -40,7 +41,7 @@ function mapSection(run) {
       el("output", { id: "found", class: "quiet", role: "status" })),
     el("div", { class: "map-grid" }, el("div", { class: "plot-box" }, view.div, view.tip),
       el("div", { class: "side" }, el("div", { id: "node", "aria-live": "polite" }), el("div", { id: "selection", "aria-live": "polite" }))),
-    el("p", { class: "quiet" }, "Click the map, then scroll to zoom. In the legend, click a group to hide it, or double-click to show it alone."));
+    el("p", { class: "quiet screen" }, "Click the map, then scroll to zoom. In the legend, click a group to hide it, or double-click to show it alone."));
 }
 
 function prepare(map) {
@@ -151,7 +152,7 @@ function drawMap() {
       ...(narrow ? { orientation: "h", x: 0, y: -0.02, yanchor: "top" } : { x: 1.01, y: 1 }) },
     selections: chosen ? view.div.layout?.selections ?? [] : [],
     newselection: { line: { color: css("--ink"), width: 1.5, dash: "dot" } }, activeselection: { fillcolor: "rgba(0,0,0,0)" },
-    ...marks(),
+    ...marks(), ...sized(view.div),
   }), { ...QUIET, scrollZoom: true, doubleClick: false });
 }
 

@@ -97,10 +97,12 @@ function showNode() {
     } }, "✕")),
     attributes(node),
     el("h4", {}, "Nearest neighbours (cosine similarity)"),
-    el("ol", { class: "rows", id: "neighbours" }, neighbours(node).map(({ node: other, cosine }) => el("li", {},
+    el("ol", { class: "rows", id: "neighbours" }, neighbours(node).map(({ node: other, cosine }, place) => el("li", {},
       el("button", { type: "button", "data-node": view.map.ids[other], onclick: () => choose(other, true) },
-        swatch(other), el("span", { class: "name" }, view.map.ids[other], column ? el("small", {}, `  ${shown(column, other)}`) : null),
-        el("span", { class: "number" }, decimal(cosine)))))));
+        swatch(other), el("span", { class: "name" }, view.map.ids[other], column ? el("small", {}, `  ${shown(column, other)}`) : null,
+          sharedEdge(node, place)),
+        el("span", { class: "number" }, decimal(cosine)))))),
+    ...shared(node));
 }
 
 // ------------------------------------------------------------------------------------------------ search
@@ -189,18 +191,6 @@ function download() {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-async function copy() {
-  const text = state.selection.map((node) => view.map.ids[node]).join("\n");
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch { // some browsers forbid it for local files: use the older interface
-    const area = el("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  $("copy").textContent = "Copied";
-  setTimeout(() => { if ($("copy")) $("copy").textContent = "Copy ids"; }, 1500);
+function copy() {
+  return copyText($("copy"), state.selection.map((node) => view.map.ids[node]).join("\n"));
 }

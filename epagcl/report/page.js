@@ -155,7 +155,7 @@ function draw(div) {
   watcher.unobserve(div);
   div.dataset.drawn = "yes";
   const { data, layout } = plots.get(div)();
-  return Plotly.react(div, data, withLooks(layout), QUIET);
+  return Plotly.react(div, data, { ...withLooks(layout), ...sized(div) }, QUIET);
 }
 
 // Draw the map now and the other plots when they come near the screen; with `again`, also redraw plots in new colours.
@@ -167,20 +167,28 @@ async function drawAll(again = false) {
   }
 }
 
-// In print, all plots are drawn, dark on white.
-let shownTheme = null;
+// In print, all plots are drawn, dark on white, in the width of the paper, and all settings are shown.
+let beforePrint = null;
 addEventListener("beforeprint", () => {
   if (root.dataset.ready !== "yes") return;
-  shownTheme = root.dataset.theme;
+  beforePrint = { theme: root.dataset.theme, closed: [...document.querySelectorAll("details:not([open])")] };
   setTheme("light");
-  if (view.map && shownTheme === "dark") drawMap();
-  for (const div of plots.keys()) if (shownTheme === "dark" || div.dataset.drawn !== "yes") draw(div);
+  root.dataset.print = "yes";
+  for (const part of beforePrint.closed) part.open = true;
+  if (view.map) drawMap();
+  for (const div of plots.keys()) draw(div);
 });
 addEventListener("afterprint", () => {
-  if (shownTheme !== "dark") return;
-  setTheme("dark");
+  if (!beforePrint) return;
+  setTheme(beforePrint.theme);
+  delete root.dataset.print;
+  for (const part of beforePrint.closed) part.open = false;
+  beforePrint = null;
   drawAll(true);
 });
+
+// Plots fill their boxes. In print they get the width at once, since the paper is laid out right after this.
+const sized = (div) => (root.dataset.print ? { width: div.clientWidth, height: div.clientHeight, autosize: false } : { autosize: true });
 
 function axis(title, more = {}) {
   return {

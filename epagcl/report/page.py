@@ -15,7 +15,14 @@ from epagcl.core.files import atomic_path
 from epagcl.report.content import ReportContent, RunContent
 
 HERE = Path(__file__).parent
-SCRIPTS = ("map.js", "map_panels.js", "sections.js", "page.js")  # one script; the last part starts it
+SCRIPTS = (
+    "map.js",
+    "map_panels.js",
+    "drivers.js",
+    "verdict.js",
+    "sections.js",
+    "page.js",
+)  # one script; the last part starts it
 COMPRESSION = 4  # with 100,000 nodes, level 9 saves 4% of the size and takes 15 times as long
 
 
@@ -31,6 +38,17 @@ def write_page(payload: ReportContent, path: Path) -> None:
         payload: the content of :func:`epagcl.report.content.report`.
         path: the page.
     """
+    page = page_text(payload)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def page_text(payload: ReportContent) -> str:
+    """Return a report as HTML.
+
+    Args:
+        payload: the content of :func:`epagcl.report.content.report`.
+    """
     js = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     plotly, plotly_hash = _plotly()
     parts = {
@@ -43,9 +61,7 @@ def write_page(payload: ReportContent, path: Path) -> None:
     }
     template = (HERE / "page.html").read_text(encoding="utf-8")
     # One pass, so that a user's text that looks like a placeholder is not filled in.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
-    with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
 def _policy(*scripts: str) -> str:

@@ -7,7 +7,7 @@ function build() {
   }
   plots.clear();
   const run = payload.runs[state.run];
-  const parts = [about(run), health(run), comparison(), mapSection(run), training(run), scores(run), graph(run)].filter(Boolean);
+  const parts = [answer(run), health(run), comparison(), mapSection(run), training(run), scores(run), graph(run), about(run)].filter(Boolean);
   $("main").replaceChildren(...parts, el("footer"));
   if (view.map) { showNode(); showSelection(); }
   $("contents").replaceChildren(el("div", {}, parts.map((part) => el("a", { href: `#${part.id}` }, part.dataset.title))));

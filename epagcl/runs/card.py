@@ -10,9 +10,10 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted, percent
 from epagcl.data.catalogue.entries import find
+from epagcl.data.io.roles import NAMED
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
-from epagcl.report.metrics import GraphSummary, RunMetrics, SeedsMetrics, untrained_note
+from epagcl.report.metrics import GraphSummary, RelationSummary, RunMetrics, SeedsMetrics, lost_to, untrained_note
 from epagcl.runs.folder import GraphSource, RunConfig
 
 COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
@@ -85,10 +86,16 @@ def _graph(graph: GraphSummary) -> str:
     rows = [["name", graph["name"]]]
     rows += [[name, f"{size:,}"] for name, size in sizes.items() if size is not None]
     rows += [[name, f"{rate:.4f}"] for name, rate in rates.items() if rate is not None]
+    rows += [[f"edges {_cell(each['name'])}", _relation(each)] for each in graph.get("relations", [])]
     text = _table(["", ""], rows)
     if graph["epr_per_node"] is not None:
         text += "\n\nEPR, the error passing rate, is the share of messages along edges that come from another class."
     return text
+
+
+def _relation(relation: RelationSummary) -> str:
+    rate = relation["epr_per_node"]
+    return f"{relation['edges']:,}" + ("" if rate is None else f", EPR per node {rate:.4f}")
 
 
 def _feature_columns(graph: GraphSummary) -> str:
@@ -132,6 +139,8 @@ def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
     text += f"mean ± standard deviation over {runs} runs." if runs > 1 else "one run."
     if note := untrained_note(cls.title, metrics.get("references", {})):
         text += f" {note[0].upper()}{note[1:]}."
+    if lost := lost_to(cls.title, scores, metrics.get("references", {})):
+        text += f" {lost[0].upper()}{lost[1:]}."
     if "clustering" in scores:
         parts = [f"{key.upper()} {value:.3f}" for key, value in scores["clustering"].items()]
         text += f" Clusters of k-means compared with the classes: {', '.join(parts)}."
@@ -162,7 +171,7 @@ def _loading(graph: GraphSummary, source: GraphSource) -> str:
     if "file" in source or "edges" in source:
         parts = [_quoted(source["file"])] if "file" in source else []
         parts += [f"{key}={_quoted(source[key])}" for key in ("edges", "features", "nodes") if key in source]
-        parts += [f"{key}={json.dumps(source[key])}" for key in ("source", "target", "id", "label") if key in source]
+        parts += [f"{key}={json.dumps(value)}" for key, value in source.items() if key in NAMED]
         parts += ["bipartite=True"] if source.get("bipartite") else []
         return f"data = epagcl.read_graph({', '.join(parts)})"
     try:

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.splits import Split, published_splits, random_split
+from epagcl.distributed.group import active_ranks
 from epagcl.evaluation.clusters import clustering
 from epagcl.evaluation.knn import knn_accuracy
 from epagcl.evaluation.linear import linear_evaluation
@@ -106,10 +107,13 @@ def references(data: Data, method: Method, plan: Plan, splits: Sequence[Split] |
         >>> list(references(data, method, Plan(runs=1)))
         ['raw features', 'untrained encoder', 'propagated']
     """
-    return {
-        name: evaluate(z, data, plan, seed=method.seed, device=method.device, companions=False, splits=splits)
-        for name, z in _reference_embeddings(data, method)
-    }
+    ranks = active_ranks()
+    options: dict[str, Any] = {"seed": method.seed, "device": method.device, "splits": splits}
+    scores = {}
+    for name, z in _reference_embeddings(data, method):
+        if ranks is None or ranks.is_first:  # all ranks share the embedding, rank 0 scores it
+            scores[name] = evaluate(z, data, plan, companions=False, **options)
+    return scores
 
 
 def _reference_embeddings(data: Data, method: Method) -> Iterator[tuple[str, Tensor]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,6 +17,7 @@ from epagcl.core.memory import read_array
 from epagcl.data.checking import check
 from epagcl.data.identity import data_fingerprint
 from epagcl.data.splits import Split
+from epagcl.distributed.group import Ranks, active_ranks, alone
 from epagcl.evaluation.health import FEWEST, Finding, FindingDict, judge_agreement, neighbour_agreement
 from epagcl.evaluation.scores import prediction_evaluation
 from epagcl.methods.base import Method
@@ -74,7 +75,7 @@ def run(
         say: called with the name of each step after training.
 
     Returns:
-        The content of ``metrics.json``.
+        The content of ``metrics.json``. On several ranks, rank 0 evaluates and writes; the others return no scores.
 
     Examples:
         >>> import tempfile
@@ -90,16 +91,31 @@ def run(
     folder = Path(folder)
     check_kind(map_kind, "map_kind")
     check_ids(data.get("node_ids"))
-    fingerprint = data_fingerprint(check(data, quiet=True))
-    sections = {"data": {"name": name, "fingerprint": fingerprint, **(source or {})}}
-    if plan is not None:
-        sections["evaluation"] = vars(plan)
-    with writing(folder):
+    sections: dict[str, dict[str, Any]] = {"data": {"name": name}}
+
+    def begin() -> RunMetrics | None:
+        """Return the metrics of a finished run; otherwise prepare the folder."""
+        fingerprint = data_fingerprint(check(data, quiet=True))
+        sections["data"] |= {"fingerprint": fingerprint, **(source or {})}
+        if plan is not None:
+            sections["evaluation"] = vars(plan)
+        lock.enter_context(writing(folder))
         begin_run(folder, method, sections)
         if (folder / METRICS).exists():  # the last file that a run writes
             return cast(RunMetrics, read_json(folder / METRICS, "overwrite the run"))
         check_space(folder, _expected_bytes(data, method))
+        return None
+
+    with ExitStack() as lock:
+        finished = _ranks().on_first(begin)
+        if finished is not None:
+            return finished
         return _run(data, method, folder, name, plan, sections, callback, map_kind, say)
+
+
+def _ranks() -> Ranks:
+    """Return the ranks that share this run; rank 0 of 1 if this process works alone."""
+    return active_ranks() or Ranks(0, 1)
 
 
 def _run(
@@ -121,16 +137,22 @@ def _run(
     say("embedding")
     z = method.embed(data)
     metrics = trained_metrics(data, method, name)
+    evaluated = plan is not None and data.y is not None
+    if not _ranks().is_first:  # which writes, prints and evaluates; all ranks share the embedding of references
+        if evaluated and plan is not None and plan.references:
+            references(data, method, plan)
+        return metrics
     # The results of training are safe on disk before a later step can fail; the model first, since it gives the rest.
     method.save(folder, **sections)
     write_history(method.history_, folder / "history.csv")
     write_embeddings(z, data.get("node_ids"), folder / "embeddings.npy")
-    if plan is not None and data.y is not None:
+    if plan is not None and evaluated:
         say("evaluation")
-        _add_scores(metrics, z, data, method, plan, split)
+        add_scores(metrics, z, data, method, plan, split)
     metrics["total_seconds"] = time.monotonic() - start
 
-    write_run_report(folder, data, method, z, metrics, kind=map_kind, say=say)
+    with alone():
+        write_run_report(folder, data, method, z, metrics, kind=map_kind, say=say)
     write_card(folder, metrics, run_config(folder))
     write_json(dict(metrics), folder / METRICS)
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -170,6 +192,7 @@ def trained_metrics(data: Data, method: Method, name: str) -> RunMetrics:
             "epochs": len(history),
             "seconds_per_epoch": seconds / max(len(history), 1),
             "peak_memory_gib": peak_memory_gib(method.device),
+            "ranks": _ranks().size,
         },
         # The output of a supervised method is class scores, which legitimately have low rank.
         "health": [] if method.supervised else [finding_dict(finding) for finding in method.health(data)],
@@ -212,7 +235,12 @@ def run_seeds(
         >>> metrics["seeds"], metrics["training"]["epochs"], metrics["health"][-1]["name"]
         ([0, 1], [1, 1], 'neighbour agreement')
     """
-    with writing(Path(folder)):
+    with ExitStack() as lock:
+
+        def begin() -> None:
+            lock.enter_context(writing(Path(folder)))
+
+        _ranks().on_first(begin)
         return _run_seeds(data, methods, Path(folder), plan, progress, options)
 
 
@@ -234,6 +262,10 @@ def _run_seeds(
         with context as line:
             reporting: dict[str, Any] = {} if line is None else {"callback": line, "say": line.say}
             results.append(run(data, method, seed_folder, plan=one_split, **reporting, **options))
+    if not _ranks().is_first:
+        scored = ("evaluation", "references")
+        bare = [{key: value for key, value in result.items() if key not in scored} for result in results]
+        return _merge_metrics([cast(RunMetrics, {**result, "health": []}) for result in bare], seeds)
     with reading(folder, "overwrite the run"):  # metrics of finished seeds come from their files
         metrics = _merge_metrics(results, seeds)
     if "health" in metrics and len(seeds) > 1 and data.num_nodes >= FEWEST:
@@ -263,7 +295,7 @@ def _training_split(data: Data, method: Method, plan: Plan | None) -> Split | No
     return split_of(data, "strict" if plan is None else plan.protocol, method.seed)
 
 
-def _add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan: Plan, split: Split | None) -> None:
+def add_scores(metrics: RunMetrics, z: Tensor, data: Data, method: Method, plan: Plan, split: Split | None) -> None:
     """Add the scores of the embedding (of the predictions, if the method has trained on ``split``) and references."""
     if split is not None:
         scores = prediction_evaluation(method.predict(data), data.y, split, plan.protocol, method.seed)
@@ -280,7 +312,7 @@ def _merge_metrics(results: Sequence[RunMetrics], seeds: list[int]) -> SeedsMetr
     per_seed = ("evaluation", "references", "training", "health")
     shared = {key: value for key, value in first.items() if key not in per_seed}
     training = [cast(dict[str, float | None], result["training"]) for result in results]
-    lists = {key: [summary[key] for summary in training] for key in training[0]}
+    lists = {key: [summary.get(key) for summary in training] for key in training[0]}
     metrics = cast(SeedsMetrics, {**shared, "seeds": seeds, "training": lists})
     if "evaluation" in first:
         metrics["evaluation"] = merge([result["evaluation"] for result in results])

@@ -51,6 +51,9 @@ class GraphSource(TypedDict, total=False):
     nodes: str
     source: str
     target: str
+    weight: str
+    type: str
+    directed: str
     id: str
     label: str
     bipartite: bool

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
-from epagcl.diffusion import ALPHA, Diffusion, power, ppr
+from epagcl.diffusion import ALPHA, Diffusion, power, ppr, relation_ppr
 from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
 from epagcl.epr.operators import Operator, chance_epr, layer_operator, operator_rates
 from epagcl.epr.structure import structure_score
@@ -109,7 +109,7 @@ class OperatorReport:
 
 @torch.no_grad()
 def operator_report(data: Data, model: Method | None = None, device: torch.device | str = "cpu") -> OperatorReport:
-    """Return the error passing rate of each of :data:`OPERATORS`, and of the first layers of a trained model.
+    """Return the error passing rate of each of :data:`OPERATORS`, of relations, and of a trained model's first layers.
 
     With labels, the rates are exact. With features, they are also estimated without labels.
 
@@ -135,6 +135,7 @@ def operator_report(data: Data, model: Method | None = None, device: torch.devic
     signal = shared_signal(graph.x)
     row = partial(operator_row, y=data.get("y"), signal=signal, like=graph.pairs.new_empty(graph.num_nodes, 0))
     rows = [row(name, operator(graph)) for name, operator in OPERATORS.items()]
+    rows += [row(f"PageRank, {name}", relation_ppr(graph, k)) for k, name in enumerate(graph.relation_names)]
     structure = None
     if signal is not None:
         components = PropagatedPCA(graph.num_features, COMPONENTS, OPERATORS["X"]).to(device)
@@ -198,12 +199,12 @@ def _messages(encoder: nn.Module, graph: Graph) -> list[Operator] | None:
         return None
     weights = weight.detach().view(-1, *weight.shape[-2:])
     roots = weights * 0 if root is None else root.detach().view_as(weights)
-    loop = (1 / graph.adjacency.rowptr.diff()).float()[:, None]  # Â_ii = 1/(d + 1)
+    loop = (1 / graph.whole_adjacency.rowptr.diff()).float()[:, None]  # Â_ii = 1/(d + 1)
     operators = []
     for w, r in zip(weights, roots, strict=True):
         neighbour = graph.x @ w
         own = loop * neighbour + graph.x @ r
-        operators.append(layer_operator(graph.adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
+        operators.append(layer_operator(graph.whole_adjacency, neighbour.norm(dim=1), own.norm(dim=1)))
     return operators
 
 

@@ -16,13 +16,14 @@ from torch_geometric.data import Data
 from epagcl.core.hardware import resolve_device
 from epagcl.core.version import __version__
 from epagcl.epr.rate import error_passing_rate
+from epagcl.epr.relations import relation_rates
 from epagcl.report.metrics import GraphSummary, Provenance
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is not installed elsewhere
 
 
 def describe(data: Data, name: str) -> GraphSummary:
-    """Return the size of a graph, its EPR if every node has a label, and its columns if its table was encoded.
+    """Return the size of a graph, its EPR if every node has a label, its relations, and its columns if encoded.
 
     Args:
         data: the graph.
@@ -45,6 +46,11 @@ def describe(data: Data, name: str) -> GraphSummary:
         "epr_per_node": epr() if labelled else None,
         "epr_per_edge": epr(per="edge") if labelled else None,
     }
+    if relations := relation_rates(data):
+        summary["relations"] = [
+            {"name": each.name, "edges": each.edges, "epr_per_node": None if each.epr is None else each.epr.per_node}
+            for each in relations
+        ]
     if data.get("encoding") is not None:
         summary["columns"] = data.encoding.summary()
     return summary

@@ -108,8 +108,9 @@ def training_graph(data: Data, split: EdgeSplit) -> Data:
     keep = np.isin(_keys(data.edge_index.numpy(), data.num_nodes), _keys(split.train, data.num_nodes))
     graph = data.clone()
     graph.edge_index = data.edge_index[:, torch.from_numpy(keep)]
-    if data.get("edge_weight") is not None:
-        graph.edge_weight = data.edge_weight[torch.from_numpy(keep)]
+    for key in ("edge_weight", "edge_relation"):
+        if data.get(key) is not None:
+            graph[key] = data[key][torch.from_numpy(keep)]
     return graph
 
 

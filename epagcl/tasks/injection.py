@@ -121,7 +121,11 @@ def _rewired(data: Data, nodes: Integers, generator: np.random.Generator) -> Dat
     # Of an edge between two chosen nodes, the second end is replaced.
     columns = np.flatnonzero(chosen.any(0))
     pairs[np.where(chosen[0, columns], 1, 0), columns] = generator.integers(data.num_nodes, size=len(columns))
-    data.edge_index = torch.from_numpy(pairs)
-    if data.get("edge_weight") is not None:
-        data.edge_weight = data.edge_weight[once]
+    # The reverse of the k-th edge is the k-th in the order of (target, source).
+    reverse = torch.argsort(data.edge_index[1] * data.num_nodes + data.edge_index[0])[once]
+    ends = torch.from_numpy(pairs)
+    data.edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+    for key in ("edge_weight", "edge_relation"):
+        if data.get(key) is not None:
+            data[key] = torch.cat([data[key][once], data[key][reverse]])
     return check(data, quiet=True)

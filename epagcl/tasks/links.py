@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
+from epagcl.core.html import block, table, text
 from epagcl.core.log import log
 from epagcl.data.checking import check
 from epagcl.data.structural import KINDS
@@ -91,6 +92,12 @@ class LinkPrediction:
             f"{self.best_baseline} (AUC {theirs:.3f}): difference {self.difference:+.3f}, 95% interval {low:+.3f} to "
             f"{high:+.3f}."
         )
+
+    def _repr_html_(self) -> str:
+        names = ("auc", "average_precision", "mrr", "hits10", "hits50")
+        rows = [(name, *(f"{getattr(one, key):.3f}" for key in names)) for name, one in self.scores.items()]
+        head = ["score", "AUC", "average precision", "MRR", "hits@10", "hits@50"]
+        return block(f"<p>{text(self.verdict)}</p>", table(f"Test edges, split {self.split.kind}", head, rows))
 
     def to_dict(self) -> LinksDict:
         """Return all but the edges, for JSON."""

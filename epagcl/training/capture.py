@@ -30,6 +30,8 @@ def reason_not_to_capture(method: Trainable, graph: Graph) -> str:
     """Return why epochs run without a CUDA graph, or "" if they are to be captured."""
     if graph.device.type != "cuda":
         return f"no CUDA graphs on {graph.device.type}"
+    if graph.part is not None:
+        return "several ranks exchange rows of changing sizes"
     if method.capture == "off":
         return "capture = off"
     if not has_triton(graph.device):

@@ -43,8 +43,13 @@ class Checkpointer:
         return time.perf_counter() - self._last > self.interval
 
     def save(self, history: list[Row]) -> None:
-        """Write the state after the last epoch of the history, if there is a file to write to."""
-        if self.path is None:
+        """Write the state after the last epoch of the history, if there is a file to write to.
+
+        Weights and the state of the optimiser are the same on every rank. So rank 0 writes them, in a form that does
+        not depend on the number of ranks.
+        """
+        part = self.epochs.graph.part
+        if self.path is None or (part is not None and not part.ranks.is_first):
             return
         tensors = {key: value.detach().cpu().contiguous() for key, value in self._tensors().items()}
         metadata = {"settings": json.dumps(self._identity()), "history": json.dumps(history)}
@@ -59,16 +64,26 @@ class Checkpointer:
         The file is verified before anything is restored: its checksum, the settings and the graph, and the name, type
         and shape of each tensor.
         """
-        if self.path is None or not self.path.exists():
+        part = self.epochs.graph.part
+        # With several ranks, only the machine of rank 0 needs to have the file.
+        saved = self._verified() if part is None else part.ranks.on_first(self._verified)
+        if saved is None:
             return []
+        history, tensors = saved
+        self._restore(tensors, len(history))
+        return history
+
+    def _verified(self) -> tuple[list[Row], dict[str, Tensor]] | None:
+        """Return the history and the tensors of the file, if there is one. Raise unless they are of this training."""
+        if self.path is None or not self.path.exists():
+            return None
         with reading(self.path, "remove it, or start over"):
             settings, history, tensors = _read(self.path)
         self._check_identity(settings)
         with reading(self.path, "remove it, or start over"):
             _check_history(history, self.epochs.method.epochs)
             self._check_tensors(tensors)
-        self._restore(tensors, len(history))
-        return history
+        return history, tensors
 
     def _restore(self, tensors: dict[str, Tensor], epochs_done: int) -> None:
         epochs = self.epochs

@@ -81,9 +81,14 @@ class EpochRunner:
             self.optimiser.zero_grad(set_to_none=True)
             loss = step.loss(network, self.graph, self.prepared, epoch)
             groups = self.optimiser.param_groups if step.group is None else [self.optimiser.param_groups[step.group]]
-            loss.backward(inputs=[parameter for group in groups for parameter in group["params"]])
+            parameters = [parameter for group in groups for parameter in group["params"]]
+            loss.backward(inputs=parameters)
+            loss = loss.detach()
+            if self.graph.part is not None:  # the loss of each rank is its share of the sum
+                self.graph.part.sum_gradients(parameters)
+                loss = self.graph.part.sum(loss)
             if not values:
-                values.append(loss.detach())
+                values.append(loss)
                 if self.early_stopping is not None and not method.has_validation_loss:
                     self.early_stopping.observe(values[0])  # before the step changes the weights
             self.optimiser.step()

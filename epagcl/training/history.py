@@ -21,7 +21,7 @@ from epagcl.evaluation.health import (
     judge,
     uniformity,
 )
-from epagcl.evaluation.retention import judge_retention, measure_retention
+from epagcl.evaluation.retention import KEPT_EDGES, judge_retention, measure_retention
 from epagcl.training.protocol import Trainable, embedding_of
 
 FIRST_MEASUREMENT = 25  # epoch of the first measurement; each takes three forward passes
@@ -93,7 +93,9 @@ def measure(method: Trainable, network: nn.Module, graph: Graph) -> Measures:
     )
 
 
-def examine(method: Trainable, network: nn.Module, graph: Graph, *, trained: bool) -> list[Finding]:
+def examine(
+    method: Trainable, network: nn.Module, graph: Graph, *, trained: bool, edges_known: bool = False
+) -> list[Finding]:
     """Judge the embedding of a graph without labels: the measures, and what it keeps of features and edges.
 
     Args:
@@ -101,12 +103,15 @@ def examine(method: Trainable, network: nn.Module, graph: Graph, *, trained: boo
         network: its network.
         graph: the graph to embed.
         trained: whether the embedding comes from training.
+        edges_known: whether features were computed from the edges. Hidden edges are then not hidden, and what the
+            embedding keeps of them is not judged.
     """
     embed = partial(embedding_of, method, network)
     measures = measure(method, network, graph)
     findings = judge(measures, graph.num_nodes, embed(graph).shape[1], graph.num_features, trained=trained)
     is_finite = measures["effective_rank"] is not None and math.isfinite(measures["effective_rank"])
-    return findings + (judge_retention(measure_retention(embed, graph)) if is_finite else [])
+    kept = judge_retention(measure_retention(embed, graph)) if is_finite else []
+    return findings + [finding for finding in kept if not (edges_known and finding.name == KEPT_EDGES)]
 
 
 def write_history(history: Sequence[Row], path: str | Path) -> None:

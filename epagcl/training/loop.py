@@ -101,7 +101,7 @@ def train(
                 rows[-1] = {**rows[-1], **measures}
                 collapsed = _check_collapse(method, measures, stop, last or not collapsed) or collapsed
             history += rows
-            if graph.device.type == "cuda":
+            if graph.device.type == "cuda" and graph.part is None:  # the ranks stop after the same epoch
                 block = max(1, int(BLOCK_SECONDS * (stop - first) / max(ended - begun, 1e-6)))
             if interrupted() or checkpointer.due:
                 checkpointer.save(history)

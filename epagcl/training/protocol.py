@@ -68,5 +68,8 @@ def calibrate(method: Trainable, network: nn.Module, graph: Graph) -> None:
 
 @torch.no_grad()
 def embedding_of(method: Trainable, network: nn.Module, graph: Graph) -> Tensor:
-    """Return the embedding with the current weights, without gradient. The network is left in evaluation mode."""
-    return method.represent(network.eval(), graph)
+    """Return the embedding with the current weights, without gradient. The network is left in evaluation mode.
+
+    The result has all rows on every rank, if the graph is spread over several.
+    """
+    return graph.all_rows(method.represent(network.eval(), graph))

@@ -12,6 +12,8 @@ from epagcl.core.hardware import has_triton
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, rowptr_of
+from epagcl.distributed.matrix import Entries, gcn_views
+from epagcl.distributed.partition import Part
 from epagcl.views.probabilities import EdgeProbabilities, WeightRange, drop_probabilities
 
 
@@ -30,6 +32,7 @@ class ViewSampler:
         origin: if the graph is part of a larger one, the number of each node there, and N of the whole
             (:attr:`Graph.origin <epagcl.data.graph.Graph.origin>`). The view is then that part of the whole graph's
             view: a pair has the same random number in both.
+        part: keep only the pairs of these nodes, which one of several ranks owns. None: keep all pairs.
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
@@ -56,16 +59,22 @@ class ViewSampler:
         view: int,
         weight: Tensor | None = None,
         origin: tuple[Tensor, int] | None = None,
+        part: Part | None = None,
     ):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
+        self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
+        self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
+        self.part = part
+        if part is not None:
+            own = part.owns(pairs[0]) | part.owns(pairs[1])
+            pairs, self.keep = pairs[:, own], self.keep[own]
+            self.weight = None if self.weight is None else self.weight[own]
         self.counter = pairs[0] * num_nodes + pairs[1]
         self.whole_counter = self.counter
         if origin is not None:
             self.whole_counter = origin[0][pairs[0]] * origin[1] + origin[0][pairs[1]]
-        self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
-        self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
@@ -118,6 +127,8 @@ class Views:
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
         """Return Â of every view of this epoch."""
         first = self.samplers[0]
+        if first.part is not None:
+            return self._sharded(first.part, epoch)
         # The kernel draws by `counter`.
         if not has_triton(first.counter.device) or first.whole_counter is not first.counter:
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
@@ -133,6 +144,25 @@ class Views:
         adjacency = SparseMatrix(pattern.rowptr, col, value, pattern.shape, symmetric=True)
         adjacency.chunks = chunks
         return adjacency
+
+    def _sharded(self, part: Part, epoch: int | Tensor) -> StackedMatrix:
+        """Return the own rows of Â of every view. The halo is that of all pairs that can occur, the same each epoch."""
+        union, entries = self._own_entries
+        views = []
+        for sampler, (row, column, pair) in zip(self.samplers, entries, strict=True):
+            mask = F.pad(sampler.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops
+            weight = None if sampler.weight is None else F.pad(sampler.weight, (0, 1), value=1.0)[pair[mask]]
+            views.append((row[mask], column[mask], weight))
+        return gcn_views(union, views)
+
+    @cached_property
+    def _own_entries(self) -> tuple[Entries, list[tuple[Tensor, Tensor, Tensor]]]:
+        """All entries of Ã in the rows of this rank; for each view row, column and pair of those that can occur."""
+        part = self.samplers[0].part
+        assert part is not None
+        union = Entries(part, torch.unique(torch.cat([sampler.counter for sampler in self.samplers])))
+        entries = [Entries(part, sampler.counter) for sampler in self.samplers]
+        return union, [(own.row, own.within(union), own.pair) for own in entries]
 
     def _weighted(self, epoch: int | Tensor) -> SparseMatrix:
         """Return Â of every view with weights, in one fixed pattern: w/√(d_i d_j), where d are the row sums of Ã."""
@@ -196,6 +226,7 @@ def drop_views(
     weight: Tensor | None = None,
     origin: tuple[Tensor, int] | None = None,
     of: WeightRange | None = None,
+    part: Part | None = None,
 ) -> Views:
     """Return views that drop edges, one view per rate.
 
@@ -210,6 +241,7 @@ def drop_views(
         weight: weight of each edge, ``[E]``; None: no weights.
         origin: as in :class:`ViewSampler`.
         of: the range of the scores over the whole graph, if the graph is part of one.
+        part: the nodes of this rank, if the graph is spread over several; None: all nodes.
 
     Examples:
         >>> import torch
@@ -220,6 +252,6 @@ def drop_views(
     score = torch.zeros(pairs.shape[1]) if score is None else score
     probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff, of) for rate in rates)
     return Views(
-        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, origin=origin)
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, origin=origin, part=part)
         for view, p in enumerate(probabilities)
     )

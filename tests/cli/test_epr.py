@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -74,3 +75,14 @@ def test_first_layer_of_a_trained_model(run, files):
     code, _, err = run("epr", *graph, "--model", "gcn")
     assert code == 2
     assert "--model is GCN, whose first layer has no known messages" in err
+
+
+def test_kinds_of_edges_have_their_own_rates(run):
+    data = Path(__file__).parents[2] / "examples" / "data" / "organisation"
+    graph = ("epr", "--edges", data / "contacts.csv", "--features", data / "people.csv", "--label", "team")
+    code, out, _ = run(*graph)
+    assert code == 0
+    assert "relation" in out
+    rates = {row["name"]: row["epr"]["per_node"] for row in json.loads(run(*graph, "--json")[1])["relations"]}
+    assert rates["manages"] == 0 < rates["mail"] < rates["call"]
+    assert "relations" not in json.loads(run(*graph, "--type", "none", "--json")[1])

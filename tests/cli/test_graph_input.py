@@ -139,3 +139,38 @@ def test_a_command_gets_one_object():
     assert seen == [(GraphInput(graph="cora"), 4)]
     with pytest.raises(InputError, match=r"^--columns-as: 'x' is not a pair"):
         GraphInput(columns_as="x").roles()
+
+
+@pytest.mark.slow
+def test_kinds_and_directions_from_training_to_tomorrow(run, tmp_path, caplog):
+    folder = DATA / "organisation"
+    graph = ["--edges", folder / "contacts.csv", "--features", folder / "people.csv"]
+    both = [*graph, "--label", "team", "--directed", "both"]
+    code, _, err = run("train", *both, *PROPAGATED, "--out", "r")
+    assert code == 0, err
+    assert "contacts.csv: edges join source and target, of the kinds in type" in caplog.messages
+    names = [f"{kind}:{way}" for way in ("out", "in") for kind in ("call", "mail", "manages")]
+    metrics = json.loads((tmp_path / "r" / "metrics.json").read_text())
+    assert [relation["name"] for relation in metrics["graph"]["relations"]] == names
+    assert dict(read_content(tmp_path / "r")["facts"])["Relations"].startswith("call:out (")
+    assert 'directed="both"' in (tmp_path / "r" / "README.md").read_text()
+    code, _, err = run("embed", *graph, "--directed", "both", "--model", "r", "--out", "z.csv")
+    assert code == 0, err
+    code, _, err = run("embed", *graph, "--model", "r", "--out", "z.csv")
+    assert code == 2
+    assert "the model was trained on the edges call:out, mail:out" in err
+    assert "(--type, --directed)" in err
+    caplog.clear()
+    code, _, err = run("embed", *graph, "--method", "dgi", "--epochs", 1, "--out", "z2.csv", "--map", "none")
+    assert code == 0, err
+    assert "dgi merges the 3 kinds of edges; epagcl+ and propagated use them" in caplog.messages
+
+
+def test_unknown_directions_and_kinds_name_the_option(run):
+    edges = ["--edges", DATA / "organisation/contacts.csv", "--features", DATA / "organisation/people.csv"]
+    code, _, err = run("embed", *edges, "--directed", "up", "--out", "z.csv")
+    assert code == 2
+    assert "--directed up: unknown; give one of symmetric, both, in, out" in err
+    code, _, err = run("embed", *edges, "--type", "colour", "--out", "z.csv")
+    assert code == 2
+    assert "no column 'colour' for --type" in err

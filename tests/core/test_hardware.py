@@ -65,8 +65,10 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
 
     hardware._triton_works.cache_clear()
+    hardware.triton_failure.cache_clear()
     yield use
     hardware._triton_works.cache_clear()
+    hardware.triton_failure.cache_clear()
 
 
 def test_old_gpus_have_no_triton(gpu):

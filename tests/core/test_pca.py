@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from epagcl.core import pca
-from epagcl.core.pca import Operator, principal_components
+from epagcl.core.pca import Operator, principal_components, side_by_side
 from tests.conftest import Largest
 
 
@@ -172,3 +172,12 @@ def test_memory_is_linear_and_chunks_change_nothing(monkeypatch):
     assert largest.bytes <= 8 * n * 72 * 2
     monkeypatch.setattr(pca, "CHUNK", 999)
     torch.testing.assert_close(principal_components(operator, 8).directions, whole.directions)
+
+
+def test_operators_side_by_side():
+    random = torch.Generator().manual_seed(0)
+    a, b = torch.randn(5, 3, generator=random), torch.randn(5, 2, generator=random)
+    both, matrix = side_by_side([Operator.of(a), Operator.of(b)], [2.0, -1.0]), torch.cat([2 * a, -b], dim=1)
+    assert both.shape == (5, 5)
+    torch.testing.assert_close(both.multiply(torch.eye(5)), matrix)
+    torch.testing.assert_close(both.multiply_transposed(torch.eye(5)), matrix.T)

@@ -357,6 +357,6 @@ def test_other_graph_types_name_the_converters():
 
 def test_a_heterogeneous_graph_names_the_conversion():
     kinds = HeteroData({"a": {"x": torch.eye(4)}, ("a", "to", "a"): {"edge_index": torch.tensor([[0, 1], [1, 2]])}})
-    with pytest.raises(InputError, match=r"HeteroData is not supported; call data.to_homogeneous\(\)"):
+    with pytest.raises(InputError, match=r"several kinds of nodes; convert it with epagcl.from_hetero\(data\)"):
         check(kinds)
     assert check(kinds.to_homogeneous()).num_edges == 4

@@ -6,7 +6,9 @@ from torch_geometric.data import Data
 
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, check
-from epagcl.data.graph import Graph, row_normalise
+from epagcl.data.graph import Graph, row_normalise, shard_over
+from epagcl.distributed.group import Ranks
+from epagcl.distributed.partition import Part
 
 
 def dense(graph: Graph) -> torch.Tensor:
@@ -111,3 +113,24 @@ def test_without_weights_degrees_are_integers():
     assert graph.degree.tolist() == [2, 1, 1, 0]
     assert graph.degree.dtype == torch.int64
     assert graph.edges.to_dense().sum().item() == 4
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_shard_has_the_features_of_its_nodes_and_all_pairs(sparse):
+    x = torch.arange(14.0).view(7, 2)
+    features = SparseMatrix.from_torch(x.to_sparse_csr()) if sparse else x
+    graph = Graph(features, torch.tensor([[0, 2, 5], [1, 4, 6]]), 7, torch.tensor([1.0, 0.5, 1.5]))
+    shard = graph.shard(Part(Ranks(1, 3), 7), "cpu", fingerprint="7-3-2-x")
+    assert (shard.x.to_dense() if sparse else shard.x).equal(x[3:5])
+    assert shard.pairs.equal(graph.pairs)
+    assert (shard.num_rows, shard.num_nodes, shard.fingerprint) == (2, 7, "7-3-2-x")
+    torch.testing.assert_close(shard.degree, graph.degree)
+    assert shard.own_entries.halo.tolist() == [2]
+
+
+def test_the_only_rank_has_the_whole_graph():
+    graph = Graph(torch.eye(3), torch.tensor([[0, 1], [1, 2]]), 3)
+    shard = shard_over(graph, Ranks(0, 1), "cpu", identified=True)
+    assert shard.x.equal(graph.x)
+    assert shard.fingerprint == graph.fingerprint
+    assert shard.mean(shard.x).equal(graph.mean(graph.x))

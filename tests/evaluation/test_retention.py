@@ -78,15 +78,15 @@ def test_noise_keeps_nothing_and_is_called_poor(graph):
     assert [finding.verdict for finding in judge_retention(kept)] == ["poor", "poor"]
 
 
-def test_a_gcn_that_drowns_own_features_is_not_called_good():
+def test_a_gcn_that_drowns_own_features_is_called_poor():
     """Random edges of high degree: neighbours say nothing, and a GCN gives a node's own features little weight."""
     data = block_model(500, average_degree=80, homophily=0.25, degree_exponent=4.0, **INFORMATIVE)
     model = epagcl.EPAGCL(epochs=0, device="cpu").fit(data)
     kept = measure_retention(lambda rest: model.represent(model.network_, rest), Graph.from_data(data))
     assert kept.raw.features > 0.1
-    assert kept.embedding.features < 0.6 * kept.raw.features
+    assert kept.embedding.features < 0.45 * kept.raw.features
     (finding,) = judge_retention(kept)  # random edges cannot be recovered
-    assert (finding.name, finding.verdict) == ("kept features", "fair")
+    assert (finding.name, finding.verdict) == ("kept features", "poor")
 
 
 def test_measures_without_a_reference_are_left_out():

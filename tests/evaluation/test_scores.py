@@ -49,3 +49,10 @@ def test_predictions_are_scored_on_test_nodes_alone():
     assert result.runs == [0.75]
     assert result.macro_f1[0] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)  # of 9, 3 and 7
     assert result.split_seeds == [5]
+
+
+def test_notebooks_show_a_table():
+    result = Evaluation("strict", "random 10/10/80", [0, 1], [0.8, 0.9], [0.7, 0.7], [], [0, 1], [[1, 0], [0, 1]])
+    page = result._repr_html_()
+    assert '<th scope="row">accuracy</th><td>85.0 ± 7.1</td>' in page
+    assert "Protocol strict, 2 runs, splits random 10/10/80" in page

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 
 import epagcl
-from epagcl import EPAGCL, load_model
+from epagcl import EPAGCL, Propagated, load_model
 from epagcl.core.errors import InputError, OutputError
 from epagcl.methods import persistence
 
@@ -179,3 +179,22 @@ def test_the_encoding_of_a_table_is_saved_and_checked(tmp_path):
     epagcl.method("propagated")(dim=1, device="cpu").fit(plain).save(tmp_path)
     assert not (tmp_path / "columns.json").exists()
     assert epagcl.load_model(tmp_path, device="cpu").encoding_ is None
+
+
+def test_the_rotation_of_an_aligned_model_is_saved(tmp_path, small_graph):
+    model = Propagated(dim=2, device="cpu").fit(small_graph)
+    model.rotation_ = torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
+    model.save(tmp_path)
+    assert load_model(tmp_path, device="cpu").embed(small_graph).equal(model.embed(small_graph))
+    (tmp_path / "rotation.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"rotation\.safetensors: cannot be read"):
+        load_model(tmp_path, device="cpu")
+    other = Propagated(dim=2, device="cpu").fit(small_graph)
+    other.rotation_ = torch.eye(2)
+    other.save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "rotation.safetensors", tmp_path)
+    with pytest.raises(InputError, match="not the rotation that"):
+        load_model(tmp_path, device="cpu")
+    Propagated(dim=2, device="cpu").fit(small_graph).save(tmp_path)
+    assert not (tmp_path / "rotation.safetensors").exists()
+    assert load_model(tmp_path, device="cpu").rotation_ is None

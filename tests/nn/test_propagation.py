@@ -4,8 +4,8 @@ import torch
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.diffusion import power, ppr
-from epagcl.nn.propagation import PropagatedPCA
+from epagcl.diffusion import power, ppr, relation_mean
+from epagcl.nn.propagation import PropagatedPCA, SideBySidePCA
 from tests.conftest import random_edges
 
 
@@ -95,3 +95,18 @@ def test_one_node_and_more_dimensions_than_features_give_zeros():
     module = PropagatedPCA(2, 5, DIFFUSIONS[0])
     module.fit(graph)
     assert torch.equal(module(graph), torch.zeros(1, 5))
+
+
+def test_several_diffusions_side_by_side():
+    graph = graph_of()
+    weight = torch.rand(1, 2, graph.pairs.shape[1], generator=torch.Generator().manual_seed(0)).round()
+    graph = Graph(graph.x, graph.pairs, 40, relations=weight, relation_names=("out",))
+    diffusions = [lambda g: ppr(g, 0.15), lambda g: relation_mean(g, 0)]
+    module = SideBySidePCA(25, 6, diffusions, [1.0, 0.5])
+    module.fit(graph)
+    parts = [diffused(graph, diffuse(graph)) for diffuse in diffusions]
+    matrix = torch.cat([parts[0], 0.5 * parts[1]], dim=1)
+    matrix -= matrix.mean(0)
+    values = torch.linalg.svdvals(matrix)
+    torch.testing.assert_close(module(graph).double().norm(dim=0), values[:6], rtol=1e-4, atol=0)
+    torch.testing.assert_close(module(graph).double(), matrix @ module.components.double(), rtol=0, atol=1e-5)

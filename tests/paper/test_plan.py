@@ -2,7 +2,7 @@ import pytest
 
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
-from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, seeds_of, undecided_claims
+from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
 from epagcl.study.design import cells, expected_cost, rows
 from epagcl.study.store import Store
 from tests.paper.conftest import SMALL, cell, result
@@ -11,8 +11,7 @@ from tests.paper.conftest import SMALL, cell, result
 @pytest.fixture
 def study(monkeypatch):
     """A study of two methods on the packaged graph, with three seeds; return its cells by row."""
-    monkeypatch.setattr(module, "MANY_ON", ())
-    monkeypatch.setattr(module, "FEW", 3)
+    monkeypatch.setattr(module, "seeds_of", lambda graph: 3)
     request = Request(("demo",), ("grace", "gcn"), 1, ("strict",), Store("unused"), dict(SMALL))
     monkeypatch.setattr(module, "_request", lambda part, root: request)
     return {one.title: one for one in request.cells(lambda _: rows(request.methods))}
@@ -92,7 +91,6 @@ def test_undecided_claims_are_named_by_their_artefact():
     }
 
 
-def test_seeds_and_totals():
-    assert (seeds_of("Texas"), seeds_of("Flickr")) == (20, 10)
+def test_totals():
     runs = MissingRuns(("accuracy",), "Cora", "GRACE", [0, 1], 20, None, "no stored run", "narrower intervals")
     assert Plan([runs], {}).seconds == 0.0

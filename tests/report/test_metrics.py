@@ -6,7 +6,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from epagcl import EPAGCL, SupervisedGCN
-from epagcl.report.metrics import RunMetrics, SeedsMetrics, untrained_name, untrained_note
+from epagcl.report.metrics import RunMetrics, SeedsMetrics, lost_to, untrained_name, untrained_note
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run, run_seeds, trained_metrics
 
@@ -60,6 +60,19 @@ def test_only_an_untrained_method_has_a_note():
     assert untrained_note("EPAGCL+", []) is None
     note = untrained_note("EPAGCL+", {"raw features": 1, untrained_name("EPAGCL+"): 2})
     assert note == "untrained EPAGCL+: encoders with initial weights, and everything that it computes without training"
+
+
+def test_losing_to_references_is_said_in_words():
+    def scores(mean):
+        return {"accuracy": {"mean": mean, "std": 0.0}}
+
+    references = {"raw features": scores(0.5), "untrained encoder": scores(0.8), "propagated": scores(0.9)}
+    lost = lost_to("EPAGCL", scores(0.75), references)
+    assert lost.startswith("EPAGCL (75.0%) loses to propagated (90.0%) and untrained encoder (80.0%): its training")
+    assert lost.endswith("try --method auto")
+    assert lost_to("EPAGCL+", scores(0.75), references).endswith("use what scores best, or train longer")
+    assert lost_to("EPAGCL", scores(0.9), references) is None
+    assert lost_to("EPAGCL", scores(0.1), {}) is None
 
 
 @pytest.mark.parametrize("settings", [{}, {"epochs": 0}])

@@ -93,7 +93,7 @@ class TestSections:
     @pytest.mark.slow
     def test_order_and_text_of_the_sections(self, page):
         assert page.locator("main h2").all_inner_texts() == [
-            "What was run", "Did training work?", "Map of the embedding", "Training", "Scores", "The graph",
+            "Did training work?", "Map of the embedding", "Training", "Scores", "The graph", "What was run",
         ]  # fmt: skip
         assert page.locator("h1").inner_text() == "EPAGCL on made"
         assert page.locator("#created").inner_text() == "2026-11-15 19:20 UTC · epagcl 0.1.0"
@@ -265,7 +265,7 @@ class TestRuns:
         other["scores"]["rows"][1].update(name="GRACE", accuracy=0.8)
         agreement = agreement_payload("first", "second")
         page = open_page(payload(run_payload(), other, agreement=agreement))
-        assert page.locator("main h2").all_inner_texts()[2] == "Comparison"
+        assert page.locator("main h2").all_inner_texts()[1] == "Comparison"
         rows = [row.inner_text().split("\t") for row in page.locator("#comparison tbody tr").all()]
         assert [row[:6] for row in rows] == [
             ["first", "EPAGCL", "made", "5", "84.8 ± 0.6", "83.0"],

@@ -137,6 +137,8 @@ def test_unknown_facts_are_left_out(finished):
          'data = epagcl.read_graph(edges="e.csv", features="f.npy", nodes="n.txt")'),
         ({"edges": "e.csv", "source": "a", "target": "b", "bipartite": True}, 300,
          'data = epagcl.read_graph(edges="e.csv", source="a", target="b", bipartite=True)'),
+        ({"edges": "e.csv", "weight": "w", "type": "kind", "directed": "out"}, 300,
+         'data = epagcl.read_graph(edges="e.csv", weight="w", type="kind", directed="out")'),
     ],
 )  # fmt: skip
 def test_the_code_loads_the_graph(finished, data, nodes, line):
@@ -199,3 +201,11 @@ def test_the_columns_of_a_table_are_listed(finished):
     assert "5 more columns in `columns.json`." in part
     assert "needs a table with the same columns, which the model encodes as in training." in text
     assert "Columns" not in sections(write_card(folder, metrics, config).read_text(encoding="utf-8"))
+
+
+def test_kinds_of_edges_are_listed(finished):
+    folder, metrics, config = finished
+    kinds = [{"name": "mail", "edges": 1200, "epr_per_node": 0.25}, {"name": "call", "edges": 3, "epr_per_node": None}]
+    text = write_card(folder, {**metrics, "graph": {**metrics["graph"], "relations": kinds}}, config).read_text()
+    assert "| edges mail | 1,200, EPR per node 0.2500 |" in sections(text)["Graph"]
+    assert "| edges call | 3 |" in text

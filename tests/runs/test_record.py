@@ -10,7 +10,7 @@ import torch
 
 import epagcl
 from epagcl import error_passing_rate
-from epagcl.data import block_model
+from epagcl.data import block_model, check
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 
 module = importlib.import_module("epagcl.runs.record")  # the package has a function of the same name
@@ -85,3 +85,12 @@ def test_peak_memory_grows_with_what_is_held():
     held = torch.ones(2**26)  # 256 MiB
     assert peak_memory_gib("cpu") >= before
     assert peak_memory_gib("cpu") > held.numel() * 4 / 2**30
+
+
+def test_kinds_of_edges_have_their_own_rates(data):
+    data.edge_type = (data.edge_index.sum(0) % 2).long()
+    first, second = describe(check(data, quiet=True), "g")["relations"]
+    assert (first["name"], second["name"]) == ("0", "1")
+    assert first["edges"] + second["edges"] == data.num_edges // 2
+    even = data.edge_index[:, data.edge_type == 0]
+    assert first["epr_per_node"] == pytest.approx(error_passing_rate(even, data.y))

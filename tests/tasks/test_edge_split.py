@@ -103,3 +103,12 @@ def test_weights_stay_with_their_edges(graph):
     train = training_graph(checked, split_edges(checked))
     products = (train.edge_index[0] * train.edge_index[1]).float() + 1
     assert torch.allclose(train.edge_weight / train.edge_weight[0], products / products[0])
+
+
+def test_kinds_stay_with_their_edges(graph):
+    typed = graph.clone()
+    typed.edge_type = (graph.edge_index.sum(0) % 2).long()
+    checked = check(typed, quiet=True)
+    train = training_graph(checked, split_edges(checked))
+    assert train.edge_relation.shape == (train.num_edges, 2)
+    assert train.edge_relation[:, 1].equal((train.edge_index.sum(0) % 2).float())

@@ -61,3 +61,15 @@ def test_wrong_arguments(graph):
         inject_anomalies(graph, "nodes")
     with pytest.raises(InputError, match=r"^share=0.5: must lie between 0 and 0.5$"):
         inject_anomalies(graph, share=0.5)
+
+
+def test_rewiring_keeps_kinds_and_directions(graph):
+    once = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    directed = graph.clone()
+    directed.edge_index, directed.directed = once, "both"
+    injected, _ = inject_anomalies(directed, "edges")
+    before = check(directed, quiet=True)
+    assert injected.relation_names == ["out", "in"]
+    out, into = injected.edge_relation.T
+    assert out.sum() == into.sum() == pytest.approx(before.edge_relation[:, 0].sum().item(), rel=0.02)
+    assert ((out + into) >= 1).all()

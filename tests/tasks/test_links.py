@@ -57,6 +57,8 @@ def test_an_embedding_of_noise_loses_and_the_verdict_says_so():
 def test_verdicts(ring, interval, words):
     result = predict_links(ring, epagcl.Propagated(dim=4))
     changed = LinkPrediction(**{**vars(result), "interval": interval})
+    assert words in changed._repr_html_()
+    assert f"<td>{result.scores[result.chosen].auc:.3f}</td>" in changed._repr_html_()
     assert words in changed.verdict
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from epagcl import EPAGCL
+from epagcl.distributed import Part, Ranks
 from epagcl.training.capture import SMALL as MAX_NODES
 from epagcl.training.capture import reason_not_to_capture
 
@@ -20,7 +21,7 @@ from epagcl.training.capture import reason_not_to_capture
 )
 def test_reasons_not_to_capture(monkeypatch, setting, device, num_nodes, reason):
     monkeypatch.setattr("epagcl.training.capture.has_triton", lambda device: device.type == "cuda")
-    graph = SimpleNamespace(device=torch.device(device), num_nodes=num_nodes)
+    graph = SimpleNamespace(device=torch.device(device), num_nodes=num_nodes, part=None)
     answer = reason_not_to_capture(EPAGCL(capture=setting), graph)
     assert answer.startswith(reason)
     assert bool(answer) == bool(reason)
@@ -28,5 +29,10 @@ def test_reasons_not_to_capture(monkeypatch, setting, device, num_nodes, reason)
 
 def test_nothing_is_captured_without_triton(monkeypatch):
     monkeypatch.setattr("epagcl.training.capture.has_triton", lambda _: False)
-    graph = SimpleNamespace(device=torch.device("cuda"), num_nodes=10)
+    graph = SimpleNamespace(device=torch.device("cuda"), num_nodes=10, part=None)
     assert reason_not_to_capture(EPAGCL(capture="on"), graph).startswith("without Triton")
+
+
+def test_nothing_is_captured_on_several_ranks():
+    graph = SimpleNamespace(device=torch.device("cuda"), num_nodes=10, part=Part(Ranks(0, 2), 10))
+    assert reason_not_to_capture(EPAGCL(capture="on"), graph).startswith("several ranks")

@@ -3,12 +3,14 @@ import math
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from epagcl import EPAGCL
-from epagcl.data import check
+from epagcl import EPAGCL, Propagated
+from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
+from epagcl.data.structural import with_structural_features
 from epagcl.evaluation.health import alignment, distance_between_nodes, effective_rank, uniformity
-from epagcl.training.history import MEASURES, SUBSAMPLED, Look, measure, next_measurement, write_history
+from epagcl.training.history import MEASURES, SUBSAMPLED, Look, examine, measure, next_measurement, write_history
 from tests.training.common import GCN, LEARNS, SMALL
 
 
@@ -67,3 +69,20 @@ def test_measures_of_an_embedding_that_is_not_finite_are_nan(small_graph, monkey
     monkeypatch.setattr(EPAGCL, "represent", lambda self, network, graph: torch.full((60, 16), float("inf")))
     measures = measure(model, model.network_, Graph.from_data(check(small_graph)))
     assert all(math.isnan(measures[name]) for name in MEASURES)
+
+
+def test_kept_edges_are_not_judged_if_features_come_from_edges():
+    """Positions are computed from all edges, so that hidden ones can be read from them."""
+    shape = {"num_classes": 3, "num_features": 40, "topic_words": 10, "words_per_node": 12}
+    data = block_model(300, **shape, topic_share=0.7, homophily=0.95, average_degree=10)
+    with_positions = with_structural_features(Data(edge_index=data.edge_index, num_nodes=300), dim=32)
+    for graph, judged in ((data, True), (with_positions, False)):
+        model = Propagated(dim=16, device="cpu").fit(graph)
+        prepared = Graph.from_data(check(graph))
+        known, hidden = (
+            [found.name for found in examine(model, model.network_, prepared, trained=False, edges_known=edges_known)]
+            for edges_known in (True, False)
+        )
+        assert "kept edges" in hidden
+        assert known == [name for name in hidden if name != "kept edges"]
+        assert ("kept edges" in [found.name for found in model.health(graph)]) is judged

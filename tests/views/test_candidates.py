@@ -3,9 +3,11 @@ import torch
 import torch.nn.functional as F
 
 from epagcl.core.randomness import Stream, permutation
+from epagcl.distributed.partition import Part
 from epagcl.views import candidates
 from epagcl.views.candidates import neighbour_candidates
 from tests.conftest import random_edges
+from tests.ranks import on_ranks
 
 
 def brute_force(z, pairs, k, among):
@@ -65,3 +67,25 @@ def test_graphs_without_candidates():
 def test_representations_of_one_dimension_give_no_candidates(z):
     """All cosines are ±1 or undefined, so that the order of the nodes would decide."""
     assert neighbour_candidates(z, torch.tensor([[0], [1]])).shape == (2, 0)
+
+
+def candidates_of_a_rank(ranks, most):
+    candidates.MAX_AMONG = most
+    part = Part(ranks, 40)
+    return neighbour_candidates(scores()[part.rows], edges(), k=3, part=part)
+
+
+def scores():
+    return torch.randn(40, 4, generator=torch.Generator().manual_seed(7))
+
+
+def edges():
+    return torch.tensor([[0, 1, 5], [1, 2, 30]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [65_536, 11])
+def test_several_ranks_find_the_candidates_of_one_process(most, monkeypatch):
+    monkeypatch.setattr(candidates, "MAX_AMONG", most)
+    expected = neighbour_candidates(scores(), edges(), k=3)
+    assert all(found.equal(expected) for found in on_ranks(3, candidates_of_a_rank, most))

@@ -6,6 +6,7 @@ Entry points:
 ``readers``       :func:`epagcl.read_graph`: files
 ``from_tables``   :func:`epagcl.from_tables`: tables, arrays and lists in memory
 ``convert``       :func:`epagcl.from_networkx`, :func:`epagcl.from_scipy`
+``hetero``        :func:`epagcl.from_hetero`
 ``npz``           :func:`epagcl.data.read_npz`, :func:`epagcl.data.write_npz`
 ================= ==========================================================================
 

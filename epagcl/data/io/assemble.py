@@ -4,6 +4,8 @@ The readers of files (:mod:`epagcl.data.io.readers`) and of objects in memory (:
 use this module. :func:`epagcl.read_graph` documents how rows are matched to nodes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import torch
@@ -16,6 +18,7 @@ from epagcl.core.log import log
 from epagcl.data.checking import check
 from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.edge_list import EdgeList
+from epagcl.data.io.edge_types import EdgeTypes
 from epagcl.data.io.encoded import EncodedTable
 from epagcl.data.io.feature_list import match_features
 from epagcl.data.io.ids import NodeIds, examples, positions, union
@@ -65,12 +68,29 @@ def graph_from_parts(
     else:
         y = None
     table = None if feature_list is None else feature_list.table
-    return checked_data(table, torch.from_numpy(edge_index), y, node_ids, edge_list.name)
+    described = Edges(torch.from_numpy(edge_index), edge_list.weights(), edge_list.types(), roles.directed)
+    return checked_data(table, described, y, node_ids, edge_list.name)
+
+
+class Edges(NamedTuple):
+    """The edges of a graph with what describes them.
+
+    Attributes:
+        ends: the two nodes of each edge, ``[2, E]``.
+        weights: the weight of each edge; None without weights.
+        types: the kind of each edge; None if all are of one kind.
+        directed: how directed edges are used, one of :data:`~epagcl.data.relations.DIRECTIONS`; None: symmetric.
+    """
+
+    ends: Tensor
+    weights: np.ndarray | None = None
+    types: EdgeTypes | None = None
+    directed: str | None = None
 
 
 def checked_data(
     features: EncodedTable | None,
-    edge_index: Tensor,
+    edges: Edges,
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
@@ -79,13 +99,19 @@ def checked_data(
 
     Args:
         features: features and the names of their columns; None for a graph without features.
-        edge_index: edges ``[2, E]``.
+        edges: the edges.
         labels: class numbers and class names, as :func:`~epagcl.data.labels.encode_labels` returns them.
         node_ids: the id of each node.
         source: the name of the graph in messages.
     """
     x = None if features is None else features.x
-    data = Data(x=x, edge_index=edge_index, num_nodes=len(node_ids))
+    data = Data(x=x, edge_index=edges.ends, num_nodes=len(node_ids))
+    if edges.weights is not None:
+        data.edge_weight = torch.tensor(edges.weights)
+    if edges.types is not None:
+        data.edge_type, data.relation_names = torch.from_numpy(edges.types.numbers), edges.types.names
+    if edges.directed is not None:
+        data.directed = edges.directed
     # An array, not a list: Data.to and Data.clone pass an array on as one object, but recurse into lists.
     data.node_ids = node_ids
     if features is not None and features.names is not None:

@@ -1,5 +1,6 @@
 """Graphs from NetworkX and from adjacency matrices: :func:`from_networkx`, :func:`from_scipy`."""
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,16 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.assemble import checked_data
+from epagcl.data.io.assemble import Edges, checked_data
+from epagcl.data.io.edge_columns import NO_COLUMN, TYPE_NAMES
+from epagcl.data.io.edge_types import EdgeTypes, edge_types
 from epagcl.data.io.encoded import EncodedTable, encode_table
 from epagcl.data.io.features import feature_tensor
 from epagcl.data.io.ids import id_array
+from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.frame import as_frame
 from epagcl.data.labels import encode_labels
+from epagcl.data.relations import MOST_KINDS
 
 if TYPE_CHECKING:
     import networkx
@@ -29,6 +34,9 @@ def from_networkx(
     graph: "networkx.Graph",
     features: "str | list[str] | pd.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray | None" = None,
     labels: "str | pd.Series | pd.DataFrame | polars.Series | Sequence[Any] | np.ndarray | Tensor | None" = None,
+    *,
+    type: str | None = None,
+    directed: str | None = None,
 ) -> Data:
     """Return a NetworkX graph as checked ``Data``. Node k is the k-th of ``graph.nodes``; ``node_ids[k]`` is its name.
 
@@ -36,10 +44,15 @@ def from_networkx(
     nodes, the rows are in the order of ``graph.nodes``, like the rows of an array.
 
     Args:
-        graph: any NetworkX graph; directed edges and parallel edges are merged into undirected pairs.
+        graph: any NetworkX graph; directed edges and parallel edges are merged into undirected pairs, unless they
+            have kinds or ``directed`` is given. The edge attribute ``weight`` becomes ``edge_weight``; an edge without
+            it has weight 1, as in NetworkX.
         features: the name(s) of node attributes (numbers or vectors, concatenated in this order), or a table or array
             with one row per node. The column names of a table become ``feature_names``. Default: the attribute ``x``.
         labels: the name of a node attribute, or one label per node.
+        type: the edge attribute with the kinds of edges. Default: type, edge_type or relation, or in a multigraph
+            whose keys are text, the keys; ``"none"`` merges all kinds.
+        directed: how directed edges are used, as for :func:`epagcl.read_graph`.
 
     Examples:
         >>> import networkx
@@ -49,9 +62,9 @@ def from_networkx(
         (['ann', 'bob', 'eve'], [[0, 1, 1, 2], [1, 0, 2, 1]])
     """
     source = "networkx graph"
-    if isinstance(graph, type) or not (hasattr(graph, "nodes") and hasattr(graph, "adjacency")):
+    if inspect.isclass(graph) or not (hasattr(graph, "nodes") and hasattr(graph, "adjacency")):
         fix = "give a networkx.Graph, or use epagcl.from_tables"
-        raise InputError(f"{source}: {type(graph).__name__} is not a NetworkX graph; {fix}")
+        raise InputError(f"{source}: {graph.__class__.__name__} is not a NetworkX graph; {fix}")
     nodes = list(graph.nodes)
     number = {node: k for k, node in enumerate(nodes)}
     ends = np.array([(number[u], number[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
@@ -64,18 +77,27 @@ def from_networkx(
         table = EncodedTable(x, None)
     else:
         table = _features(_in_node_order(features, nodes, source, "features"), source)
-    if any(attributes for _, _, attributes in graph.edges(data=True)):
-        log.warning("%s: edge weights and attributes are not used", source)
+    edges = [attributes for _, _, attributes in graph.edges(data=True)]
+    weights = None
+    if any("weight" in attributes for attributes in edges):
+        weights = np.array([attributes.get("weight", 1) for attributes in edges], dtype=np.float64)
+    kinds, attribute = _edge_kinds(graph, edges, type, source)
+    if any(attributes.keys() - {"weight", attribute} for attributes in edges):
+        used = "weight" if attribute is None else f"weight and {attribute}"
+        log.warning("%s: edge attributes other than %s are not used", source, used)
     if isinstance(labels, str):
         labels = _attribute_values(graph, labels, source)
     y = None if labels is None else encode_labels(_in_node_order(labels, nodes, source, "labels"), source)
-    return checked_data(table, torch.from_numpy(ends.T.copy()), y, id_array(nodes), source)
+    described = Edges(torch.from_numpy(ends.T.copy()), weights, kinds, Roles(directed=directed).directed)
+    return checked_data(table, described, y, id_array(nodes), source)
 
 
 def from_scipy(
     adjacency: "scipy.sparse.sparray | scipy.sparse.spmatrix | np.ndarray | Tensor",
     features: "pd.DataFrame | polars.DataFrame | np.ndarray | Tensor | scipy.sparse.sparray",
     labels: "pd.Series | pd.DataFrame | polars.Series | Sequence[Any] | np.ndarray | Tensor | None" = None,
+    *,
+    directed: str | None = None,
 ) -> Data:
     """Return an adjacency matrix with one feature row per node as checked ``Data``.
 
@@ -83,9 +105,11 @@ def from_scipy(
     used.
 
     Args:
-        adjacency: a square matrix; an entry that is not zero is an edge.
+        adjacency: a square matrix; an entry that is not zero is an edge, and its value the weight of the edge.
         features: a table or array with one row per node. The column names of a table become ``feature_names``.
         labels: one label per node.
+        directed: how a matrix that is not symmetric is used, as for :func:`epagcl.read_graph`; its entry (i, j) is an
+            edge from i to j.
 
     Examples:
         >>> data = from_scipy(scipy.sparse.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), np.eye(3))
@@ -103,11 +127,30 @@ def from_scipy(
     if x.shape[0] != matrix.shape[0]:
         raise InputError(f"{source}: {x.shape[0]:,} feature rows for {matrix.shape[0]:,} nodes; give one row per node")
     edge = matrix.data != 0
-    if (matrix.data[edge] != 1).any():
-        log.warning("%s: edge weights and attributes are not used", source)
     ends = np.stack([matrix.row[edge], matrix.col[edge]]).astype(np.int64)
     y = None if labels is None else encode_labels(_in_row_order(labels, source, "labels"), source)
-    return checked_data(table, torch.from_numpy(ends), y, np.arange(x.shape[0]), source)
+    weights = matrix.data[edge].astype(np.float64)
+    edges = Edges(torch.from_numpy(ends), weights, directed=Roles(directed=directed).directed)
+    return checked_data(table, edges, y, np.arange(x.shape[0]), source)
+
+
+def _edge_kinds(
+    graph: "networkx.Graph", edges: Sequence[dict[str, Any]], name: str | None, source: str
+) -> tuple[EdgeTypes | None, str | None]:
+    """Return the kinds of the edges, and the attribute that holds them; None without kinds, or if keys hold them."""
+    given = {key for attributes in edges for key in attributes}
+    if name == NO_COLUMN and name not in given:
+        return None, None
+    if name is not None and name not in given:
+        known = ", ".join(sorted(map(str, given))) or "none"
+        raise InputError(f"{source}: no edge has the attribute {name!r} for type=; its edges have {known}")
+    name = name or next((each for each in TYPE_NAMES if each in given), None)
+    if name is not None:
+        return edge_types([attributes.get(name) for attributes in edges], f"{source}: {name}"), name
+    keys = [key for *_, key in graph.edges(keys=True)] if graph.is_multigraph() else []
+    if not keys or len(set(keys)) > MOST_KINDS or not all(isinstance(key, str) for key in keys):
+        return None, None
+    return edge_types(keys, f"{source}: keys"), None
 
 
 def _attribute_values(graph: "networkx.Graph", name: str, source: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The two columns of a table that hold the ends of the edges: as the user names them, or by well-known names.
+"""The columns of a table of edges: the ends, the weight and the kind, as the user names them, or by well-known names.
 
 A table of two columns needs no names. With more columns, the names decide. If they leave a doubt, the table is refused
 with the arguments that settle it.
@@ -13,7 +13,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.ids import is_id_name
-from epagcl.data.io.roles import Roles
+from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import Table, normalised_name
 
 #: Names of ends that have no other meaning.
@@ -40,6 +40,11 @@ PAIRS_OF_KINDS = tuple(
         (("card", "merchant"), ("student", "course"), ("reader", "book"), ("gene", "disease"), ("drug", "protein")),
     )
 )
+#: Names of a column of weights, and the value of the user for no such column.
+WEIGHT_NAMES = ("weight", "edge_weight", "weights")
+NO_COLUMN = "none"
+#: Names of a column with the kinds of edges.
+TYPE_NAMES = ("type", "edge_type", "relation")
 #: Columns that describe an edge, and are never an end.
 ATTRIBUTES = frozenset(
     (
@@ -79,15 +84,37 @@ def edge_columns(table: Table, roles: Roles) -> EdgeColumns:
     return _by_name(table, roles, header) or _by_position(table, roles, header)
 
 
+def optional_column(table: Table, roles: Roles, argument: str, names: Sequence[str], ends: Sequence[int]) -> int | None:
+    """Return a column that describes the edges, or None without one.
+
+    Args:
+        table: the table, whose header is known.
+        roles: the columns that the user names.
+        argument: the role of the column, ``weight`` or ``type``.
+        names: the names of the column if the user does not name it.
+        ends: the columns of the two ends.
+    """
+    named: str | None = getattr(roles, argument)
+    if named is None:
+        column = table.column(names, table.index_levels) if table.header else None
+        return None if column in ends else column
+    if named.lower() == NO_COLUMN and find_column(table, named) is None:
+        return None
+    return roles.column(table, named, argument)
+
+
 def column_name(table: Table, column: int) -> str:
     """Return the name of a column, or its number from 1 in a table without header."""
     return table.first_row[column] if table.header else f"column {column + 1}"
 
 
-def log_columns(table: Table, columns: Sequence[int]) -> None:
+def log_columns(table: Table, ends: Sequence[int], weight: int | None, kind: int | None) -> None:
     """Log which columns are used and which are not, in one line."""
-    others = [column for column in range(table.index_levels, len(table.first_row)) if column not in columns]
-    used = " and ".join(column_name(table, column) for column in columns)
+    columns = range(table.index_levels, len(table.first_row))
+    others = [column for column in columns if column not in (*ends, weight, kind)]
+    used = " and ".join(column_name(table, column) for column in ends)
+    used += "" if weight is None else f", weighted by {column_name(table, weight)}"
+    used += "" if kind is None else f", of the kinds in {column_name(table, kind)}"
     ignored = f"; not used: {shortened([column_name(table, column) for column in others])}" if others else ""
     (log.warning if others else log.info)("%s: edges join %s%s", table.name, used, ignored)
 

@@ -1,12 +1,23 @@
 """The edge list of a graph: its distinct ids, and their matching to the rows of an array without ids."""
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.edge_columns import edge_columns, log_columns
+from epagcl.data.io.edge_columns import (
+    NO_COLUMN,
+    TYPE_NAMES,
+    WEIGHT_NAMES,
+    edge_columns,
+    log_columns,
+    optional_column,
+)
+from epagcl.data.io.edge_types import EdgeTypes, edge_types
 from epagcl.data.io.ids import examples, factorise, positions
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
@@ -14,7 +25,43 @@ from epagcl.data.io.tables.base import Table, as_text, normalised_name
 _TITLES = ["source id", "target id"]
 
 
-class EdgeList:
+class EdgeIds:
+    """The distinct ids of an edge list.
+
+    Attributes:
+        ids: the distinct ids by first appearance, int64 or text.
+        roles: the columns that the user names.
+        kinds: the names of the two kinds of nodes of a bipartite graph, else None. An id then begins with its kind.
+    """
+
+    def __init__(self, ids: np.ndarray, roles: Roles, kinds: tuple[str, str] | None = None):
+        self.ids, self.roles, self.kinds = ids, roles, kinds
+
+    def with_kinds(self, ids: np.ndarray, name: str) -> np.ndarray:
+        """Return ids of another table as ids of the graph: in a bipartite graph, each with its kind before it.
+
+        Args:
+            ids: distinct ids. One that begins with its kind is unchanged.
+            name: name of the table in messages.
+        """
+        if self.kinds is None:
+            return ids
+        ids = as_text(ids).copy()
+        plain = np.flatnonzero(positions(ids, self.ids) < 0)
+        first, second = ((f"{kind}:" + ids[plain].astype(object)) for kind in self.kinds)
+        is_first, is_second = (positions(candidates, self.ids) >= 0 for candidates in (first, second))
+        if (both := is_first & is_second).any():
+            node = ids[plain][both][0]
+            kinds = f"{self.kinds[0]}:{node} or {self.kinds[1]}:{node}"
+            raise InputError(f"{name}: id {node} is a {self.kinds[0]} and a {self.kinds[1]}; write {kinds}")
+        ids[plain] = np.where(is_first, first, np.where(is_second, second, ids[plain]))
+        if len(set(ids)) < len(ids):
+            repeated = pd.Series(ids)[pd.Series(ids).duplicated()].iloc[0]
+            raise InputError(f"{name}: {repeated} occurs twice, with and without its kind; keep one row per node")
+        return ids
+
+
+class EdgeList(EdgeIds):
     """An edge list.
 
     Args:
@@ -26,6 +73,8 @@ class EdgeList:
         ids: the distinct ids by first appearance, int64 or text.
         ends: ``[edges, 2]``, the two ends of each edge as positions in ``ids``.
         columns: the columns of the two ends.
+        weight_column: the column of the weights; None without weights.
+        type_column: the column of the kinds of edges; None if all are of one kind.
         kinds: the names of the two kinds of nodes of a bipartite graph, else None. An id then begins with its kind.
     """
 
@@ -35,9 +84,11 @@ class EdgeList:
         self.columns, two_kinds = edge_columns(table, roles)
         if header is not None:
             table.header = header
+        self.weight_column = optional_column(table, roles, "weight", WEIGHT_NAMES, self.columns)
+        self.type_column = optional_column(table, roles, "type", TYPE_NAMES, self.columns)
         self.kinds: tuple[str, str] | None = None
         if roles.bipartite:
-            self.kinds = self._kind_names()
+            self.kinds = kind_names(table, self.columns)
             self.ends, self.ids = self._bipartite_ends()
         else:
             self.ends, self.ids = factorise(table.ids(self.columns), table, _TITLES)
@@ -46,7 +97,29 @@ class EdgeList:
 
     def log_columns(self) -> None:
         """Log which columns are used and which are not, in one line."""
-        log_columns(self.table, self.columns)
+        log_columns(self.table, self.columns, self.weight_column, self.type_column)
+
+    def weights(self) -> np.ndarray | None:
+        """Return the weight of each edge, or None without weights. Raise unless all are numbers that are at least 0."""
+        if self.weight_column is None:
+            return None
+        values = self.table.values(None)[self.weight_column]
+        weights = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        if (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
+            row = int(wrong.argmax())
+            title = self.table.title(self.weight_column)
+            what = f"{self.table.place(row)}: the {title} has the value '{values.iloc[row]}'"
+            fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_COLUMN)}"
+            raise InputError(f"{self.name}: {what}; {fix}")
+        return weights
+
+    def types(self) -> EdgeTypes | None:
+        """Return the kind of each edge, or None if all are of one kind."""
+        if self.type_column is None:
+            return None
+        return edge_types(
+            self.table.values(None)[self.type_column], f"{self.name}: {self.table.title(self.type_column)}"
+        )
 
     def ids_for_rows(self, rows: int, name: str) -> np.ndarray:
         """Return the id of each row of an array without ids, by the rule of :func:`epagcl.read_graph`.
@@ -56,39 +129,11 @@ class EdgeList:
             name: name of the array in messages.
         """
         ids = self.ids
-        integers = ids.dtype == np.int64
-        if integers and ids.min() < 0:
-            lowest = int(ids.argmin())
-            raise InputError(
-                f"{self.name}: {self._place(lowest)}: node {ids[lowest]} is negative, and the rows of "
-                f"{name} are numbered from 0; give the ids of the rows with {self.nodes_argument}"
-            )
-        if integers and ids.max() < rows:
-            if ids.min() == 1 and ids.max() == rows - 1:  # the ids could also start at 1, with one row too many
-                log.warning(
-                    "%s: no ids; its rows are numbered from 0, and node 0 has no edge in %s; "
-                    "if this is wrong, give the ids with %s",
-                    *(name, self.name, self.nodes_argument),
-                )
-            return np.arange(rows)
-        if len(ids) != rows:
-            raise InputError(
-                f"{name}: {counted(rows, 'row')} for {counted(len(ids), 'distinct node')} in {self.name}; "
-                f"give the ids of the rows with {self.nodes_argument}"
-            )
-        if integers and ids.min() == 1 and ids.max() == rows:
-            ids = np.arange(1, rows + 1)  # counted from 1, as in MATLAB and R
-            rule = f"by number, since {self.name} counts from 1"
-        else:
-            rule = f"in order of first appearance in {self.name}"
-        log.warning(
-            "%s: no ids; its rows were matched to the nodes %s (%s); if this is wrong, give the ids with %s",
-            name,
-            rule,
-            examples([f"row {row} = {node}" for row, node in enumerate(ids[:4])]),
-            self.nodes_argument,
-        )
-        return ids
+        bounds = (int(ids.min()), int(ids.max())) if ids.dtype == np.int64 else None
+        place = self._place(int(ids.argmin())) if bounds is not None and bounds[0] < 0 else ""
+        found = FoundIds(self.name, len(ids), bounds, ids[:4].tolist(), place)
+        start = row_numbering(found, rows, name, self.nodes_argument)
+        return ids if start is None else np.arange(start, start + rows)
 
     def may_begin_with_header(self, known_ids: np.ndarray | None) -> bool:
         """Return whether the first edge may be a header: two names that occur nowhere else, nor in ``known_ids``."""
@@ -132,37 +177,6 @@ class EdgeList:
             raise InputError(message)
         return np.ascontiguousarray(position[self.ends].T, dtype=np.int64)
 
-    def with_kinds(self, ids: np.ndarray, name: str) -> np.ndarray:
-        """Return ids of another table as ids of the graph: in a bipartite graph, each with its kind before it.
-
-        Args:
-            ids: distinct ids. One that begins with its kind is unchanged.
-            name: name of the table in messages.
-        """
-        if self.kinds is None:
-            return ids
-        ids = as_text(ids).copy()
-        plain = np.flatnonzero(positions(ids, self.ids) < 0)
-        first, second = ((f"{kind}:" + ids[plain].astype(object)) for kind in self.kinds)
-        is_first, is_second = (positions(candidates, self.ids) >= 0 for candidates in (first, second))
-        if (both := is_first & is_second).any():
-            node = ids[plain][both][0]
-            kinds = f"{self.kinds[0]}:{node} or {self.kinds[1]}:{node}"
-            raise InputError(f"{name}: id {node} is a {self.kinds[0]} and a {self.kinds[1]}; write {kinds}")
-        ids[plain] = np.where(is_first, first, np.where(is_second, second, ids[plain]))
-        if len(set(ids)) < len(ids):
-            repeated = pd.Series(ids)[pd.Series(ids).duplicated()].iloc[0]
-            raise InputError(f"{name}: {repeated} occurs twice, with and without its kind; keep one row per node")
-        return ids
-
-    def _kind_names(self) -> tuple[str, str]:
-        """Return the names of the two kinds of nodes: those of their columns."""
-        if not self.table.header:
-            return "source", "target"
-        names = [normalised_name(self.table.first_row[column]) for column in self.columns]
-        first, second = (name.removesuffix("_id") or name for name in names)
-        return (first, second) if first != second else ("source", "target")
-
     def _bipartite_ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends and the ids of a bipartite graph, whose ids begin with their kind."""
         assert self.kinds is not None
@@ -175,20 +189,98 @@ class EdgeList:
 
     def _refuse_shared_ids(self) -> None:
         """Raise if an id occurs at both ends, and the names of the columns suggest nodes of two kinds."""
-        shared = np.intersect1d(self.ends[:, 0], self.ends[:, 1])
-        if not len(shared):
-            return
-        source, target = (self.table.first_row[column] for column in self.columns)
-        raise InputError(
-            f"{self.name}: {counted(len(shared), 'id')} ({examples(self.ids[shared])}) in {source} and in {target}; "
-            f"if these are two kinds of nodes, give {self._switch('bipartite')}, else "
-            f"{self.roles.write(source=source, target=target)}"
-        )
-
-    def _switch(self, argument: str) -> str:
-        name = self.roles.name_of(argument)
-        return f"{name}True" if name.endswith("=") else name
+        if len(shared := np.intersect1d(self.ends[:, 0], self.ends[:, 1])):
+            raise shared_ids(self.table, self.columns, len(shared), self.ids[shared].tolist(), self.roles)
 
     def _place(self, number: int) -> str:
         """Return where an id first occurs; ``number`` is its position in ``ids``."""
         return self.table.place(int((self.ends == number).any(axis=1).argmax()))
+
+
+def kind_names(table: Table, columns: Sequence[int]) -> tuple[str, str]:
+    """Return the names of the two kinds of nodes of a bipartite graph: those of the columns of the ends."""
+    if not table.header:
+        return "source", "target"
+    names = [normalised_name(table.first_row[column]) for column in columns]
+    first, second = (name.removesuffix("_id") or name for name in names)
+    return (first, second) if first != second else ("source", "target")
+
+
+def shared_ids(table: Table, columns: Sequence[int], count: int, shared: list[Any], roles: Roles) -> InputError:
+    """Return the error of ids that occur at both ends, if the names of the columns suggest nodes of two kinds.
+
+    Args:
+        table: the edges.
+        columns: the columns of the ends.
+        count: number of such ids.
+        shared: the first of them.
+        roles: how messages write arguments.
+    """
+    source, target = (table.first_row[column] for column in columns)
+    switch = roles.name_of("bipartite")
+    switch = f"{switch}True" if switch.endswith("=") else switch
+    return InputError(
+        f"{table.name}: {counted(count, 'id')} ({examples(shared)}) in {source} and in {target}; "
+        f"if these are two kinds of nodes, give {switch}, else {roles.write(source=source, target=target)}"
+    )
+
+
+class FoundIds(NamedTuple):
+    """The distinct ids of the edges, in short.
+
+    Attributes:
+        name: name of the edges in messages.
+        distinct: number of distinct ids.
+        bounds: the lowest and the highest; None if they are text.
+        first: the first four, by first appearance.
+        lowest_place: where the lowest one is, if it is negative.
+    """
+
+    name: str
+    distinct: int
+    bounds: tuple[int, int] | None
+    first: list[Any]
+    lowest_place: str = ""
+
+
+def row_numbering(ids: FoundIds, rows: int, name: str, nodes_argument: str) -> int | None:
+    """Return the id of the first row of an array without ids, or None if its rows are in order of first appearance.
+
+    :func:`epagcl.read_graph` documents the rule.
+
+    Args:
+        ids: the ids of the edges.
+        rows: number of rows of the array.
+        name: name of the array in messages.
+        nodes_argument: the argument that gives the ids of rows, in messages.
+    """
+    low, high = ids.bounds or (0, 0)
+    if ids.bounds is not None and low < 0:
+        raise InputError(
+            f"{ids.name}: {ids.lowest_place}: node {low} is negative, and the rows of "
+            f"{name} are numbered from 0; give the ids of the rows with {nodes_argument}"
+        )
+    if ids.bounds is not None and high < rows:
+        if low == 1 and high == rows - 1:  # the ids could also start at 1, with one row too many
+            log.warning(
+                "%s: no ids; its rows are numbered from 0, and node 0 has no edge in %s; "
+                "if this is wrong, give the ids with %s",
+                *(name, ids.name, nodes_argument),
+            )
+        return 0
+    if ids.distinct != rows:
+        raise InputError(
+            f"{name}: {counted(rows, 'row')} for {counted(ids.distinct, 'distinct node')} in {ids.name}; "
+            f"give the ids of the rows with {nodes_argument}"
+        )
+    from_one = ids.bounds is not None and low == 1 and high == rows  # as in MATLAB and R
+    rule = f"by number, since {ids.name} counts from 1" if from_one else f"in order of first appearance in {ids.name}"
+    matched = range(1, 5) if from_one else ids.first
+    log.warning(
+        "%s: no ids; its rows were matched to the nodes %s (%s); if this is wrong, give the ids with %s",
+        name,
+        rule,
+        examples([f"row {row} = {node}" for row, node in zip(range(rows), matched, strict=False)]),
+        nodes_argument,
+    )
+    return 1 if from_one else None

@@ -14,7 +14,7 @@ from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.checking import check_features
 from epagcl.data.io.columns.kinds import shortened
-from epagcl.data.io.edge_list import EdgeList
+from epagcl.data.io.edge_list import EdgeIds, EdgeList
 from epagcl.data.io.encoded import EncodedTable, encode_table
 from epagcl.data.io.features import feature_tensor
 from epagcl.data.io.ids import ID_NAMES, WEAK_ID_NAMES, NodeIds, distinct_ids, is_id_name, positions, unique_ids
@@ -70,6 +70,33 @@ def _read_table(
 
     ``listed`` is True if a separate list has the ids of the rows.
     """
+    id_column, label_column, dropped = feature_columns(table, edges, listed, label)
+    frame = table.values(id_column, label_column)
+    table.id_column = id_column
+    ids = None if id_column is None else distinct_ids(frame[id_column].to_numpy(dtype=object), table)
+    labels = None if label_column is None else frame[label_column].to_numpy(dtype=object)
+    frame = frame.drop(columns=dropped)
+    names = [table.first_row[int(column)] for column in frame.columns] if table.header else None
+    return encode_table(frame, names, table.name, table.place, edges.roles), ids, labels
+
+
+class FeatureColumns(NamedTuple):
+    """The columns of the ids and of the labels, None if there is none, and all columns that are no features."""
+
+    id: int | None
+    label: int | None
+    dropped: list[int]
+
+
+def feature_columns(table: Table, edges: EdgeIds, listed: bool, label: bool) -> FeatureColumns:
+    """Return which columns of a table of features hold ids and labels. Its header is detected here.
+
+    Args:
+        table: the table.
+        edges: the ids of the edges, which help to find the column of ids.
+        listed: whether a separate list has the ids of the rows.
+        label: whether the table has the column of labels that the user names.
+    """
     roles = edges.roles
     table.refuse_index_levels()
     # pandas writes its index as a first column without a name, and reads such a column as "Unnamed: 0".
@@ -97,19 +124,13 @@ def _read_table(
         ignored = "index" if table.index_levels else "first column, which has no name"
         log.warning("%s: ignored the %s", table.name, ignored)
         dropped = [0]
-    frame = table.values(id_column, label_column)
-    table.id_column = id_column
-    ids = None if id_column is None else distinct_ids(frame[id_column].to_numpy(dtype=object), table)
-    labels = None if label_column is None else frame[label_column].to_numpy(dtype=object)
-    used = [column for column in (id_column, label_column) if column is not None]
-    frame = frame.drop(columns=[*dropped, *used])
-    if frame.shape[1] == 0:
+    not_features = [*dropped, *(column for column in (id_column, label_column) if column is not None)]
+    if len(not_features) == len(table.first_row):
         raise InputError(f"{table.name}: no feature column besides the ids; add at least one")
     if table.header and id_column is not None:
         of_labels = "" if label_column is None else f", labels in {table.first_row[label_column]}"
         log.info("%s: ids in %s%s", table.name, table.first_row[id_column] or "the index", of_labels)
-    names = [table.first_row[int(column)] for column in frame.columns] if table.header else None
-    return encode_table(frame, names, table.name, table.place, roles), ids, labels
+    return FeatureColumns(id_column, label_column, not_features)
 
 
 def _begins_with_header(table: Table, edge_ids: np.ndarray) -> bool:
@@ -122,7 +143,7 @@ def _begins_with_header(table: Table, edge_ids: np.ndarray) -> bool:
     return not known.iloc[0] and bool(known.iloc[1:].mean() >= 0.5)
 
 
-def _named_id_column(table: Table, edges: EdgeList, label_column: int | None) -> int | None:
+def _named_id_column(table: Table, edges: EdgeIds, label_column: int | None) -> int | None:
     """Return the column with a name in ``ID_NAMES``, or else the one whose name ends in id. Raise if there are several.
 
     If the name is in ``WEAK_ID_NAMES`` and the index holds the ids of the edges, return the index.
@@ -150,7 +171,7 @@ def _is_weak(table: Table, column: int) -> bool:
     return not table.index_levels and normalised_name(table.first_row[column]) in WEAK_ID_NAMES
 
 
-def _columns_of_ids(table: Table, edges: EdgeList, label_column: int | None) -> list[int]:
+def _columns_of_ids(table: Table, edges: EdgeIds, label_column: int | None) -> list[int]:
     """Return the columns whose name ends in id and, if there are several, those that hold the ids of the edges."""
     named = [
         column
@@ -163,7 +184,7 @@ def _columns_of_ids(table: Table, edges: EdgeList, label_column: int | None) -> 
     return holding or named
 
 
-def _has_ids_of_edges(column: pd.Series, table: Table, edges: EdgeList) -> bool:
+def _has_ids_of_edges(column: pd.Series, table: Table, edges: EdgeIds) -> bool:
     """Return whether a column has no gaps and no duplicates, and contains at least half of the ids of the edges."""
     if column.isna().any() or column.duplicated().any():
         return False

@@ -38,6 +38,9 @@ def from_tables(
     *,
     source: str | None = None,
     target: str | None = None,
+    weight: str | None = None,
+    type: str | None = None,
+    directed: str | None = None,
     id: str | None = None,
     label: str | None = None,
     bipartite: bool = False,
@@ -66,6 +69,12 @@ def from_tables(
         nodes: the ids of the rows, for features (labels) without ids: any ordered iterable.
         source: column of the edges with the first end.
         target: column of the edges with the second end.
+        weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
+            ``"none"`` uses no weights.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column
+            named type, edge_type or relation; ``"none"`` merges all kinds.
+        directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
+            relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids.
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge.
@@ -88,7 +97,7 @@ def from_tables(
         None if features is None else _table_or_rows(features, "features"),
         None if labels is None else _table_or_rows(labels, "labels"),
         None if nodes is None else listed_ids(_node_table(nodes), id),
-        Roles(source, target, id, label, bipartite, columns_as or {}),
+        Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight, type=type, directed=directed),
     )
 
 

@@ -1,7 +1,7 @@
 """Graphs of other programs: GraphML, GEXF and GML by NetworkX, and node-link JSON.
 
 A file becomes two tables, one of its edges and one of its nodes with their attributes. They are then read like any
-other tables.
+other tables. An edge without the attribute ``weight`` has weight 1 if others have one, as in NetworkX.
 """
 
 import json
@@ -15,6 +15,8 @@ from epagcl.core.errors import InputError, MissingExtra
 from epagcl.data.io.tables.frame import FrameTable
 
 GRAPH_SUFFIXES = (".graphml", ".gexf", ".gml", ".json")
+#: NetworkX's name of the weight of an edge.
+WEIGHT = "weight"
 #: Attributes of nodes that describe a drawing or repeat the id.
 _DRAWING = frozenset({"viz", "graphics", "label"})
 
@@ -54,6 +56,8 @@ def read_graph_file(path: Path) -> GraphTables:
     nodes, edges = _node_link(path) if path.suffix.lower() == ".json" else _by_networkx(path)
     if not edges:
         raise InputError(f"{path.name}: no edges; a graph needs at least one")
+    if any(WEIGHT in edge for edge in edges):
+        edges = [{WEIGHT: 1, **edge} for edge in edges]
     table = pd.DataFrame(nodes)
     has_attributes = table.shape[1] > 1
     return GraphTables(

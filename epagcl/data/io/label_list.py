@@ -1,5 +1,7 @@
 """The labels of a graph: which columns of a table hold ids and labels, and which label each node has."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
@@ -36,37 +38,11 @@ class LabelList:
             self.values = np.asarray(labels.values)
             return
         table = self.table = labels
-        table.refuse_index_levels()
-        table.header = table.has_header((*ID_NAMES, *LABEL_NAMES)) or _begins_with_header(table, graph_ids)
-        if len(table.first_row) == 1:
-            self.values = self._without_missing(table.values(None, 0)[0])
-            return
-        label_column = None if roles.label is None else roles.column(table, roles.label, "label")
-        id_column = find_column(table, roles.id)
-        table.header = table.header or id_column is not None
-        id_column = _id_column(table, graph_ids) if id_column is None else id_column
-        label_column = self._label_column(id_column, roles) if label_column is None else label_column
+        id_column, label_column = label_columns(table, graph_ids, roles)
         frame = table.values(id_column, label_column)
-        self.ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
+        if id_column is not None:
+            self.ids = distinct_ids(frame[id_column].to_numpy(dtype=object), table)
         self.values = self._without_missing(frame[label_column])
-
-    def _label_column(self, id_column: int, roles: Roles) -> int:
-        """Return the column of labels: by its name, or the only one besides the ids. Log it if there are others."""
-        table = self.table
-        assert table is not None
-        others = [column for column in range(table.index_levels, len(table.first_row)) if column != id_column]
-        named = table.column(LABEL_NAMES) if table.header else None
-        if named is None and table.header and len(others) > 1:
-            columns = shortened([table.first_row[column] for column in others], 8)
-            example = roles.write(label=table.first_row[others[0]])
-            raise InputError(f"{self.name}: the labels may be in {columns}; name their column, such as {example}")
-        chosen = others[0] if named is None else named
-        ids = table.first_row[id_column] or "the index" if table.header else table.title(id_column)
-        ignored = [table.first_row[k] if table.header else table.title(k) for k in others if k != chosen]
-        title = table.first_row[chosen] if table.header else table.title(chosen)
-        rest = f"; not used: {shortened(ignored)}" if ignored else ""
-        (log.warning if ignored else log.info)("%s: ids in %s, labels in %s%s", self.name, ids, title, rest)
-        return chosen
 
     def _without_missing(self, labels: pd.Series) -> np.ndarray:
         """Return labels, of a text table with None for words such as NA. Warn of these words."""
@@ -150,6 +126,49 @@ class LabelList:
                 "use the ids as index, or give an array in the order of the rows"
             )
         return False
+
+
+class LabelColumns(NamedTuple):
+    """The column of the ids, None if the rows are in the order of the nodes, and the column of the labels."""
+
+    id: int | None
+    label: int
+
+
+def label_columns(table: Table, graph_ids: np.ndarray, roles: Roles) -> LabelColumns:
+    """Return which columns of a table of labels hold ids and labels. Its header is detected here.
+
+    Args:
+        table: the table.
+        graph_ids: the ids of the graph, which help to find the column of ids.
+        roles: the columns that the user names.
+    """
+    table.refuse_index_levels()
+    table.header = table.has_header((*ID_NAMES, *LABEL_NAMES)) or _begins_with_header(table, graph_ids)
+    if len(table.first_row) == 1:
+        return LabelColumns(None, 0)
+    label_column = None if roles.label is None else roles.column(table, roles.label, "label")
+    id_column = find_column(table, roles.id)
+    table.header = table.header or id_column is not None
+    id_column = _id_column(table, graph_ids) if id_column is None else id_column
+    return LabelColumns(id_column, _label_column(table, id_column, roles) if label_column is None else label_column)
+
+
+def _label_column(table: Table, id_column: int, roles: Roles) -> int:
+    """Return the column of labels: by its name, or the only one besides the ids. Log it if there are others."""
+    others = [column for column in range(table.index_levels, len(table.first_row)) if column != id_column]
+    named = table.column(LABEL_NAMES) if table.header else None
+    if named is None and table.header and len(others) > 1:
+        columns = shortened([table.first_row[column] for column in others], 8)
+        example = roles.write(label=table.first_row[others[0]])
+        raise InputError(f"{table.name}: the labels may be in {columns}; name their column, such as {example}")
+    chosen = others[0] if named is None else named
+    ids = table.first_row[id_column] or "the index" if table.header else table.title(id_column)
+    ignored = [table.first_row[k] if table.header else table.title(k) for k in others if k != chosen]
+    title = table.first_row[chosen] if table.header else table.title(chosen)
+    rest = f"; not used: {shortened(ignored)}" if ignored else ""
+    (log.warning if ignored else log.info)("%s: ids in %s, labels in %s%s", table.name, ids, title, rest)
+    return chosen
 
 
 def without_missing(labels: pd.Series) -> pd.Series:

@@ -4,6 +4,9 @@
 key                                                    meaning
 ====================================================== ================================================
 ``edge_index``                                         [2, M] integers; required
+``edge_weight``                                        [M] numbers that are at least 0: the weights of the edges
+``edge_relation``, ``relation_names``                  [M, R] weights of the edges in each relation, [R] text
+``edge_type``, ``relation_names``                      [M] integers: the kinds of the edges, and [kinds] text
 ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape``   features as the parts of a CSR matrix, or instead
 ``x``                                                  features as a dense [N, F] array
 ``y``                                                  [N] class numbers, −1 = no label
@@ -100,6 +103,14 @@ def write_npz(data: Data, path: Path | str) -> None:
     if data.x is None and data.y is None and "node_ids" not in data:
         raise InputError(f"{path}: the graph has neither features nor labels; set data.x or data.y")
     arrays = {"edge_index": data.edge_index.cpu().numpy().astype(np.int32)}
+    if data.get("edge_weight") is not None:
+        arrays["edge_weight"] = data.edge_weight.cpu().float().numpy()
+    if data.get("edge_relation") is not None:
+        arrays["edge_relation"] = data.edge_relation.cpu().float().numpy()
+    elif data.get("edge_type") is not None:
+        arrays["edge_type"] = data.edge_type.cpu().numpy()
+    if data.get("relation_names") is not None:
+        arrays["relation_names"] = np.array(data.relation_names, dtype=str)
     if data.x is not None and data.x.layout == torch.strided:
         arrays["x"] = data.x.cpu().float().numpy()
     elif data.x is not None:
@@ -149,6 +160,16 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     edge_index = torch.from_numpy(arrays["edge_index"])
     # Only int32, which write_npz uses, is converted. epagcl.data.check validates other types.
     data = Data(edge_index=edge_index.long() if edge_index.dtype == torch.int32 else edge_index)
+    if "edge_weight" in arrays:
+        _require_real(arrays["edge_weight"], "edge_weight", path)
+        data.edge_weight = torch.from_numpy(arrays["edge_weight"].astype(np.float64))
+    if "edge_relation" in arrays:
+        _require_real(arrays["edge_relation"], "edge_relation", path)
+        data.edge_relation = torch.from_numpy(arrays["edge_relation"].astype(np.float32))
+    if "edge_type" in arrays:
+        data.edge_type = torch.from_numpy(arrays["edge_type"])
+    if "relation_names" in arrays:
+        data.relation_names = _names(arrays["relation_names"], "relation_names", "U", path).tolist()
     x = _features(arrays, path)
     if x is not None:
         data.x = x

@@ -13,14 +13,17 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
+from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
+from epagcl.core.memory import check_memory
 from epagcl.data.checking import check
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
+from epagcl.data.io.hetero import from_hetero
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
 from epagcl.data.io.npz import DAMAGED, read_npz
 from epagcl.data.io.roles import Roles
@@ -28,6 +31,12 @@ from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
 from epagcl.data.io.tables.text import TextTable
 from epagcl.data.structural.features import PRESETS, split_preset, with_structural_features
+
+#: The classes of PyG that a saved graph consists of.
+_PYG_CLASSES = [
+    *(Data, DataEdgeAttr, DataTensorAttr, GlobalStorage),
+    *(HeteroData, BaseStorage, NodeStorage, EdgeStorage),
+]
 
 
 def read_graph(
@@ -39,6 +48,9 @@ def read_graph(
     nodes: Path | str | None = None,
     source: str | None = None,
     target: str | None = None,
+    weight: str | None = None,
+    type: str | None = None,
+    directed: str | None = None,
     id: str | None = None,
     label: str | None = None,
     bipartite: bool = False,
@@ -61,9 +73,9 @@ def read_graph(
     applies it to every graph that it embeds.
 
     Args:
-        path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or a dict of its tensors, or a graph of
-            another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes are the
-            features unless ``features`` is given.
+        path: ``.npz`` in the project's format, ``.pt`` with a PyG ``Data`` or ``HeteroData`` or a dict of tensors, or a
+            graph of another program: ``.graphml``, ``.gexf``, ``.gml`` or node-link ``.json``, whose node attributes
+            are the features unless ``features`` is given; or the folder of a graph on disk, see :func:`epagcl.ingest`.
         edges: a table, or a graph of another program. The ends are the columns of the table named source and target, or
             with another pair of common names, or its only two columns.
         features: ``.npy`` or ``.npz`` (dense, or sparse as SciPy saves it), or a table. Its ids are the column named
@@ -75,6 +87,12 @@ def read_graph(
         nodes: the ids of the feature rows: one per line (``.txt``), or the id column of a table.
         source: column of the edges with the first end; in a table without header, its number from 1.
         target: column of the edges with the second end.
+        weight: column of the edges with their weights. Default: a column named weight, edge_weight or weights;
+            ``"none"`` uses no weights.
+        type: column of the edges with their kinds, each of which becomes an operator of its own. Default: a column
+            named type, edge_type or relation; ``"none"`` merges all kinds.
+        directed: how edges with a direction are used: ``"symmetric"`` (the default) without it, ``"both"`` as two
+            relations, out and in, or ``"out"`` (a node receives from those it points to) or ``"in"`` only.
         id: column with the ids, of each other table that has it.
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
@@ -86,10 +104,12 @@ def read_graph(
             matched like feature rows without ids.
 
     Returns:
-        ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of
-        int64 or of text). With labels, it has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1
-        already. If the table of features has a header, it has ``feature_names``. If the table was encoded, it has
-        ``encoding`` and ``raw_features``, the columns before the encoding.
+        ``Data`` with ``x`` (unless there are no features), ``edge_index``, ``num_nodes``, ``node_ids`` (array of int64
+        or of text), and ``edge_weight`` if the edges have different weights. With several kinds of edges, or with
+        ``directed``, it has ``edge_relation`` and ``relation_names`` (``epagcl.data.relations``). With labels, it
+        has ``y`` (−1 = none), and ``label_names`` unless the labels were 0..C−1 already. If the table of features has a
+        header, it has ``feature_names``. If the table was encoded, it has ``encoding`` and ``raw_features``, the
+        columns before the encoding.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -101,7 +121,7 @@ def read_graph(
         >>> data.node_ids.tolist(), data.feature_names
         (['ann', 'bob', 'eve'], ['age', 'age=missing', 'city=Rome', 'city=Oslo'])
     """
-    roles = Roles(source, target, id, label, bipartite, columns_as or {})
+    roles = Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight, type=type, directed=directed)
     parts = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
     return read_files(path, parts, need_features, roles)
 
@@ -133,7 +153,9 @@ def read_files(
         if superfluous := [name for part, name in names.items() if parts.get(part) is not None]:
             raise InputError(f"{path}: a graph file is complete; leave out {', '.join(superfluous)}")
         _refuse_roles(path, roles)
-        return _read_whole(existing_file(path), need_features, names)
+        if Path(path).is_dir():
+            return _read_folder(Path(path), need_features, roles)
+        return _read_whole(existing_file(path), need_features, names, roles.directed)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
@@ -156,7 +178,11 @@ def read_files(
 
 def _refuse_roles(path: Path | str, roles: Roles) -> None:
     """Raise if columns are named for a file that has no tables."""
-    given = [name for name in ("source", "target", "id", "label", "bipartite", "columns_as") if getattr(roles, name)]
+    given = [
+        name
+        for name in ("source", "target", "weight", "type", "id", "label", "bipartite", "columns_as")
+        if getattr(roles, name)
+    ]
     if given:
         raise InputError(f"{path}: has no tables; leave out {', '.join(roles.name_of(name) for name in given)}")
 
@@ -164,11 +190,30 @@ def _refuse_roles(path: Path | str, roles: Roles) -> None:
 # ---- One file with the whole graph
 
 
-def _read_whole(path: Path, need_features: bool, names: Mapping[str, str]) -> Data:
-    if path.suffix.lower() == ".npz":
-        return check(read_npz(path), source=path.name, features=need_features)
-    if path.suffix.lower() == ".pt":
-        return check(_read_pt(path), source=path.name, features=need_features)
+def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
+    """Return a graph on disk, which must fit in memory."""
+    if roles.directed is not None:
+        raise InputError(f"{path}: a graph on disk has no directions; leave out {roles.name_of('directed')}")
+    if not Path(path, "manifest.json").exists() and not Path(path, "ingest").is_dir():
+        raise InputError(f"{path}: is a folder; give a file, or a folder of `epagcl ingest`")
+    graph = OnDiskGraph.open(path)
+    columns = graph.num_features if isinstance(graph.features, np.ndarray) else 0
+    needed = 40 * graph.num_edges + graph.num_nodes * (4 * columns + 80)
+    check_memory(needed, f"{path}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges", "use a larger machine")
+    if graph.num_features == 0 and need_features:
+        computed = roles.write(features="structure")
+        raise MissingFeatures(f"{path}: no node features; ingest the graph with some, or give {computed}")
+    data = graph.to_data(features=need_features)
+    data.name = graph.name
+    return data
+
+
+def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:
+    if path.suffix.lower() in (".npz", ".pt"):
+        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path, directed)
+        if directed is not None and data.get("edge_relation") is None:
+            data.directed = directed
+        return check(data, source=path.name, features=need_features)
     if table_suffix(path) in TABLE_SUFFIXES:
         with_features = f", with {names['features']}" if need_features else ""
         raise InputError(f"{path.name}: a table is not a whole graph; give it as {names['edges']}{with_features}")
@@ -177,18 +222,20 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str]) -> Da
     raise InputError(f"{path.name}: cannot read {suffix}; give {suffixes}, or {names['edges']}")
 
 
-def _read_pt(path: Path) -> Data:
-    """Return a ``Data`` or a dict of tensors, loaded without running any code of the file."""
+def _read_pt(path: Path, directed: str | None) -> Data:
+    """Return a ``Data``, ``HeteroData`` or dict of tensors as ``Data``, loaded without running any code of the file."""
     fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (
-            torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]),
+            torch.serialization.safe_globals(_PYG_CLASSES),
             warnings.catch_warnings(action="ignore"),  # torch warns about a foreign pickle before it refuses it
         ):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     # A file that is not a checkpoint can raise any of these errors in the unpickler.
     except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, ValueError, TypeError, AttributeError):
         raise InputError(f"{path.name}: not a graph that can be loaded safely; {fix}") from None
+    if isinstance(loaded, HeteroData):
+        return from_hetero(loaded, directed=directed)
     if isinstance(loaded, dict):
         if not all(isinstance(key, str) for key in loaded):
             raise InputError(f"{path.name}: a dict with keys that are not text; {fix}")
@@ -213,7 +260,7 @@ def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None]:
 
 def _read_features(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() in (".npy", ".npz"):
-        return ArrayRows(path.name, _read_array(path))
+        return ArrayRows(path.name, read_array(path))
     if table_suffix(path) not in TABLE_SUFFIXES:
         suffixes = ", ".join((".npy", ".npz", *TABLE_SUFFIXES))
         raise InputError(
@@ -224,7 +271,7 @@ def _read_features(path: Path) -> Table | ArrayRows:
 
 def _read_labels(path: Path) -> Table | ArrayRows:
     if path.suffix.lower() == ".npy":
-        return ArrayRows(path.name, np.atleast_1d(_read_array(path)))
+        return ArrayRows(path.name, np.atleast_1d(read_array(path)))
     return open_table(path)
 
 
@@ -238,7 +285,7 @@ def _read_nodes(path: Path, roles: Roles) -> NodeIds:
     return listed_ids(table, roles.id)
 
 
-def _read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
+def read_array(path: Path) -> "np.ndarray | scipy.sparse.csr_array":
     """Return the array of a ``.npy``, or the only one of a ``.npz``: dense, or sparse as SciPy saves it."""
     fix = "save a plain array with np.save(path, x)"
     try:

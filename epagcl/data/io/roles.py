@@ -7,9 +7,13 @@ from epagcl.core.errors import InputError
 from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.tables.base import Table, normalised_name
+from epagcl.data.relations import DIRECTIONS
 
 #: Format of argument names in messages, for Python callers and for the command line.
 PYTHON_ARGUMENT, OPTION = "{}=", "--{}"
+
+#: Roles that are plain text.
+NAMED = ("source", "target", "weight", "type", "directed", "id", "label")
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,9 @@ class Roles:
     Attributes:
         source: column of the edges with the first end; None to find it by its name.
         target: column of the edges with the second end.
+        weight: column of the edges with their weights; None to find it by its name, ``"none"`` for no weights.
+        type: column of the edges with their kinds; None to find it by its name, ``"none"`` to merge all kinds.
+        directed: how directed edges are used, one of :data:`~epagcl.data.relations.DIRECTIONS`; None: symmetric.
         id: column with the ids, of each of the other tables that has it.
         label: column with the labels, of the labels or else of the features.
         bipartite: whether the two ends of an edge are nodes of two kinds, which may have equal ids.
@@ -35,15 +42,21 @@ class Roles:
     columns_as: Mapping[str, str] = field(default_factory=dict)
     encoding: TableEncoding | None = None
     argument: str = PYTHON_ARGUMENT
+    weight: str | None = None
+    type: str | None = None
+    directed: str | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
             given, absent = ("source", "target") if self.target is None else ("target", "source")
             raise InputError(f"{self.name_of(given)} is given without {self.name_of(absent)}; give both")
+        if self.directed is not None and self.directed not in DIRECTIONS:
+            what = self.write(directed=self.directed)
+            raise InputError(f"{what}: unknown; give one of {', '.join(DIRECTIONS)}")
 
     def record(self) -> dict[str, str | bool]:
         """Return what the user named, as plain values."""
-        columns = {name: getattr(self, name) for name in ("source", "target", "id", "label")}
+        columns = {name: getattr(self, name) for name in NAMED}
         record: dict[str, str | bool] = {name: value for name, value in columns.items() if value is not None}
         if self.bipartite:
             record["bipartite"] = True

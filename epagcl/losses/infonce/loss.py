@@ -10,7 +10,10 @@ from torch import Tensor
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_bf16, has_triton
 from epagcl.core.permute import permute_rows
+from epagcl.distributed.exchange import Exchange, exchange_rows
+from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.dense import dense_loss
+from epagcl.losses.infonce.ring import ring_loss
 from epagcl.losses.infonce.tiled import tiled_loss
 from epagcl.losses.infonce.tiled_bf16 import MIN_ROWS, tiled_bf16_loss
 
@@ -99,7 +102,13 @@ def info_nce(
 
 
 def info_nce_stacked(
-    z: Tensor, temperature: float, *, members: int = 1, impl: str = "auto", precision: str = "fp32"
+    z: Tensor,
+    temperature: float,
+    *,
+    members: int = 1,
+    impl: str = "auto",
+    precision: str = "fp32",
+    part: Part | None = None,
 ) -> Tensor:
     """Return :func:`info_nce` of the stacked projections ``z = [z1; z2]``.
 
@@ -109,12 +118,17 @@ def info_nce_stacked(
         members: K, the number of models. The result is the mean of their losses.
         impl: as in :func:`info_nce`.
         precision: as in :func:`info_nce`.
+        part: the nodes of this rank, if ``z`` has their rows only. The result is then this rank's share of the loss
+            over all ranks, see :mod:`epagcl.losses.infonce.ring`; ``impl`` does not apply.
 
     Examples:
         >>> z = torch.eye(2)
         >>> info_nce_stacked(torch.cat([z, z]), temperature=0.5)
         tensor(0.2395)
     """
+    if part is not None:
+        check_temperature(temperature)
+        return _ring(z, temperature, members, precision, part)
     _check_arguments(z, temperature, members)
     return _loss(z, temperature, members, impl, precision)
 
@@ -128,6 +142,7 @@ def info_nce_batched(
     members: int = 1,
     impl: str = "auto",
     precision: str = "fp32",
+    part: Part | None = None,
 ) -> Tensor:
     """Return :func:`info_nce` with negatives inside batches only, in time O(N·B·d).
 
@@ -141,15 +156,23 @@ def info_nce_batched(
         members: K, the number of models. The result is the mean of their losses.
         impl: as in :func:`info_nce`. All batches of one size are computed in one call.
         precision: as in :func:`info_nce`.
+        part: the nodes of this rank, if ``z`` has their rows only. Each rank then gets the rows of some batches, and
+            returns its share of the loss.
 
     Examples:
         >>> z = torch.eye(4)
         >>> info_nce_batched(torch.cat([z, z]), temperature=0.5, batch_size=2, order=torch.tensor([3, 1, 0, 2]))
         tensor(0.2395)
     """
-    _check_arguments(z, temperature, members)
+    check_temperature(temperature)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}: a batch needs at least 1 node (2 to have negatives)")
+    share = 1.0
+    if part is not None:
+        z, order, share = _own_batches(z, batch_size, order, members, part)
+        if order.numel() == 0:
+            return z.sum()  # 0, with a gradient, so that all ranks take part in the backward pass
+    _check_arguments(z, temperature, members)
     n = order.numel()
     if 2 * n * members != z.shape[0]:
         raise InputError(f"order has {n} nodes for {z.shape[0]} rows of z; give a permutation of the nodes")
@@ -161,10 +184,22 @@ def info_nce_batched(
     rows = [(first_rows + torch.cat([nodes, nodes + n], dim=1)).flatten() for nodes in batches]
     parts = permute_rows(z, torch.cat(rows)).split([part.numel() for part in rows])
     losses = [
-        part.shape[0] / z.shape[0] * _loss(part, temperature, members * nodes.shape[0], impl, precision)
-        for part, nodes in zip(parts, batches, strict=True)
+        rows.shape[0] / z.shape[0] * _loss(rows, temperature, members * nodes.shape[0], impl, precision)
+        for rows, nodes in zip(parts, batches, strict=True)
     ]
-    return sum(losses[1:], start=losses[0])
+    total = sum(losses[1:], start=losses[0])
+    return total if part is None else share * total
+
+
+def _own_batches(z: Tensor, batch_size: int, order: Tensor, members: int, part: Part) -> tuple[Tensor, Tensor, float]:
+    """Return the rows of the batches of this rank, their order 0, 1, 2, ..., and their share of all nodes."""
+    n, size = order.numel(), part.ranks.size
+    batches = -(-n // batch_size)
+    stops = [min(batch_size * (batches * (rank + 1) // size), n) for rank in range(size)]
+    sizes = [stop - start for start, stop in zip([0, *stops], stops, strict=False)]
+    rows = exchange_rows(z, Exchange.of_order(part, order, sizes), 2 * members, "batches")
+    own = sizes[part.ranks.rank]
+    return rows, torch.arange(own, device=order.device), own / n
 
 
 def check_temperature(temperature: float) -> None:
@@ -200,6 +235,15 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
         precision = "fp32"
     # In half precision e^{1/τ} and the sums would overflow.
     return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
+
+
+def _ring(z: Tensor, temperature: float, members: int, precision: str, part: Part) -> Tensor:
+    """Return this rank's share of the mean loss of the members."""
+    rounds = precision in ("bf16", "auto") and z.dtype != torch.float64 and 2 * part.num_nodes >= MIN_ROWS
+    precision = "bf16" if rounds and part.ranks.all_agree("bf16", has_bf16(z.device)) else "fp32"
+    z = z if z.dtype == torch.float64 else z.float()
+    shares = [ring_loss(member, temperature, part, precision) for member in z.tensor_split(members)]
+    return sum(shares[1:], start=shares[0]) / members
 
 
 def _check_triton(z: Tensor) -> None:

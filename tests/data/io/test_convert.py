@@ -84,11 +84,13 @@ def test_networkx_nodes_of_any_type_are_kept():
     assert data.clone().to("cpu").node_ids.tolist() == data.node_ids.tolist()
 
 
-def test_networkx_edge_weights_are_reported(caplog):
-    graph = path_graph()
-    graph.add_edge("a", "c", weight=2.0)
-    from_networkx(graph)
-    assert "networkx graph: edge weights and attributes are not used" in messages(caplog)
+def test_networkx_weights_are_used_and_other_attributes_reported(caplog):
+    graph = path_graph()  # a-b, b-c
+    graph.add_edge("a", "c", weight=4.0, colour="red")
+    data = from_networkx(graph)
+    weights = dict(zip(map(tuple, data.edge_index.T.tolist()), data.edge_weight.tolist(), strict=True))
+    assert (weights[0, 1], weights[2, 1], weights[2, 0]) == (0.5, 0.5, 2.0)  # 1, 1 and 4, scaled to mean 1
+    assert messages(caplog) == ["networkx graph: edge attributes other than weight are not used"]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +145,14 @@ def test_scipy_stored_zeros_are_not_edges():
     assert from_scipy(adjacency, np.eye(3)).edge_index.tolist() == [[0, 1], [1, 0]]
 
 
-def test_scipy_weights_are_reported(caplog):
-    from_scipy(scipy.sparse.csr_array([[0, 0.5], [0.5, 0]]), np.eye(2))
-    assert messages(caplog) == ["adjacency matrix: edge weights and attributes are not used"]
+def test_scipy_values_are_weights():
+    data = from_scipy(scipy.sparse.csr_array([[0, 0.5, 0], [0.5, 0, 1.5], [0, 1.5, 0]]), np.eye(3))
+    assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert data.edge_weight.tolist() == [0.5, 0.5, 1.5, 1.5]
+
+
+def test_scipy_equal_values_are_no_weights():
+    assert "edge_weight" not in from_scipy(scipy.sparse.csr_array([[0, 0.5], [0.5, 0]]), np.eye(2))
 
 
 def test_scipy_errors():
@@ -265,3 +272,36 @@ def test_wrong_types(make, message):
     with pytest.raises(InputError) as error:
         make()
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("how", ["attribute", "keys", "named"])
+def test_networkx_kinds_of_edges(how, caplog):
+    graph = nx.MultiDiGraph(path_graph())
+    graph.remove_edges_from(list(graph.edges))
+    attribute = {"attribute": "type", "named": "colour"}.get(how)
+    for u, v, kind in (("a", "b", "mail"), ("b", "c", "call"), ("a", "b", "call")):
+        graph.add_edge(u, v, key=kind if how == "keys" else None, **({} if attribute is None else {attribute: kind}))
+    data = from_networkx(graph, type="colour" if how == "named" else None)
+    assert data.relation_names == ["call", "mail"]
+    assert data.edge_index[:, data.edge_relation[:, 1] > 0].tolist() == [[0, 1], [1, 0]]
+    assert from_networkx(graph, directed="in", type="none").relation_names == ["in"]
+    ignored = [] if attribute is None else ["networkx graph: edge attributes other than weight are not used"]
+    assert [text for text in messages(caplog) if "attributes" in text] == ignored
+
+
+def test_networkx_numbered_keys_are_no_kinds_and_unknown_attributes_are_refused():
+    graph = nx.MultiGraph(path_graph())
+    graph.add_edge("a", "b")
+    assert "edge_relation" not in from_networkx(graph)
+    with pytest.raises(InputError, match="no edge has the attribute 'colour' for type=; its edges have none"):
+        from_networkx(graph, type="colour")
+    with pytest.raises(InputError, match="directed='up': unknown"):
+        from_networkx(graph, directed="up")
+
+
+def test_scipy_directions():
+    adjacency = scipy.sparse.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]])
+    data = from_scipy(adjacency, np.eye(3), directed="out")
+    assert data.relation_names == ["out"]
+    assert data.edge_index[:, data.edge_relation[:, 0] > 0].tolist() == [[0, 0], [1, 2]]
+    assert "edge_relation" not in from_scipy(adjacency, np.eye(3))

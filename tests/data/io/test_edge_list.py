@@ -12,7 +12,7 @@ def test_columns_named_source_and_target_are_found_anywhere(files, caplog):
     text = "year,Target,weight,SRC\n2001,y,0.5,x\n2002,z,0.7,y\n"
     data = read_graph(**files(edges=("e.csv", text), features=("f.csv", FEATURES)))
     assert pairs(data) == PATH
-    assert logged(caplog) == ["e.csv: edges join SRC and Target; not used: year, weight"]
+    assert logged(caplog) == ["e.csv: edges join SRC and Target, weighted by weight; not used: year"]
 
 
 def test_ignored_columns_are_reported(files, caplog):
@@ -151,3 +151,45 @@ def test_other_tables_name_the_kind_where_it_is_in_doubt(files):
 def test_a_header_is_recognised_by_the_ids_of_the_features(files):
     names = files(edges=("e.csv", "paper,cites\nx,y\ny,z\n"), features=("f.csv", FEATURES))
     assert pairs(read_graph(**names)) == PATH
+
+
+WEIGHTED = "source,target,weight,amount\nx,y,1,3\ny,z,3,1\n"
+
+
+def weights(data) -> dict[tuple[str, str], float]:
+    """Return the weight of each pair by id."""
+    ends = map(tuple, data.node_ids[data.edge_index.numpy()].T.tolist())
+    return dict(zip(ends, data.edge_weight.tolist(), strict=True))
+
+
+def test_a_column_of_weights_is_used(files):
+    arguments = files(edges=("e.csv", WEIGHTED), features=("f.csv", FEATURES))
+    assert weights(read_graph(**arguments)) == {("x", "y"): 0.5, ("y", "x"): 0.5, ("y", "z"): 1.5, ("z", "y"): 1.5}
+    assert weights(read_graph(**arguments, weight="amount"))["x", "y"] == 1.5
+    assert "edge_weight" not in read_graph(**arguments, weight="none")
+
+
+def test_weights_of_repeated_edges_are_added_up(files, caplog):
+    text = "source,target,weight\nx,y,1\nx,y,2\ny,z,1\n"
+    data = read_graph(**files(edges=("e.csv", text), features=("f.csv", FEATURES)))
+    assert weights(data)["x", "y"] == 3 * weights(data)["y", "z"]
+    assert logged(caplog) == ["e.csv: 1 duplicate edge merged; their weights are added up"]
+
+
+def test_an_end_named_weight_is_no_weight(files):
+    data = read_graph(**files(edges=("e.csv", "source,weight\nx,y\ny,z\n"), features=("f.csv", FEATURES)))
+    assert pairs(data) == PATH
+    assert "edge_weight" not in data
+
+
+@pytest.mark.parametrize("value", ["-1", "", "heavy", "nan", "inf"])
+def test_wrong_weights_name_the_line(files, value):
+    text = f"source,target,weight\nx,y,1\ny,z,{value}\n"
+    message = read_error(files(edges=("e.csv", text), features=("f.csv", FEATURES)))
+    assert message.startswith("e.csv: line 3: the column 'weight' has the value '")
+    assert message.endswith("weights are numbers that are at least 0; mend it, or give weight='none'")
+
+
+def test_an_unknown_column_of_weights_is_refused(files):
+    message = read_error(files(edges=("e.csv", WEIGHTED), features=("f.csv", FEATURES)) | {"weight": "mass"})
+    assert message.startswith("e.csv: no column 'mass' for weight=")

@@ -36,6 +36,8 @@ def test_attributes_are_features(graph, suffix):
     data = read_graph(write(graph, suffix))
     assert pairs(data) == {("x", "y"), ("y", "z")}
     assert data.feature_names == ["age", "city=Rome", "city=Oslo"]
+    # Weights 2.5 and 1 (the edge without one), scaled to mean 1.
+    assert data.edge_weight.tolist() == pytest.approx([2.5 / 1.75, 2.5 / 1.75, 1 / 1.75, 1 / 1.75])
     labelled = read_graph(edges=f"g.{suffix}", label="city")
     assert labelled.label_names == ["Oslo", "Rome"]
     assert labelled.x.tolist() == [[30], [40], [50]]
@@ -86,3 +88,14 @@ def test_damaged_files(name, text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
     assert read_error({"path": name}).startswith(message)
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "json"])
+def test_kinds_and_directions_of_edges(graph, suffix):
+    directed = networkx.DiGraph(graph)
+    directed.remove_edges_from([("y", "x"), ("z", "y")])
+    directed.edges["x", "y"]["type"], directed.edges["y", "z"]["type"] = "mail", "call"
+    name = write(directed, suffix)
+    assert read_graph(name).relation_names == ["call", "mail"]
+    assert read_graph(name, directed="out").relation_names == ["call:out", "mail:out"]
+    assert "edge_relation" not in read_graph(name, type="none")

@@ -6,6 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
+from epagcl.data import check
 from epagcl.data.io.npz import compact, read_npz, write_npz
 
 EDGES = np.array([[0, 1, 1, 2], [1, 0, 2, 1]], dtype=np.int32)
@@ -248,3 +249,23 @@ def test_large_unsigned_ids_are_text(tmp_path):
     ids = np.array([2**63 + 1, 5], dtype=np.uint64)
     np.savez(tmp_path / "g.npz", edge_index=[[0], [1]], x=np.eye(2), node_ids=ids)
     assert read_npz(tmp_path / "g.npz").node_ids.tolist() == [str(2**63 + 1), "5"]
+
+
+def test_weights_survive_a_round_trip(tmp_path):
+    data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), x=torch.eye(3), num_nodes=3)
+    data.edge_weight = torch.tensor([0.5, 0.5, 1.5, 1.5])
+    write_npz(check(data), tmp_path / "g.npz")
+    assert check(read_npz(tmp_path / "g.npz")).edge_weight.tolist() == [0.5, 0.5, 1.5, 1.5]
+
+
+def test_kinds_survive_a_round_trip(tmp_path):
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.eye(3), num_nodes=3, directed="both")
+    data.edge_type, data.relation_names = torch.tensor([0, 1, 1]), ["mail", "call"]
+    checked = check(data)
+    write_npz(checked, tmp_path / "g.npz")
+    again = check(read_npz(tmp_path / "g.npz"))
+    assert again.relation_names == checked.relation_names == ["mail:out", "call:out", "mail:in", "call:in"]
+    assert again.edge_relation.equal(checked.edge_relation)
+    del data.directed
+    write_npz(data, tmp_path / "raw.npz")  # before it is checked
+    assert check(read_npz(tmp_path / "raw.npz")).edge_relation.equal(check(data).edge_relation)

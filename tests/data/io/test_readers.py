@@ -146,7 +146,7 @@ def test_errors_of_arguments(files, tmp_path):
     assert read_error({"path": "g.npz", **names}) == ("g.npz: a graph file is complete; leave out edges=, features=")
     assert read_error({"path": "g.npz"}) == "g.npz: no such file; check the name"
     assert read_error(names | {"edges": "nowhere/e.csv"}) == "nowhere/e.csv: no such file; check the name"
-    assert read_error({"path": tmp_path}) == f"{tmp_path}: is a folder; give a file"
+    assert read_error({"path": tmp_path}) == f"{tmp_path}: is a folder; give a file, or a folder of `epagcl ingest`"
     assert read_error({"path": "e.csv"}) == ("e.csv: a table is not a whole graph; give it as edges=, with features=")
     assert (
         read_error({"path": "e.csv", "need_features": False})

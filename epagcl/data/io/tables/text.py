@@ -25,7 +25,8 @@ from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.tables.base import MISSING, Table, is_number, one_line
 
-_WHITE_SPACE = r"\s+"
+#: The separator of a table whose fields are separated by white space.
+WHITE_SPACE = r"\s+"
 _HEADER_SAMPLE_ROWS = 1000
 _COMMA_IN_NUMBER = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _NAME_OF_IDS = re.compile(r"[A-Za-z][A-Za-z_ ]*(?:[_ ](?:id|ID|Id)|[a-z](?:Id|ID))")
@@ -34,13 +35,21 @@ _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\
 
 
 class TextTable(Table):
-    """A text table: the bytes of the file, and the line of each row."""
+    """A text table: the bytes of the file, and the line of each row.
 
-    def __init__(self, path: Path, suffix: str):
+    Args:
+        path: the file.
+        suffix: its suffix without ``.gz``.
+        raw: the bytes of a part of the file; by default all of it.
+        lines_before: number of lines before that part.
+    """
+
+    def __init__(self, path: Path, suffix: str, raw: bytes | None = None, lines_before: int = 0):
         self.name = path.name
         self.suffix = suffix
         self.header = False
-        raw = _read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+        self.lines_before = lines_before
+        raw = (_read_bytes(path) if raw is None else raw).removeprefix(b"\xef\xbb\xbf")
         if b"\r" in raw:
             raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.raw = raw if raw.endswith(b"\n") else raw + b"\n"
@@ -65,7 +74,7 @@ class TextTable(Table):
             raise InputError(f"{self.name}: line {line + 1}: not UTF-8 text; save the file as UTF-8") from None
         self.separator = _separator(text, suffix)
         try:
-            fields = text.split() if self.separator == _WHITE_SPACE else _fields(text, self.separator)
+            fields = text.split() if self.separator == WHITE_SPACE else _fields(text, self.separator)
         except csv.Error as error:
             raise InputError(f"{self.name}: line {line + 1}: {error}; is this a table?") from None
         self.first_row = [field.strip() for field in fields]
@@ -116,7 +125,7 @@ class TextTable(Table):
 
     def place(self, row: int) -> str:
         """Return the line of a row."""
-        return f"line {self.lines[row + self.header] + 1}"
+        return f"line {self.lines_before + self.lines[row + self.header] + 1}"
 
     def _read(self, header: bool, rows: int | None = None, **options: Any) -> pd.DataFrame:
         """Return the rows below the header. ``options`` are passed to ``pandas.read_csv``."""
@@ -154,7 +163,7 @@ def _separator(line: str, suffix: str) -> str:
         return "\t"
     if ";" in line:  # a comma between digits is then a decimal comma
         line = _COMMA_IN_NUMBER.sub("", line)
-    default = "," if suffix == ".csv" else _WHITE_SPACE
+    default = "," if suffix == ".csv" else WHITE_SPACE
     return next((separator for separator in ",;\t" if separator in line), default)
 
 

@@ -1,0 +1,126 @@
+"""New nodes and earlier embeddings in ``epagcl embed``: ``--only``, ``--previous`` and ``--align``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from epagcl.cli.loaded_graph import LoadedGraph
+from epagcl.core.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from epagcl.cli.rendering import AlignmentResult, DriftResult, NeighbourhoodResult
+    from epagcl.methods.base import Method
+    from epagcl.runs.reading import Rows
+
+Only = Annotated[
+    Path | None, typer.Option(help="File of node ids: embed only these from their neighbourhood, with --model.")
+]
+Hops = Annotated[int | None, typer.Option(min=1, help="Size of the neighbourhood of --only. Default: by the method.")]
+Previous = Annotated[
+    Path | None, typer.Option(help="Earlier embeddings or run folder: report how far its nodes have moved.")
+]
+Align = Annotated[Path | None, typer.Option(help="Earlier embeddings or run folder: rotate into its axes.")]
+
+
+class Earlier(NamedTuple):
+    """Earlier embeddings.
+
+    Attributes:
+        rows: the embeddings.
+        ids: the id of each row.
+        align: whether to rotate the new embeddings into their axes.
+    """
+
+    rows: "Rows"
+    ids: list[Any]
+    align: bool
+
+
+def check_versions(
+    model: Path | None, only: Path | None, hops: int | None, previous: Path | None, align: Path | None
+) -> None:
+    """Raise if the options do not fit together."""
+    if only is not None and model is None:
+        raise InputError("--only needs a trained model; give --model, which `epagcl embed --save` writes")
+    if hops is not None and only is None:
+        raise InputError("--hops is the neighbourhood of --only; give --only, or leave it out")
+    if only is not None and (previous is not None or align is not None):
+        given = "--previous" if previous is not None else "--align"
+        raise InputError(f"{given} compares the embeddings of old nodes; leave out --only to embed all nodes")
+    if previous is not None and align is not None:
+        raise InputError("--align also reports how far nodes have moved; leave out --previous")
+
+
+def read_earlier(model: "Method", previous: Path | None, align: Path | None) -> Earlier | None:
+    """Read earlier embeddings, before training. Raise if their dimension is not that of the model."""
+    from epagcl.runs.reading import read_embeddings
+
+    path = previous or align
+    if path is None:
+        return None
+    rows, ids = read_embeddings(path)
+    dim = getattr(model, "dim", rows.shape[1])
+    if dim != rows.shape[1]:
+        flag = "--align" if align is not None else "--previous"
+        raise InputError(
+            f"{flag} {path}: has {rows.shape[1]} dimensions, the model {dim}; train with --dim {rows.shape[1]}"
+        )
+    return Earlier(rows, list(ids), align is not None)
+
+
+def compare_with_earlier(
+    model: "Method", graph: LoadedGraph, z: "Tensor", earlier: Earlier
+) -> "tuple[Tensor, DriftResult, AlignmentResult | None]":
+    """Rotate the embeddings if asked for, and measure how far nodes have moved.
+
+    Args:
+        model: the model; it keeps the rotation.
+        graph: the graph.
+        z: its embeddings.
+        earlier: the earlier embeddings.
+    """
+    from epagcl.tasks.versions import align, drift
+
+    ids = _ids(graph)
+    alignment: AlignmentResult | None = None
+    if earlier.align:
+        turned = align(z, earlier.rows, ids=ids, previous_ids=earlier.ids)
+        z = turned.z.to(z.device)
+        rotation = turned.rotation.to(z)
+        model.rotation_ = rotation if model.rotation_ is None else model.rotation_.to(z) @ rotation
+        alignment = {"residual": turned.residual, "common": turned.common}
+    moved = drift(z, earlier.rows, ids=ids, previous_ids=earlier.ids, data=graph.data)
+    result: DriftResult = {**asdict(moved), "train_again": moved.train_again, "words": moved.sentence()}  # type: ignore[typeddict-item]
+    return z, result, alignment
+
+
+def embed_only(
+    model: "Method", graph: LoadedGraph, only: Path, hops: int | None
+) -> "tuple[Tensor, list[Any], NeighbourhoodResult]":
+    """Embed the nodes of a file from their neighbourhood. Return the embeddings, their ids and the neighbourhood."""
+    from epagcl.data.io.ids import listed_ids
+    from epagcl.data.io.tables.files import existing_file, open_table
+    from epagcl.methods.local import embed_nodes
+    from epagcl.tasks.inputs import numbers_of
+
+    ids = _ids(graph)
+    nodes = numbers_of(list(listed_ids(open_table(existing_file(only))).values), ids, f"--only {only}:")
+    local = embed_nodes(model, graph.data, nodes, hops, estimate=True)
+    used: NeighbourhoodResult = {
+        "hops": local.hops,
+        "nodes_used": local.nodes_used,
+        "nodes_in_graph": graph.data.num_nodes,
+        "exact": local.exact,
+        "error": local.error,
+    }
+    return local.z, [ids[node] for node in nodes.tolist()], used
+
+
+def _ids(graph: LoadedGraph) -> Any:
+    ids = graph.data.get("node_ids")
+    return np.arange(graph.data.num_nodes) if ids is None else ids

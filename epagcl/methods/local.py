@@ -1,0 +1,149 @@
+"""Embeddings of a few nodes from their neighbourhood, without the rest of the graph.
+
+A node's embedding depends on the nodes within as many hops as its encoder has layers, and the embedding from this part
+of the graph (:func:`~epagcl.data.neighbourhood.neighbourhood`) is exact. PageRank, which EPAGCL+, propagated features
+and some encoders contain, reaches every node, and EPAGCL+ also joins each node to the most similar nodes of the graph.
+The embedding from a few hops is then an approximation: walks that would leave the part stay at its border, and similar
+nodes are searched in the part. A walk of PageRank leaves h hops with probability (1 − α)^(h + 1) at most, and only what
+it then meets elsewhere is an error. ``python -m benchmarks new-nodes`` measures it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from epagcl.core.errors import InputError
+from epagcl.data.graph import Graph
+from epagcl.data.neighbourhood import neighbourhood
+
+if TYPE_CHECKING:
+    from epagcl.methods.base import Method
+
+NodesLike = Tensor | np.ndarray[Any, Any] | Sequence[int]
+UNBOUNDED_HOPS = 2  # of encoders that every node reaches
+SAMPLE = 8  # nodes on which the error is estimated
+
+
+@dataclass(frozen=True)
+class LocalEmbedding:
+    """Embeddings of a few nodes.
+
+    Attributes:
+        z: the embeddings ``[nodes, dim]``.
+        hops: size of the neighbourhood.
+        exact: whether the neighbourhood contains everything that the embeddings depend on.
+        nodes_used: number of nodes of the neighbourhood.
+        error: estimate of the relative error, see :func:`estimate_error`; 0 if exact, None if not estimated.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.DGI(epochs=1, dim=4, device="cpu").fit(data)
+        >>> local = embed_nodes(model, data, [5])
+        >>> local.hops, local.exact, torch.allclose(local.z, model.embed(data)[[5]], atol=1e-6)
+        (1, True, True)
+    """
+
+    z: Tensor
+    hops: int
+    exact: bool
+    nodes_used: int
+    error: float | None = None
+
+
+@torch.no_grad()
+def embed_nodes(
+    method: "Method", data: Data, nodes: NodesLike, hops: int | None = None, *, estimate: bool = False
+) -> LocalEmbedding:
+    """Embed a few nodes of a graph from their neighbourhood.
+
+    The graph is checked as a whole. Everything else takes time in proportion to the neighbourhood.
+
+    Args:
+        method: a trained model.
+        data: the graph that contains the nodes.
+        nodes: node numbers, or a mask of all nodes.
+        hops: size of the neighbourhood; None: as many as the encoder has layers, 2 if it contains PageRank.
+        estimate: also estimate the error.
+
+    Examples:
+        >>> import epagcl
+        >>> data = epagcl.data.block_model(60, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
+        >>> model = epagcl.Propagated(dim=4, device="cpu").fit(data)
+        >>> local = embed_nodes(model, data, [0, 1], hops=3)
+        >>> local.z.shape, local.exact
+        (torch.Size([2, 4]), False)
+    """
+    if hops is not None and hops < 0:
+        raise InputError(f"hops={hops}: must be at least 0")
+    network = method.fitted_network.eval()
+    graph = method._checked_graph(data, quiet=True)
+    wanted = node_numbers(nodes, graph.num_nodes).to(graph.device)
+    reach = receptive_field(network)
+    used = hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach)
+    part = neighbourhood(graph, wanted, used)
+    z = rotated(method.represent(network, part.graph)[part.places], method.rotation_)
+    exact = used >= reach or part.graph.num_nodes == graph.num_nodes
+    error = 0.0 if exact else estimate_error(method, network, graph, wanted, used) if estimate else None
+    return LocalEmbedding(z.to(data.edge_index.device), used, exact, part.graph.num_nodes, error)
+
+
+def receptive_field(network: nn.Module) -> float:
+    """Return the number of hops on which an embedding depends: ``hops`` of the encoder; infinity if there is none.
+
+    Examples:
+        >>> from epagcl.nn.encoders import build_encoder
+        >>> [receptive_field(build_encoder(name, 5, 8, 4)) for name in ("gcn", "scales")]
+        [2, inf]
+    """
+    encoder = getattr(network, "encoder", network)
+    return float(hops) if (hops := getattr(encoder, "hops", math.inf)) == math.inf else int(hops)
+
+
+def estimate_error(method: "Method", network: nn.Module, graph: Graph, nodes: Tensor, hops: int) -> float:
+    """Return the median relative change of a few of the nodes with one more hop.
+
+    The change ‖z' − z‖ is divided by the root mean square distance of the embeddings from their mean. Since one more
+    hop reduces the error by a large factor, the change is close to the error.
+
+    Args:
+        method: a trained model.
+        network: its network.
+        graph: the whole graph.
+        nodes: the nodes to embed.
+        hops: the size of their neighbourhood.
+    """
+    few = nodes[torch.linspace(0, len(nodes) - 1, min(SAMPLE, len(nodes)), device=nodes.device).long()]
+    parts = [neighbourhood(graph, few, size) for size in (hops, hops + 1)]
+    every = [method.represent(network, part.graph) for part in parts]
+    near, far = (z[part.places] for z, part in zip(every, parts, strict=True))
+    spread = (every[1] - every[1].mean(0)).square().sum(1).mean().sqrt()
+    return float(((near - far).norm(dim=1) / spread.clamp(min=1e-12)).median())
+
+
+def rotated(z: Tensor, rotation: Tensor | None) -> Tensor:
+    """Return embeddings in the axes of an earlier version, if the model was aligned with one (``rotation_``)."""
+    return z if rotation is None else z @ rotation.to(z)
+
+
+def node_numbers(nodes: NodesLike, num_nodes: int) -> Tensor:
+    """Return node numbers as a tensor. Raise unless they are numbers of nodes.
+
+    Examples:
+        >>> node_numbers([2, 0], num_nodes=3), node_numbers(torch.tensor([False, True, True]), num_nodes=3)
+        (tensor([2, 0]), tensor([1, 2]))
+    """
+    numbers = torch.as_tensor(nodes)
+    if numbers.dtype == torch.bool and numbers.shape == (num_nodes,):
+        numbers = numbers.nonzero().flatten()
+    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point() or not numbers.numel():
+        raise InputError("nodes=: give a list of node numbers, or a mask with one value per node")
+    if (wrong := (numbers < 0) | (numbers >= num_nodes)).any():
+        raise InputError(f"nodes=: {int(numbers[wrong][0])} is no node; nodes are 0 to {num_nodes - 1:,}")
+    return numbers.long()

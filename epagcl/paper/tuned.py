@@ -1,0 +1,201 @@
+"""Whole methods, each tuned with the same budget: the same trials, epochs, width and seeds for every method and graph.
+
+A graph has some outer test sets, :data:`OUTER`. For each, every method is searched on the other nodes, and the best
+settings are then trained again with new seeds and scored. No search reads a label of its test set.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from epagcl.core.errors import TrainingError
+from epagcl.core.hardware import resolve_device
+from epagcl.core.log import log
+from epagcl.data import splits as split_module
+from epagcl.evaluation import linear
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.evaluation.scores import spread
+from epagcl.methods import method
+from epagcl.methods.base import Method
+from epagcl.methods.propagated import Propagated
+from epagcl.methods.recipes import recipe
+from epagcl.paper.artefact import Artefact, Request, Result
+from epagcl.paper.operators import GRAPHS
+from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, PROTOCOL, SEEDS, TRIALS, WIDTH, figures, reading, tables
+from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.runs.record import describe, provenance
+from epagcl.study import tuning
+from epagcl.study.code_version import code_version
+from epagcl.study.design import UNSTORED, fingerprint
+from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
+from epagcl.study.tuning.study import tune
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from epagcl.data.splits import Split
+    from epagcl.study.store import Record
+
+#: The searched settings: the default space, and how feature rows are scaled.
+SPACE = ("default", "feature_scaling=given,row-sum,row-norm")
+#: Methods whose embedding joins two vectors of width ``dim``.
+JOINED = ("greet",)
+
+
+def budget(name: str) -> dict[str, Any]:
+    """Return the settings that no search may change: the width of the embedding, and the number of epochs.
+
+    Training does not stop early. The search chooses the number of epochs among ten, by validation accuracy.
+
+    Examples:
+        >>> budget("greet")
+        {'dim': 128, 'epochs': 300, 'patience': 0}
+    """
+    return {"dim": WIDTH // 2 if name in JOINED else WIDTH, "epochs": EPOCHS, "patience": 0}
+
+
+def measure(request: Request) -> Result:
+    """Search, train and score every method on every outer test set of every graph, and score the references."""
+    wanted = [
+        (name, data, row, outer)
+        for name, data in request.graphs.items()
+        for row in (RAW, PROPAGATED, *request.methods)
+        for outer in OUTER
+    ]
+    if request.train:
+        request.work.plan([_cost(data, row) for _, data, row, _ in wanted])
+    found: dict[tuple[str, str], list[Record]] = {}
+    for name, data, row, outer in wanted:
+        compute = partial(observe, request, name, data, row, outer)
+        try:
+            record = request.keep(_key(name, data, row, outer), compute, _cost(data, row))
+        except (TrainingError, torch.OutOfMemoryError) as error:
+            log.warning("%s on %s, outer split %d: left out (%s)", row, name, outer, error)
+            continue
+        if record is not None:
+            found.setdefault((name, row), []).append(record)
+    request.require(found)
+    cells = [_cell(request.graphs[name], name, row, records) for (name, row), records in found.items()]
+    return {"cells": cells, "absent": request.absent}
+
+
+def _cost(data: "Data", row: str) -> float:
+    trainings = 0 if row in (RAW, PROPAGATED) else TRIALS + 2 * SEEDS
+    return float((trainings * EPOCHS + 50) * (data.num_nodes + 5000))
+
+
+def _key(name: str, data: "Data", row: str, outer: int) -> dict[str, Any]:
+    classes = [] if row == RAW else [method(row)]
+    return {
+        "what": f"tuned-{row}",
+        "graph": {"name": name, "fingerprint": fingerprint(data)},
+        "outer": outer,
+        "budget": {"trials": TRIALS, "seeds": SEEDS, "space": list(SPACE), "epochs": EPOCHS, "width": WIDTH},
+        "code": code_version(*classes, linear, split_module, tuning, observe, budget),
+    }
+
+
+def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> "Record":
+    """Search the settings of a method without one outer test set, and score models of new seeds on it."""
+    device = resolve_device(request.device)
+    nodes = splits_with_one_test(data, PROTOCOL, STRICT_RATIOS, outer, SEEDS)
+    about = provenance(request.device)
+    if row == RAW:
+        return {**about, "accuracy": _scores([data.x.to(device)] * SEEDS, data.y, nodes)}
+    cls = method(row)
+    if cls is Propagated:
+        models = [cls(seed=seed, device=request.device) for seed in _seeds(outer)]
+        return {**about, "accuracy": _embed_and_score(models, data, nodes, device)}
+    fixed = {**budget(cls.name), "device": request.device}
+    fixed |= {key: value for key, value in request.settings.items() if key in cls().get_params()}
+    start = {key: value for key, value in recipe(name, cls.name).items() if key not in ("source", *fixed)}
+    folder = _journal_folder(request.store.folder, name, cls.name, outer)
+    found = tune(
+        data,
+        cls.name,
+        trials=TRIALS,
+        seeds=1,
+        seed=outer,
+        space=list(SPACE),
+        start=start,
+        test=False,
+        folder=folder,
+        resume=folder.exists(),
+        name=name,
+        work=request.work,
+        **fixed,
+    )
+    untrained = [cls(**{**start, **fixed, "epochs": 0, "seed": seed}) for seed in _seeds(outer)]
+    return {
+        **about,
+        "accuracy": _embed_and_score([found.estimator(seed=seed) for seed in _seeds(outer)], data, nodes, device),
+        "untrained": _embed_and_score(untrained, data, nodes, device),
+        "settings": {key: value for key, value in found.best.items() if key not in UNSTORED},
+        "trials": [
+            {key: trial[key] for key in ("state", "validation", "epochs", "seconds", "settings")}
+            for trial in found.trials
+        ],
+    }
+
+
+def _seeds(outer: int) -> list[int]:
+    """Return the seeds of the final models, which no search has used."""
+    return [1000 * (outer + 1) + k for k in range(SEEDS)]
+
+
+def _journal_folder(store: Path, graph: str, name: str, outer: int) -> Path:
+    return store / "tuning" / graph / f"{name.replace('+', '-plus')}--{outer}"
+
+
+def _embed_and_score(models: list[Method], data: "Data", nodes: "list[Split]", device: torch.device) -> list[float]:
+    return _scores([model.fit_embed(data).to(device) for model in models], data.y, nodes)
+
+
+def _scores(embeddings: list[Tensor], y: Tensor, nodes: "list[Split]") -> list[float]:
+    return list(linear_evaluation(embeddings, y, splits=nodes).runs)
+
+
+def _cell(data: "Data", name: str, row: str, records: "list[Record]") -> dict[str, Any]:
+    """Return the runs of a row on a graph over all outer test sets, in the form of the other artefacts' cells."""
+    title = row if row in (RAW, PROPAGATED) else method(row).title
+    return {
+        "row": title,
+        "graph": describe(data, name),
+        "hardware": sorted({record["hardware"]["device"] for record in records}),
+        "commits": sorted({record["commit"] or "unknown" for record in records}),
+        "searches": [
+            {"outer": record["key"]["outer"], "settings": record["settings"], "trials": record["trials"]}
+            for record in records
+            if "trials" in record
+        ],
+        "protocols": {PROTOCOL: _protocol(records, "accuracy")},
+        "untrained": _protocol(records, "untrained") if "untrained" in records[0] else None,
+    }
+
+
+def _protocol(records: "list[Record]", part: str) -> Mapping[str, Any]:
+    runs = {
+        place: accuracy
+        for record in records
+        for place, accuracy in enumerate(record[part], start=SEEDS * OUTER.index(record["key"]["outer"]))
+    }
+    split = f"random 10/10/80, {len(OUTER)} outer test sets"
+    return {"protocol": PROTOCOL, "split": split, "seeds": list(runs), "accuracy": spread(list(runs.values()))}
+
+
+ARTEFACT = Artefact(
+    name="tuned",
+    title="Whole methods with one budget",
+    datasets=GRAPHS,
+    methods=METHODS,
+    runs=SEEDS * len(OUTER),
+    protocols=(PROTOCOL,),
+    measure=measure,
+    tables=tables,
+    figures=figures,
+    reading=reading,
+)

@@ -1,0 +1,215 @@
+"""Tables, figures and text of the methods that were tuned with one budget."""
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from epagcl.paper import drawing
+from epagcl.paper.artefact import Result
+from epagcl.paper.cell_scores import graphs_of, measured_graphs, runs_by_seed, scores
+from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.study.diagram import diagram
+from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
+from epagcl.study.ranking import Ranking, rank
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Methods of the track, in the order of the paper's table.
+METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
+#: Seeds of the outer splits. Each has a test set of its own, which its searches do not see.
+OUTER = (0, 1)
+#: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
+TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
+PROTOCOL = "strict"
+OURS = "EPAGCL+"
+
+
+def titles_of(result: Result) -> list[str]:
+    """Return the measured rows: raw and propagated features, then the methods in the order of the request."""
+    return list(dict.fromkeys(cell["row"] for cell in result["cells"]))
+
+
+def ranking_of(result: Result) -> Ranking | None:
+    """Rank all rows over the graphs."""
+    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    return rank(
+        {
+            title: {graph: found[title] for graph, found in by_graph.items() if title in found}
+            for title in titles_of(result)
+        }
+    )
+
+
+def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
+    """Test a row against every other row on each graph, with Holm's correction for all tests."""
+    by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    return paired_tests(
+        {
+            (graph, other): (runs[title], runs[other])
+            for graph, runs in by_graph.items()
+            if title in runs
+            for other in runs
+            if other != title
+        }
+    )
+
+
+def untrained_gains(result: Result) -> dict[tuple[str, str], PairedTest]:
+    """Test each tuned method against its own untrained encoder on each graph, with Holm's correction."""
+    pairs = {}
+    for cell in result["cells"]:
+        if cell["untrained"] is not None:
+            name = cell["graph"]["name"], cell["row"]
+            pairs[name] = _by_seed(cell["protocols"][PROTOCOL]), _by_seed(cell["untrained"])
+    return paired_tests(pairs)
+
+
+def _by_seed(found: dict[str, Any]) -> dict[int, float]:
+    return {seed: 100 * run for seed, run in zip(found["seeds"], found["accuracy"]["runs"], strict=True)}
+
+
+def tables(result: Result) -> list[Table]:
+    """Return the accuracy of each tuned method by graph, with ranks, the untrained encoders, and the searches."""
+    return [_accuracies(result), _untrained(result), _chosen(result)]
+
+
+def _accuracies(result: Result) -> Table:
+    graphs, titles, ranking = measured_graphs(result), titles_of(result), ranking_of(result)
+    tests = against(result, OURS) if OURS in titles else {}
+    signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the other row against ours
+    columns = []
+    for graph in graphs:
+        found = scores(result, PROTOCOL, graph)
+        texts = [
+            f"{found[title]:.1f}" + (signs[tests[graph, title].verdict] if (graph, title) in tests else "")
+            if title in found
+            else "–"
+            for title in titles
+        ]
+        columns.append(marked([found.get(title) for title in titles], texts))
+    ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
+    columns.append(marked(ranks, [f"{one:.2f}" if one is not None else "–" for one in ranks], smallest=True))
+    table_rows: list[list[TableCell | str]] = [
+        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
+    ]
+    note = (
+        f"Accuracy in percent on {len(OUTER)} outer test sets that no search has seen, {SEEDS} new seeds each. Every "
+        f"method has the same budget on each: {TRIALS} trials, the first with its published settings, at most {EPOCHS} "
+        f"epochs, whose number the search chooses among ten, and {WIDTH} numbers per node. ▽ worse and ▲ better than "
+        f"{OURS} by paired tests with Holm's correction; other differences are undecided."
+    )
+    return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], table_rows, note)
+
+
+def _untrained(result: Result) -> Table:
+    """Return the accuracy of the own untrained encoder of each method by graph."""
+    graphs, tests = measured_graphs(result), untrained_gains(result)
+    accuracy = {
+        (cell["graph"]["name"], cell["row"]): 100 * cell["untrained"]["accuracy"]["mean"]
+        for cell in result["cells"]
+        if cell["untrained"] is not None
+    }
+    signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the untrained encoder against the method
+    titles = list(dict.fromkeys(title for _, title in accuracy))
+    lines: list[list[TableCell | str]] = [
+        [
+            f"untrained {title}",
+            *(
+                f"{accuracy[graph, title]:.1f}{signs[tests[graph, title].verdict]}"
+                if (graph, title) in accuracy
+                else "–"
+                for graph in graphs
+            ),
+        ]
+        for title in titles
+    ]
+    note = (
+        "The encoder of the published settings at its initial weights, on the same nodes. ▽ worse and ▲ better than "
+        "the tuned method by paired tests with Holm's correction; other differences are undecided."
+    )
+    return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
+
+
+def _chosen(result: Result) -> Table:
+    """Return how often the search kept the published settings, and what it gained on validation nodes."""
+    lines: list[list[TableCell | str]] = []
+    for title in titles_of(result):
+        searches = [search for cell in result["cells"] if cell["row"] == title for search in cell["searches"]]
+        if not searches:
+            continue
+        gains, first, epochs, seconds = [], 0, [], []
+        for search in searches:
+            done = [trial for trial in search["trials"] if trial["validation"] is not None]
+            best = max(trial["validation"] for trial in done)
+            start = search["trials"][0]["validation"]
+            first += start == best
+            gains += [100 * (best - start)] if start is not None else []
+            epochs.append(search["settings"]["epochs"])
+            seconds.append(sum(trial["seconds"] or 0.0 for trial in search["trials"]))
+        mean_gain = f"{fmean(gains):+.1f}" if gains else "–"
+        lines.append(
+            [title, str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", f"{fmean(seconds):.0f}"]
+        )
+    columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs", "seconds a search"]
+    note = "The first trial has the published settings. Gains on validation nodes are too high, since trials compete."
+    return Table("searches", "What the searches chose", columns, lines, note, folded=True)
+
+
+def figures(result: Result) -> "dict[str, Figure]":
+    """Return the gain of each method over its untrained encoder, and the diagram of mean ranks."""
+    tests = untrained_gains(result)
+    if not tests:
+        return {}
+    titles = list(dict.fromkeys(title for _, title in tests))
+    figure, (axes,) = drawing.new_figure(1, 1, 7.0, 0.4 * len(titles) + 1.1)
+    for place, title in enumerate(titles):
+        own = [test for (_, row), test in tests.items() if row == title]
+        axes.scatter([test.mean for test in own], [place] * len(own), s=24, alpha=0.8, color=drawing.COLOURS[0])
+        axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
+    axes.set_xlabel("accuracy minus the own untrained encoder, points; a dot is a graph, the line the mean", fontsize=9)
+    axes.grid(axis="x", lw=0.3)
+    ranking = ranking_of(result)
+    return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
+
+
+def reading(result: Result) -> list[str]:
+    """Return paragraphs on the ranking with one budget, on training, and on what is missing."""
+    ranking, titles = ranking_of(result), titles_of(result)
+    paragraphs = []
+    if ranking is not None:
+        listed = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
+        groups = "; ".join(", ".join(group) for group in ranking.groups) or "none"
+        paragraphs.append(
+            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {listed}. Rows that do not differ "
+            f"significantly (Wilcoxon's test of each pair, Holm): {groups}."
+        )
+    if OURS in titles:
+        words = {
+            other: [test.verdict for (_, row), test in against(result, OURS).items() if row == other]
+            for other in titles
+            if other != OURS
+        }
+        listed = "; ".join(
+            f"{other} {found.count(BETTER)} / {found.count(WORSE)} / {found.count(UNDECIDED)}"
+            for other, found in words.items()
+        )
+        paragraphs.append(f"**{OURS} against each row**, graphs on which it is better / worse / undecided: {listed}.")
+    for other in (PROPAGATED, RAW):
+        behind = [title for title in titles if title not in (RAW, PROPAGATED) and _mean_gain(result, title, other) < 0]
+        if behind and other in titles:
+            paragraphs.append(f"Tuned, and still below {other} on average over the graphs: {', '.join(behind)}.")
+    absent = [graph for graph in graphs_of(result) if graph in result["absent"]]
+    if absent:
+        paragraphs.append(f"Not measured: {', '.join(absent)}.")
+    return paragraphs
+
+
+def _mean_gain(result: Result, title: str, other: str) -> float:
+    """Return the mean difference of two rows over the graphs that have both; 0 without any."""
+    found = [scores(result, PROTOCOL, graph) for graph in measured_graphs(result)]
+    gains = [one[title] - one[other] for one in found if title in one and other in one]
+    return fmean(gains) if gains else 0.0

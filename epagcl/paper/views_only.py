@@ -1,0 +1,229 @@
+"""Views only: augmentations that differ in their edges, with one encoder, one loss, one width and one budget."""
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from epagcl.paper import drawing
+from epagcl.paper.artefact import Artefact, Request, Result
+from epagcl.paper.cell_scores import measured_graphs, runs_by_seed, scores
+from epagcl.paper.operators import GRAPHS
+from epagcl.paper.seed_counts import MANY, seeds_of
+from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.paper.view_variants import (
+    ADD_ONLY,
+    COMMON,
+    DROP_ONLY,
+    MASKS,
+    NEIGHBOURS,
+    NONE,
+    OURS,
+    TEXT_DROP,
+    UNIFORM,
+    UNTRAINED,
+    view_rows,
+)
+from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.study.design import Cell, cells, rows
+from epagcl.study.diagram import diagram
+from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
+from epagcl.study.ranking import Ranking, rank
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PROTOCOL = "strict"
+REFERENCES = (RAW, PROPAGATED, UNTRAINED)
+
+
+def measure(request: Request) -> Result:
+    """Measure every variant on every graph."""
+    return request.runs_of(cells_of(request))
+
+
+def cells_of(request: Request) -> list[Cell]:
+    """Return the cells of the references and of the variants, graph by graph, with the seeds of the study."""
+    own = {name: value for name, value in request.settings.items() if name != "device"}
+    wanted = [row for row in rows(["epagcl"]) if row.title in (RAW, PROPAGATED)] + view_rows(own)
+    device = {"device": request.device}
+    return [
+        cell
+        for name, data in request.graphs.items()
+        for cell in cells(
+            data,
+            name,
+            wanted,
+            seeds=min(request.runs, seeds_of(name)),
+            protocols=request.protocols,
+            settings=device,
+        )
+    ]
+
+
+def against(result: Result, base: str = UNIFORM) -> dict[tuple[str, str], PairedTest]:
+    """Test each variant against a base on each graph, with Holm's correction for all tests of the table."""
+    by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    return paired_tests(
+        {
+            (title, graph): (runs[title], runs[base])
+            for title in titles_of(result)
+            for graph, runs in by_graph.items()
+            if title not in (base, *REFERENCES) and title in runs and base in runs
+        }
+    )
+
+
+def titles_of(result: Result) -> list[str]:
+    """Return the measured rows: the references, then the variants."""
+    measured = {cell["row"] for cell in result["cells"]}
+    order = [RAW, PROPAGATED, *(row.title for row in view_rows())]
+    return [title for title in order if title in measured]
+
+
+def ranking_of(result: Result) -> Ranking | None:
+    """Rank the variants, without the references, over the graphs."""
+    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    titles = [title for title in titles_of(result) if title not in REFERENCES]
+    return rank(
+        {title: {graph: found[title] for graph, found in by_graph.items() if title in found} for title in titles}
+    )
+
+
+def tables(result: Result) -> list[Table]:
+    """Return the summary of each variant over the graphs, and the accuracies by graph."""
+    return [_summary(result), _by_graph(result)] if result["cells"] else []
+
+
+def _summary(result: Result) -> Table:
+    tests, ranking = against(result), ranking_of(result)
+    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    titles = titles_of(result)
+    means = [_mean_over(by_graph, title) for title in titles]
+    ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
+    lines = []
+    for title in titles:
+        own = {graph: test for (row, graph), test in tests.items() if row == title}
+        words = [test.verdict for test in own.values()]
+        largest = max((test.detectable or 0.0 for test in own.values()), default=0.0)
+        counts = [str(words.count(word)) if own else "–" for word in (BETTER, WORSE, UNDECIDED)]
+        difference = f"{fmean(test.mean for test in own.values()):+.2f}" if own else "–"
+        lines.append([difference, *counts, f"{largest:.1f}" if own else "–"])
+    mean_cells = marked(
+        [mean if title not in REFERENCES else None for title, mean in zip(titles, means, strict=True)],
+        [f"{mean:.2f}" if mean is not None else "–" for mean in means],
+    )
+    rank_cells = marked(ranks, [f"{one:.2f}" if one is not None else "–" for one in ranks], smallest=True)
+    table_rows: list[list[TableCell | str]] = [
+        [title, mean, place, *line]
+        for title, mean, place, line in zip(titles, mean_cells, rank_cells, lines, strict=True)
+    ]
+    columns = ["views", "mean", "rank", f"minus {UNIFORM}", "better", "worse", "undecided", "detectable"]
+    note = (
+        f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
+        f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
+        f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
+        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Better, worse and undecided count graphs, by tests "
+        f"against {UNIFORM} on paired runs that respect overlapping splits, with Holm's correction. Detectable: "
+        "the smallest difference in points that the design could have shown on the graph with the widest interval. "
+        "Ranks are among trained variants."
+    )
+    return Table("", "Views with everything else equal", columns, table_rows, note)
+
+
+def _mean_over(by_graph: dict[str, dict[str, float]], title: str) -> float | None:
+    """Return the mean over graphs, or None if the row lacks one."""
+    values = [found[title] for found in by_graph.values() if title in found]
+    return fmean(values) if values and len(values) == len(by_graph) else None
+
+
+def _by_graph(result: Result) -> Table:
+    tests, graphs, titles = against(result), measured_graphs(result), titles_of(result)
+    signs = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
+    columns = []
+    for graph in graphs:
+        found = scores(result, PROTOCOL, graph)
+        texts = [
+            f"{found[title]:.1f}" + (signs[tests[title, graph].verdict] if (title, graph) in tests else "")
+            if title in found
+            else "–"
+            for title in titles
+        ]
+        values = [found.get(title) if title not in REFERENCES else None for title in titles]
+        columns.append(marked(values, texts))
+    table_rows: list[list[TableCell | str]] = [
+        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
+    ]
+    seeds = sorted({len(runs) for graph in graphs for runs in runs_by_seed(result, PROTOCOL, graph).values()})
+    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    note = f"Mean of {counted} seeds. ▲ better and ▼ worse than {UNIFORM}; other differences are undecided."
+    return Table("graphs", "Views by graph", ["views", *graphs], table_rows, note, folded=True)
+
+
+def figures(result: Result) -> "dict[str, Figure]":
+    """Return the difference of each variant to uniform dropping on each graph, and the diagram of mean ranks."""
+    tests = against(result)
+    if not tests:
+        return {}
+    titles = list(dict.fromkeys(title for title, _ in tests))
+    figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.42 * len(titles) + 1.2)
+    colours = {BETTER: drawing.COLOURS[2], WORSE: drawing.COLOURS[1], UNDECIDED: drawing.GREY}
+    for place, title in enumerate(titles):
+        own = [test for (row, _), test in tests.items() if row == title]
+        for word in (UNDECIDED, WORSE, BETTER):
+            points = [test.mean for test in own if test.verdict == word]
+            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colours[word], label=word, zorder=3)
+        axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
+    axes.set_xlabel(f"accuracy minus {UNIFORM}, points; a dot is a graph, the line the mean", fontsize=9)
+    axes.grid(axis="x", lw=0.3)
+    handles, labels = axes.get_legend_handles_labels()
+    shown = dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    ranking = ranking_of(result)
+    return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
+
+
+def reading(result: Result) -> list[str]:
+    """Return paragraphs on what the edges of the views contribute."""
+    tests = against(result)
+    if not tests:
+        return []
+
+    def sentence(title: str, base: str = UNIFORM) -> str:
+        own = against(result, base)
+        of_title = [test for (row, _), test in own.items() if row == title]
+        if not of_title:
+            return "not measured"
+        words = [test.verdict for test in of_title]
+        mean = fmean(test.mean for test in of_title)
+        return (
+            f"{mean:+.2f} points on average, better on {words.count(BETTER)} of {len(words)} graphs, worse on "
+            f"{words.count(WORSE)}, undecided on {words.count(UNDECIDED)}"
+        )
+
+    return [
+        f"**What edges contribute.** {UNIFORM} minus {MASKS} (the same masks, no edge changed): "
+        f"{sentence(UNIFORM, MASKS)}. {MASKS} minus {NONE}: {sentence(MASKS, NONE)}.",
+        f"**What guidance by EPR contributes.** {DROP_ONLY} minus {UNIFORM}: {sentence(DROP_ONLY)}. The text's "
+        f"direction minus {UNIFORM}: {sentence(TEXT_DROP)}.",
+        f"**What adding contributes.** {OURS} minus {DROP_ONLY}: {sentence(OURS, DROP_ONLY)}. {ADD_ONLY} minus "
+        f"{MASKS}: {sentence(ADD_ONLY, MASKS)}. {NEIGHBOURS} minus {OURS}: {sentence(NEIGHBOURS, OURS)}.",
+        f"**The paper's title** asks why dropping outperforms adding. {DROP_ONLY} minus {ADD_ONLY}: "
+        f"{sentence(DROP_ONLY, ADD_ONLY)}.",
+    ]
+
+
+ARTEFACT = Artefact(
+    name="views",
+    title="Views only",
+    datasets=GRAPHS,
+    methods=("epagcl",),
+    runs=MANY,
+    protocols=(PROTOCOL,),
+    measure=measure,
+    cells=cells_of,
+    tables=tables,
+    figures=figures,
+    reading=reading,
+)

@@ -1,0 +1,127 @@
+"""Progress of one training for people: a bar in notebooks, a line in terminals, lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from epagcl.core.html import block, text
+from epagcl.training.history import Callback, Row
+
+REFRESH_SECONDS = 0.2  # between updates of a bar
+LINE_SECONDS = 20.0  # between lines where nothing can be updated
+
+
+@contextmanager
+def shown_progress(shown: bool, callback: Callback | None, title: str, epochs: int) -> Iterator[Callback | None]:
+    """Show the progress of a training in this block. The value is the callback of the training.
+
+    Args:
+        shown: whether to show it; otherwise the value is ``callback``.
+        callback: another callback, which is called too.
+        title: name of the training.
+        epochs: their number.
+
+    Examples:
+        >>> with shown_progress(False, None, "EPAGCL", 200) as callback:
+        ...     print(callback)
+        None
+    """
+    if not shown:
+        yield callback
+        return
+    bar = ProgressBar(title, epochs)
+
+    def both(row: Row) -> None:
+        bar(row)
+        if callback is not None:
+            callback(row)
+
+    try:
+        yield both
+    finally:
+        bar.close()
+
+
+class ProgressBar:
+    """A callback of a training that shows epochs, loss and time left.
+
+    In a Jupyter kernel it is one output that is updated, and needs no widgets. In a terminal it is one line on stderr.
+    Elsewhere it is a line now and then.
+
+    Args:
+        title: name of the training.
+        epochs: their number.
+
+    Examples:
+        >>> bar = ProgressBar("EPAGCL", 200)
+        >>> bar.words(Row(epoch=50, loss=2.5, seconds=10.0))
+        'EPAGCL: epoch 50 of 200, loss 2.5000, 30 s left'
+    """
+
+    def __init__(self, title: str, epochs: int):
+        self.title, self.epochs = title, epochs
+        self._row: Row | None = None
+        self._handle: Any = None
+        self._shown_at = time.monotonic() - (0 if not _in_notebook() and not sys.stderr.isatty() else LINE_SECONDS)
+
+    def __call__(self, row: Row) -> None:
+        """Show an epoch by its row of the history, unless the last one was shown just now."""
+        self._row = row
+        now = time.monotonic()
+        live = _in_notebook() or sys.stderr.isatty()
+        if now - self._shown_at >= (REFRESH_SECONDS if live else LINE_SECONDS):
+            self._shown_at = now
+            self._show(row)
+
+    def close(self) -> None:
+        """Show the last epoch, and leave it on the screen."""
+        if self._row is not None:
+            self._show(self._row)
+            if self._handle is None and sys.stderr.isatty():
+                print(file=sys.stderr)
+
+    def words(self, row: Row) -> str:
+        """Return the progress in words."""
+        left = row["seconds"] / max(row["epoch"], 1) * (self.epochs - row["epoch"])
+        when = f"{left:.0f} s left" if left < 90 else f"{left / 60:.0f} min left"
+        if row["epoch"] >= self.epochs:
+            when = f"{row['seconds']:.1f} s"
+        return f"{self.title}: epoch {row['epoch']} of {self.epochs}, loss {row['loss']:.4f}, {when}"
+
+    def _show(self, row: Row) -> None:
+        words = self.words(row)
+        if _in_notebook():
+            from IPython.display import display
+
+            output = _Output(words, row["epoch"], self.epochs)
+            if self._handle is None:
+                self._handle = display(output, display_id=True)
+            else:
+                self._handle.update(output)
+        elif sys.stderr.isatty():
+            print(f"\r{words}\033[K", end="", file=sys.stderr, flush=True)
+        else:
+            print(words, file=sys.stderr, flush=True)
+
+
+class _Output:
+    """What a notebook shows: a bar and words, or the words alone where HTML is not shown."""
+
+    def __init__(self, words: str, done: int, total: int):
+        self.words, self.done, self.total = words, done, total
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress value="{self.done}" max="{self.total}" aria-label="{text(self.words)}"></progress>'
+        return block(f"{bar} {text(self.words)}")
+
+
+def _in_notebook() -> bool:
+    """Return whether the code runs in a Jupyter kernel, which can update an output."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")

@@ -1,0 +1,104 @@
+"""New nodes, earlier embeddings and their axes in ``epagcl embed``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import epagcl
+from tests.cli.conftest import FAST
+
+TODAY = ["--edges", "e.csv", "--features", "f.csv", "--device", "cpu", "--map", "none"]
+
+
+@pytest.fixture
+def grown(run, files):
+    """A model and embeddings of yesterday's graph, which lacks the last 20 nodes."""
+    edges, features = (pd.read_csv(files / name) for name in ("e.csv", "f.csv"))
+    old = set(features["id"][:100])
+    edges[edges["source"].isin(old) & edges["target"].isin(old)].to_csv(files / "e0.csv", index=False)
+    features[:100].to_csv(files / "f0.csv", index=False)
+    (files / "new.txt").write_text("\n".join(features["id"][100:]) + "\n")
+    arguments = ["--edges", "e0.csv", "--features", "f0.csv", "--save", "m", "--out", "z0.csv", "--quiet"]
+    assert run("embed", *arguments, *FAST, "--map", "none")[0] == 0
+    return files
+
+
+def test_only_new_nodes_are_embedded_from_their_neighbourhood(run, grown):
+    code, out, _ = run("embed", "--model", "m", *TODAY, "--only", "new.txt", "--out", "new.csv")
+    assert code == 0
+    assert "20 nodes × 8 dimensions" in out
+    assert "from 2 hops around them, " in out
+    assert "of 120 nodes: exact" in out
+    assert not (grown / "new.report.html").exists()
+    table = pd.read_csv(grown / "new.csv")
+    assert table["id"].tolist() == (grown / "new.txt").read_text().split()
+    data = epagcl.read_graph(edges=grown / "e.csv", features=grown / "f.csv")
+    z = epagcl.load_model(grown / "m", device="cpu").embed(data)[100:]
+    np.testing.assert_allclose(table.drop(columns="id").to_numpy(), z.numpy(), atol=1e-5)
+    code, out, _ = run("embed", "--model", "m", *TODAY, "--only", "new.txt", "--hops", 1, "--out", "n.csv", "--json")
+    used = json.loads(out)["neighbourhood"]
+    assert (used["hops"], used["exact"], used["nodes_in_graph"]) == (1, False, 120)
+    assert used["error"] > 0
+
+
+@pytest.mark.slow
+def test_the_shift_of_old_nodes_is_reported(run, grown):
+    code, out, _ = run("embed", "--model", "m", *TODAY, "--previous", "z0.csv", "--out", "z1.csv")
+    assert code == 0
+    assert "100 old nodes moved by" in out
+    code, out, _ = run("embed", "--model", "m", *TODAY, "--previous", "z0.csv", "--out", "z1.csv", "--json")
+    moved = json.loads(out)["drift"]
+    assert moved["common"] == 100
+    assert 0 < moved["median"] < moved["p95"]
+    assert 0 <= moved["novelty"] < 20 / 120
+    assert moved["train_again"] is (moved["median"] > 0.6 or moved["novelty"] > 0.15)
+
+
+@pytest.mark.slow
+def test_a_new_model_keeps_the_axes_of_the_earlier_embedding(run, grown):
+    arguments = ["embed", *TODAY[:4], *FAST, "--map", "none", "--seed", 5]
+    assert run(*arguments, "--out", "plain.npy", "--quiet")[0] == 0
+    code, out, _ = run(*arguments, "--align", "z0.csv", "--save", "m1", "--out", "z1.npy", "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert result["alignment"]["common"] == 100
+    assert 0 < result["alignment"]["residual"] < 1.5
+    plain, z = np.load(grown / "plain.npy"), np.load(grown / "z1.npy")
+    np.testing.assert_allclose(z @ z.T, plain @ plain.T, rtol=1e-3, atol=1e-4)  # a rotation
+    before = pd.read_csv(grown / "z0.csv").drop(columns="id").to_numpy()
+    assert np.linalg.norm(z[:100] - before) < np.linalg.norm(plain[:100] - before)
+    code, _, _ = run("embed", "--model", "m1", *TODAY, "--out", "again.npy", "--quiet")
+    assert code == 0
+    np.testing.assert_allclose(np.load(grown / "again.npy"), z, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--only", "ids.txt"], "--only needs a trained model; give --model"),
+        (["--hops", 2], "--hops is the neighbourhood of --only"),
+        (
+            ["--model", "m", "--only", "ids.txt", "--previous", "z.csv"],
+            "--previous compares the embeddings of old nodes",
+        ),
+        (["--model", "m", "--only", "ids.txt", "--align", "z.csv"], "--align compares the embeddings of old nodes"),
+        (["--previous", "z.csv", "--align", "z.csv"], "leave out --previous"),
+    ],
+    ids=["no model", "hops", "previous", "align", "both"],
+)
+def test_options_that_do_not_fit_are_refused(run, files, options, message):
+    code, _, err = run("embed", *TODAY, *options)
+    assert code == 2
+    assert message in err
+
+
+def test_unknown_nodes_and_other_dimensions_are_refused(run, grown):
+    (grown / "wrong.txt").write_text("user-000\nnobody\n")
+    code, _, err = run("embed", "--model", "m", *TODAY, "--only", "wrong.txt")
+    assert code == 2
+    assert "--only wrong.txt: nobody: no such node" in err
+    code, _, err = run("embed", *TODAY[:4], *FAST, "--dim", 4, "--align", "z0.csv")
+    assert code == 2
+    assert "--align z0.csv: has 8 dimensions, the model 4; train with --dim 8" in err

@@ -1,0 +1,70 @@
+"""Parts of a graph: rows of Â, degrees and features are those of the whole graph."""
+
+import pytest
+import torch
+
+from epagcl.data.generators import block_model
+from epagcl.data.graph import Graph
+from epagcl.data.neighbourhood import neighbourhood
+
+
+def graph_of(seed: int, *, weighted: bool = False, dense: bool = False) -> Graph:
+    data = block_model(120, num_classes=3, num_features=400, topic_words=30, words_per_node=5, seed=seed)
+    if dense:
+        data.x = data.x.to_dense() + 1
+    graph = Graph.from_data(data)
+    if not weighted:
+        return graph
+    weight = torch.rand(graph.pairs.shape[1], generator=torch.Generator().manual_seed(seed)) + 0.1
+    return Graph(graph.x, graph.pairs, graph.num_nodes, weight)
+
+
+def distances(graph: Graph, nodes: torch.Tensor) -> torch.Tensor:
+    """The number of hops from a set of nodes, by products of the dense adjacency matrix."""
+    joined = graph.edges.to_dense() > 0
+    distance = torch.full((graph.num_nodes,), 10**6)
+    reached = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    reached[nodes] = True
+    for hops in range(graph.num_nodes):
+        distance[reached & (distance == 10**6)] = hops
+        reached = reached | joined[reached].any(0)
+    return distance
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("hops", [0, 1, 2, 3])
+def test_a_part_has_the_rows_of_the_whole_graph(hops, weighted, dense):
+    graph = graph_of(hops, weighted=weighted, dense=dense)
+    wanted = torch.tensor([7, 3, 90])
+    part = neighbourhood(graph, wanted, hops)
+    distance = distances(graph, wanted)
+    assert part.nodes.tolist() == (distance <= hops).nonzero().flatten().tolist()
+    assert part.nodes[part.places].tolist() == wanted.tolist()
+    x, rows = (g.x if dense else g.x.to_dense() for g in (graph, part.graph))
+    assert rows.equal(x[part.nodes])
+    torch.testing.assert_close(part.graph.degree, graph.degree[part.nodes].float())
+    whole, local = graph.adjacency.to_dense(), part.graph.adjacency.to_dense()
+    inner = distance[part.nodes] < hops
+    torch.testing.assert_close(local[inner], whole[part.nodes][inner][:, part.nodes])
+    # Off the diagonal, even rows at the border agree. Each row of D̃^-½ Â D̃^½ sums to 1: no walk is lost.
+    off = ~torch.eye(len(part.nodes), dtype=torch.bool)
+    torch.testing.assert_close(local[off], whole[part.nodes][:, part.nodes][off])
+    torch.testing.assert_close(local, local.T)
+    scale = (part.graph.degree + 1).sqrt()
+    torch.testing.assert_close(local @ scale / scale, torch.ones(len(scale)))
+
+
+def test_the_edges_of_a_part_have_no_self_loops():
+    path = Graph(torch.eye(4), torch.tensor([[0, 1, 2], [1, 2, 3]]), 4)
+    part = neighbourhood(path, torch.tensor([0]), hops=1).graph
+    assert part.edges.to_dense().tolist() == [[0, 1], [1, 0]]
+    assert part.outside.tolist() == [0, 1]
+
+
+def test_a_part_with_all_nodes_is_the_graph():
+    graph = graph_of(5)
+    part = neighbourhood(graph, torch.arange(graph.num_nodes), 0)
+    assert part.graph.pairs.equal(graph.pairs)
+    assert not part.graph.outside.any()
+    torch.testing.assert_close(part.graph.adjacency.to_dense(), graph.adjacency.to_dense())

@@ -1,0 +1,25 @@
+"""``epagcl`` with a fault: after an epoch of the first start, one rank is killed or hangs."""
+
+import os
+import signal
+import time
+
+import epagcl.cli.train as command
+from epagcl.cli.app import main
+
+AFTER = 6
+_call = command.Observer.__call__
+
+
+def _call_and_fail(self, row):
+    _call(self, row)
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if first and os.environ["RANK"] == "1" and row["epoch"] == AFTER:
+        if os.environ["FAULT"] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+
+
+if __name__ == "__main__":
+    command.Observer.__call__ = _call_and_fail  # type: ignore[method-assign]
+    main()

@@ -1,0 +1,67 @@
+"""Methods tuned with one budget, on test nodes that no search has seen."""
+
+import pytest
+import torch
+
+import epagcl
+from epagcl.core.errors import TrainingError
+from epagcl.methods import method
+from epagcl.paper import tuned, tuned_tables
+from epagcl.paper.tuned import ARTEFACT, budget
+from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A budget of two trials and two final seeds on two outer test sets."""
+    for module in (tuned, tuned_tables):
+        for name, value in {"TRIALS": 2, "SEEDS": 2, "EPOCHS": 4, "WIDTH": 8}.items():
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.mark.slow
+def test_searches_are_journaled_and_final_models_scored_on_outer_test_sets(small, request_of, tmp_path):
+    pytest.importorskip("optuna")
+    request = request_of(methods=("grace",), protocols=("strict",))
+    made = ARTEFACT.make(request, "epagcl paper tuned")
+    cells = {cell["row"]: cell for cell in made["cells"]}
+    assert list(cells) == ["raw features", "propagated", "GRACE"]
+    assert cells["GRACE"]["protocols"]["strict"]["seeds"] == [0, 1, 2, 3]
+    assert [search["outer"] for search in cells["GRACE"]["searches"]] == [0, 1]
+    assert {len(search["trials"]) for search in cells["GRACE"]["searches"]} == {2}
+    journals = sorted(path.parent.name for path in (request.store.folder / "tuning").rglob("study.journal"))
+    assert journals == ["grace--0", "grace--1"]
+    data = epagcl.load("demo")
+    splits = splits_with_one_test(data, "strict", STRICT_RATIOS, 1, 2)
+    raw = epagcl.linear_evaluation([data.x, data.x], data.y, splits=splits).runs
+    assert cells["raw features"]["protocols"]["strict"]["accuracy"]["runs"][2:] == pytest.approx(raw)
+    assert ARTEFACT.make(request_of(methods=("grace",), protocols=("strict",), train=False, store=request.store), "")
+    assert {"tuned.csv", "tuned.png", "tuned-runs.csv"} <= {path.name for path in ARTEFACT.write(made, tmp_path / "o")}
+
+
+def test_a_method_that_fails_is_left_out(small, request_of, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise TrainingError("collapsed")
+
+    monkeypatch.setattr(tuned, "tune", fail)
+    made = ARTEFACT.make(request_of(methods=("grace",), protocols=("strict",)), "epagcl paper tuned")
+    assert [cell["row"] for cell in made["cells"]] == ["raw features", "propagated"]
+    assert "grace on demo, outer split 0: left out (collapsed)" in caplog.messages
+
+
+@pytest.mark.parametrize("name", tuned_tables.METHODS)
+def test_every_embedding_has_the_same_width(name):
+    data = epagcl.data.block_model(40, num_classes=2, num_features=12, topic_words=5, words_per_node=4)
+    settings = {**budget(name), "epochs": 0, "device": "cpu"}
+    assert method(name)(**settings).fit_embed(data).shape[1] == tuned_tables.WIDTH
+
+
+def test_outer_test_sets_are_disjoint_from_all_nodes_of_their_searches():
+    y = torch.arange(60) % 3
+    data = epagcl.data.block_model(60, num_classes=3, num_features=9, topic_words=3, words_per_node=2)
+    data.y = y
+    splits = splits_with_one_test(data, "strict", STRICT_RATIOS, 0, 5)
+    test = set(splits[0].test.tolist())
+    for split in splits:
+        assert set(split.test.tolist()) == test
+        assert not test & {*split.train.tolist(), *split.val.tolist()}

@@ -1,0 +1,55 @@
+import pytest
+
+from epagcl.paper.tuned_tables import against, figures, ranking_of, reading, tables, untrained_gains
+from tests.paper.conftest import cell, result
+
+
+def search(validation, epochs=100):
+    trials = [{"state": "complete", "validation": value, "epochs": epochs, "seconds": 2.0} for value in validation]
+    return {"outer": 0, "settings": {"epochs": epochs}, "trials": trials}
+
+
+def row(title, graph, runs, untrained=None, searches=()):
+    made = cell(title, graph, runs)
+    made["untrained"] = None if untrained is None else cell(title, graph, untrained)["protocols"]["strict"]
+    return made | {"searches": list(searches)}
+
+
+@pytest.fixture
+def made():
+    """Two graphs on which EPAGCL+ leads, and DGI, tuned, is below the propagated features."""
+    cells = []
+    for graph in ("Cora", "Texas"):
+        cells += [
+            row("raw features", graph, [60, 61, 62]),
+            row("propagated", graph, [80, 81, 82.1]),
+            row("DGI", graph, [78, 79.2, 80], [70, 71, 72], [search([0.7, 0.8])]),
+            row("EPAGCL+", graph, [85, 86.1, 87], [80, 81, 82], [search([0.9, 0.8], 200)]),
+        ]
+    return result(cells, datasets=("cora", "texas"), protocols=("strict",))
+
+
+def test_tables(made):
+    accuracies, untrained, searches = tables(made)
+    rows = {line[0]: [str(one) for one in line] for line in accuracies.rows}
+    assert rows["EPAGCL+"][1:] == ["86.0", "86.0", "1.00"]
+    assert rows["DGI"][1] == "79.1 ▽"
+    assert {line[0]: line[1] for line in untrained.rows} == {"untrained DGI": "71.0 ▽", "untrained EPAGCL+": "81.0 ▽"}
+    chosen = {line[0]: line[1:] for line in searches.rows}
+    assert chosen["DGI"] == ["2", "0", "+10.0", "100", "4"]
+    assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200", "4"]
+
+
+def test_tests_and_text(made):
+    assert untrained_gains(made)["Cora", "DGI"].mean == pytest.approx(8.07, abs=0.01)
+    assert against(made, "EPAGCL+")["Texas", "propagated"].verdict == "better"
+    assert list(ranking_of(made).mean_ranks) == ["EPAGCL+", "propagated", "DGI", "raw features"]
+    text = " ".join(reading(made))
+    assert "EPAGCL+ 1.0, propagated 2.0, DGI 3.0" in text
+    assert "raw features 2 / 0 / 0; propagated 2 / 0 / 0; DGI 2 / 0 / 0" in text
+    assert "Tuned, and still below propagated on average over the graphs: DGI." in text
+    assert set(figures(made)) == {"", "ranks"}
+
+
+def test_nothing_is_drawn_without_methods():
+    assert figures(result([], datasets=("cora",), protocols=("strict",))) == {}

@@ -1,0 +1,54 @@
+import pytest
+
+from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY, MASKS, NONE, OURS, UNIFORM, view_rows
+from epagcl.paper.views_only import ARTEFACT, against, ranking_of
+from tests.paper.conftest import cell, result
+
+
+@pytest.mark.slow
+def test_small_measurement_has_every_row(request_of, tmp_path):
+    made = ARTEFACT.make(request_of(protocols=("strict",), runs=1), "epagcl paper views")
+    assert [one["row"] for one in made["cells"]] == [
+        "raw features",
+        "propagated",
+        *(row.title for row in view_rows()),
+    ]
+    assert {one["settings"].get("epochs") for one in made["cells"]} == {None, 0, 2}
+    written = {path.name for path in ARTEFACT.write(made, tmp_path / "out")}
+    assert {"views.json", "views.csv", "views-graphs.csv", "views-runs.csv"} <= written
+
+
+def invented():
+    """Return two graphs on which dropping by Eq. (9) is one point better than uniform dropping, and adding worse."""
+    noise = [0.0, 0.1, -0.1, 0.0]
+    points = {NONE: 70, MASKS: 78, UNIFORM: 80, DROP_ONLY: 81, ADD_ONLY: 77, OURS: 81}
+    cells = [
+        cell(title, graph, [mean + shift + own for shift, own in zip(noise, order, strict=True)])
+        for graph, order in (("Cora", noise), ("Texas", noise[::-1]))
+        for title, mean in points.items()
+    ]
+    return result(cells, datasets=("cora", "texas"), protocols=("strict",))
+
+
+def test_tests_ranks_and_sentences():
+    made = invented()
+    tests = against(made)
+    assert (DROP_ONLY, "Cora") in tests
+    assert (UNIFORM, "Cora") not in tests
+    assert tests[DROP_ONLY, "Texas"].mean == pytest.approx(1.0)
+    assert {test.verdict for (title, _), test in tests.items() if title == ADD_ONLY} == {"worse"}
+    assert ranking_of(made).mean_ranks[DROP_ONLY] == 1.5  # shared with EPAGCL
+    rows = {row[0]: [str(one) for one in row] for row in ARTEFACT.tables(made)[0].rows}
+    assert rows[DROP_ONLY][1:6] == ["81.00", "1.50", "+1.00", "2", "0"]
+    assert rows[UNIFORM][3:] == ["–"] * 5
+    text = " ".join(ARTEFACT.reading(made))
+    assert "Drop Only minus uniform dropping (GRACE): +1.00 points on average, better on 2 of 2 graphs" in text
+    assert "EPAGCL, nearest neighbours added minus EPAGCL: not measured" in text
+    assert set(ARTEFACT.figures(made)) == {"", "ranks"}
+
+
+def test_without_runs_there_is_nothing_to_say():
+    empty = result([], datasets=("cora",), protocols=("strict",))
+    assert ARTEFACT.reading(empty) == []
+    assert ARTEFACT.figures(empty) == {}
+    assert ARTEFACT.tables(empty) == []

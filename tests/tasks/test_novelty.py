@@ -1,0 +1,40 @@
+"""The novelty of the new nodes of a grown graph."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from epagcl.core.errors import InputError
+from epagcl.data import block_model
+from epagcl.tasks.novelty import check_same_nodes, novelty
+
+
+@pytest.fixture(scope="module")
+def data():
+    return block_model(600, num_classes=2, num_features=60, topic_words=15, words_per_node=10)
+
+
+def test_nodes_of_a_new_class_are_novel_by_their_share(data):
+    many = novelty(data, data.y == 1)
+    assert 0.4 < many <= 0.5
+    fewer = torch.cat([(data.y == 0).nonzero().flatten(), (data.y == 1).nonzero().flatten()[:60]])
+    dense = data.clone()
+    dense.x = data.x.to_dense()
+    part = dense.subgraph(fewer)
+    few = novelty(part, part.y == 1)
+    assert 0.1 < few <= 60 / 360
+
+
+def test_more_nodes_of_the_same_kind_are_not_novel(data):
+    assert novelty(data, range(300, 600)) < 0.1
+    assert novelty(data, torch.arange(540, 600)) < 0.05
+
+
+@pytest.mark.parametrize("new", [[], [3], list(range(595))], ids=["none", "one", "nearly all"])
+def test_too_few_nodes_tell_nothing(data, new):
+    assert novelty(data, new) == 0
+
+
+def test_the_graph_must_be_that_of_the_embedding():
+    with pytest.raises(InputError, match="data= has 3 nodes for 2 embeddings"):
+        check_same_nodes(Data(num_nodes=3), 2)
