@@ -168,7 +168,7 @@ class Sampled(Method):
             return self.subgraphs
         if is_arrays(data):
             return "neighbours"
-        note = too_large(self, data, resolve_device(self.device)) if isinstance(data, Data) else None
+        note = too_large(self, data, resolve_device(self.device)) if _has_sizes(data) else None
         if note is None:
             return "off"
         words = (
@@ -179,9 +179,10 @@ class Sampled(Method):
 
     def _streams(self, data: "Data | GraphArrays") -> bool:
         """Return whether a graph is embedded by chunks of rows: if it is on disk, or too large for one pass."""
-        if self._needs_whole(data) or not isinstance(data, Data):
+        device = _device(self.fitted_network)
+        if self._needs_whole(data) or not _has_sizes(data):
             return is_arrays(data)
-        return too_large(self, data, _device(self.fitted_network), training=False) is not None
+        return too_large(self, data, device, training=False) is not None
 
     def _needs_whole(self, data: "Data | GraphArrays") -> bool:
         """Return whether a graph cannot be embedded by chunks of rows. Raise if it is on disk then."""
@@ -220,6 +221,12 @@ class Sampled(Method):
     @torch.no_grad()
     def _calibrate_large(self, graph: LargeGraph) -> None:
         self.calibrate_large(self.network_.eval(), graph)
+
+
+def _has_sizes(data: object) -> bool:
+    """Return whether a graph in memory has the tensors by which its size is judged; ``check`` rejects all others."""
+    tensors = (data.x, data.edge_index) if isinstance(data, Data) else ()
+    return bool(tensors) and all(isinstance(tensor, Tensor) and tensor.dim() == 2 for tensor in tensors)
 
 
 def _device(network: nn.Module) -> torch.device:
