@@ -79,9 +79,19 @@ def main() -> None:
     ingest_parser.add_argument("--memory", type=float, default=4.0, help="GiB that the ingestion may use")
     ingest_parser.add_argument("--folder", type=Path, help="where tables and graphs are written; by default temporary")
     ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
+    large_parser = commands.add_parser("large", help="train a million nodes by subgraphs, or as a whole on a GPU")
+    large_parser.add_argument("--nodes", type=int, default=1_000_000, help="size of the generated graph")
+    large_parser.add_argument("--methods", nargs="+", metavar="NAME", default=["epagcl"], help="epagcl, epagcl+, ...")
+    large_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    large_parser.add_argument("--whole", action="store_true", help="train on the whole graph in memory")
+    large_parser.add_argument("--steps", type=int, help="training epochs; by default those of the benchmark")
+    large_parser.add_argument("--folder", type=Path, help="keep the generated graph here")
+    cost_parser = commands.add_parser("cost", help="fit the model of cost and check it on other runs")
+    cost_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
+    cost_parser.add_argument("--refit", action="store_true", help="fit the measurements of the last run again")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
-    for command in (*writers, new_nodes_parser, drift_parser, scale_parser):
+    for command in (*writers, new_nodes_parser, drift_parser, scale_parser, large_parser, cost_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
     arguments = parser.parse_args()
@@ -183,6 +193,19 @@ def run(arguments: argparse.Namespace) -> None:
         result = merged(measured, path)
         _write({**result}, path)
         print(table(result))
+    elif arguments.command == "large":
+        from benchmarks.large import large
+
+        options = {"whole": arguments.whole, "epochs": arguments.steps, "folder": arguments.folder}
+        file = arguments.out / "scale" / "large.json"
+        before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        _write(large(arguments.nodes, arguments.methods, arguments.device, before=before, **options), file)
+    elif arguments.command == "cost":
+        from benchmarks.cost import cost
+
+        file = arguments.out / "scale" / "cost.json"
+        before = json.loads(file.read_text(encoding="utf-8")) if arguments.refit else None
+        _write(cost(arguments.device, before), file)
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

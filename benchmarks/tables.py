@@ -7,7 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import comparison, drift, ingest, new_nodes, plus, plus_time, propagated, retention, scale, structure
+from benchmarks import (
+    comparison,
+    cost,
+    drift,
+    ingest,
+    large,
+    new_nodes,
+    plus,
+    plus_time,
+    propagated,
+    retention,
+    scale,
+    structure,
+)
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
@@ -27,6 +40,8 @@ DRIFT = RESULTS / "benchmarks" / "drift.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
 INGEST = RESULTS / "scale" / "ingest.json"
 RANKS = RESULTS / "scale" / "ranks.json"
+LARGE = RESULTS / "scale" / "large.json"
+COST = RESULTS / "scale" / "cost.json"
 GENERATED = ("speed", "methods", "report", "which-method", "own-graphs", "scaling")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GENERATED))
 
@@ -61,6 +76,9 @@ def with_tables(text: str) -> str:
         "ingest": _if_measured(INGEST, ingest.table),
         "ranks": _if_measured(RANKS, scale.table),
         "propagated-time": propagated.table(_result("benchmarks/propagated.json")),
+        "large": _if_measured(LARGE, large.table),
+        "cost": _if_measured(COST, cost.table),
+        "predictions": _if_measured(COST, cost.predictions_table),
         **comparison.blocks(COMPARISON),
     }
     for name, table in tables.items():

@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.methods.grace import GRACE as GRACE
     from epagcl.methods.greet import GREET as GREET
     from epagcl.methods.mvgrl import MVGRL as MVGRL
+    from epagcl.methods.plan import plan as plan
     from epagcl.methods.propagated import Propagated as Propagated
     from epagcl.report.inline import show as show
     from epagcl.runs import reproduce as reproduce

@@ -13,7 +13,9 @@ from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
+from epagcl.core.streamed import StreamedMatrix
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 
 ALPHA = 0.15  # teleport probability of the propagated features and encoders; MVGRL has its own
 TOLERANCE = 1e-5  # relative to the norm of Y
@@ -21,11 +23,12 @@ RELATION_PRODUCTS = 10  # of PageRank on a relation, whose matrix has no real ei
 MIN_ALPHA = 1e-4  # PageRank takes about 9/√α products: 900 here, and ever more below
 MAX_HEAT_TIME = 100  # the heat kernel takes about t products; e^-t underflows float64 above t = 745
 
+_Matrix = SparseMatrix | StackedMatrix | StreamedMatrix
 Diffusion = Callable[[Tensor], Tensor]
 Polynomial = Callable[[Any, Tensor], Tensor]
 
 
-def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
+def ppr(graph: Graph | LargeGraph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffusion:
     r"""Return personalised PageRank :math:`S = \alpha (I - (1-\alpha) \hat{A})^{-1}` as a function Y → SY.
 
     The function runs the Chebyshev iteration on (I − ρÂ) Z = αY with ρ = 1 − α:
@@ -46,14 +49,24 @@ def ppr(graph: Graph, alpha: float = 0.2, tolerance: float = TOLERANCE) -> Diffu
                 [0.2500, 0.7500]])
     """
     check_alpha(alpha)
-    rho = 1 - alpha
-    rate = rho / (1 + math.sqrt(1 - rho**2))
-    products = math.ceil(math.log(tolerance / 2) / math.log(rate))
-    scaled = graph.adjacency.scaled(rho)
+    products = ppr_products(alpha, tolerance)
+    scaled = graph.adjacency.scaled(1 - alpha)
     return lambda y: _Diffuse.apply(y, scaled, partial(_chebyshev, alpha=alpha, products=products))
 
 
-def truncated_ppr(adjacency: SparseMatrix | StackedMatrix, y: Tensor, alpha: float, products: int) -> Tensor:
+def ppr_products(alpha: float, tolerance: float = TOLERANCE) -> int:
+    """Return the number of products with Â that :func:`ppr` needs for a tolerance.
+
+    Examples:
+        >>> ppr_products(0.15, tolerance=1e-3)
+        13
+    """
+    rho = 1 - alpha
+    rate = rho / (1 + math.sqrt(1 - rho**2))
+    return math.ceil(math.log(tolerance / 2) / math.log(rate))
+
+
+def truncated_ppr(adjacency: _Matrix, y: Tensor, alpha: float, products: int) -> Tensor:
     """Return personalised PageRank of Y after a fixed number of products with Â, by the iteration of :func:`ppr`.
 
     Args:
@@ -83,7 +96,7 @@ def check_alpha(alpha: float) -> None:
         raise InputError(f"alpha={alpha}: must lie between 0 and 1, and be at least {MIN_ALPHA}")
 
 
-def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
+def _chebyshev(scaled: _Matrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
     """Return the Chebyshev iterate of (I − ρÂ) Z = αY after some products with the matrix ρÂ."""
     rho = 1 - alpha
     y = alpha * y
@@ -95,7 +108,7 @@ def _chebyshev(scaled: SparseMatrix | StackedMatrix, y: Tensor, *, alpha: float,
     return z
 
 
-def power(graph: Graph, k: int) -> Diffusion:
+def power(graph: Graph | LargeGraph, k: int) -> Diffusion:
     r"""Return :math:`\hat{A}^k` as a function Y → Â^k Y; k = 0 is the identity.
 
     Args:
@@ -112,7 +125,7 @@ def power(graph: Graph, k: int) -> Diffusion:
     return _repeated(graph.adjacency, k)
 
 
-def neighbours(graph: Graph, k: int) -> Diffusion:
+def neighbours(graph: Graph | LargeGraph, k: int) -> Diffusion:
     r"""Return :math:`(D^{-1/2} A D^{-1/2})^k` as a function: k hops without self-loops; isolated nodes receive 0.
 
     Args:
@@ -126,6 +139,8 @@ def neighbours(graph: Graph, k: int) -> Diffusion:
         tensor([[0., 1.],
                 [1., 0.]])
     """
+    if isinstance(graph, LargeGraph):
+        return _repeated(graph.neighbours, k)
     if graph.part is not None:
         entries = graph.own_entries
         scale = _positive(graph.degree).float().rsqrt()
@@ -143,7 +158,7 @@ def _positive(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree, 1)
 
 
-def _repeated(matrix: SparseMatrix | StackedMatrix, k: int) -> Diffusion:
+def _repeated(matrix: _Matrix, k: int) -> Diffusion:
     """Return the k-th power of a matrix as a function."""
     if k < 0:
         raise InputError(f"k={k}: must be at least 0")
@@ -289,7 +304,7 @@ class _Diffuse(torch.autograd.Function):
     """A polynomial of a matrix times Y. The gradient is the same polynomial of the transpose; no tensors are saved."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, matrix: SparseMatrix | StackedMatrix, polynomial: Polynomial) -> Tensor:
+    def forward(ctx: Any, y: Tensor, matrix: _Matrix, polynomial: Polynomial) -> Tensor:
         ctx.matrix, ctx.polynomial = matrix, polynomial
         return polynomial(matrix, y.contiguous())
 

@@ -21,6 +21,7 @@ from epagcl.cli.methods import methods
 from epagcl.cli.neighbours import neighbours
 from epagcl.cli.options import WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
+from epagcl.cli.plan import plan
 from epagcl.cli.report import export, report
 from epagcl.cli.reproduce import reproduce
 from epagcl.cli.train import train
@@ -60,6 +61,7 @@ def _root(
 
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(train)
 app.command(cls=WithSettings, epilog=SETTINGS_HELP)(embed)
+app.command(cls=WithSettings, epilog=SETTINGS_HELP)(plan)
 app.command()(report)
 app.command()(export)
 app.command()(reproduce)

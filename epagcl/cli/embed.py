@@ -1,6 +1,7 @@
 """``epagcl embed``: embeddings of a graph, without labels."""
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -52,9 +53,12 @@ if TYPE_CHECKING:
 def embed(
     context: typer.Context,
     inputs: GraphInput,
-    out: Annotated[Path, typer.Option(help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet.")] = Path(
-        "z.npy"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Output file: .npy (with a file of ids), .csv, .tsv or .parquet; without suffix, a folder of shards."
+        ),
+    ] = Path("z.npy"),
     vectors: Vectors = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a trained model to use; nothing is trained.")] = None,
     only: Only = None,
@@ -87,6 +91,8 @@ def embed(
         method = method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
         check_versions(model, only, hops, previous, align)
+        if not out.suffix and (only or previous or align):
+            raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
     trained = None if model is None else _load_model(context, model, method, save, config)
     with busy(console, "reading the graph"):
@@ -104,6 +110,8 @@ def embed(
     with ordered, several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
         if only is not None:
             result = _embed_only(estimator, loaded, only, hops, target)
+        elif not out.suffix:
+            result = _embed_shards(estimator, loaded, target, progress, train=trained is None)
         else:
             earlier = read_earlier(estimator, previous, align)
             result = _embed_all(estimator, loaded, earlier, target, progress, train=trained is None)
@@ -129,8 +137,12 @@ class _Target(NamedTuple):
 def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
     """Raise on a wrong output file, an unknown map or a mistyped option, before a download."""
     from epagcl.runs.export import check_output
+    from epagcl.runs.shards import check_shards
 
-    check_output(out, vectors=vectors)
+    if out.suffix:
+        check_output(out, vectors=vectors)
+    else:
+        check_shards(out)
     check_map(map_)
     check_settings(context, method)
 
@@ -209,6 +221,49 @@ def _embed_only(model: "Method", graph: LoadedGraph, only: Path, hops: int | Non
     }
 
 
+def _train(model: "Method", graph: LoadedGraph, target: _Target, progress: TrainingProgress) -> None:
+    """Train a model. Keep it in a folder if one is given."""
+    from epagcl.methods.plan import cost_note
+
+    if launched_ranks() == 1 and (note := cost_note(model, graph.data)):
+        log.warning("%s: %s", graph.name, note)
+    model.fit(graph.data, callback=progress)
+    _save(model, target)
+
+
+def _embed_shards(
+    model: "Method", graph: LoadedGraph, target: _Target, progress: TrainingProgress, *, train: bool
+) -> EmbeddingResult:
+    """Train the model if it is new, and write the embedding in shards as it is computed, without a report."""
+    from epagcl.methods.sampled import Sampled
+    from epagcl.runs.execute import finding_dict
+    from epagcl.runs.shards import write_shards
+
+    with interruptible("the shards are not complete (`epagcl train` keeps checkpoints)", progress):
+        if train:
+            _train(model, graph, target, progress)
+        progress.say("embedding")
+        chunks = model.embed_chunks(graph.data) if isinstance(model, Sampled) else iter([model.embed(graph.data)])
+        first = next(chunks)  # on several ranks, all rows: they are computed together, and rank 0 writes them
+        ids, files = graph.data.get("node_ids"), []
+        if launched_rank() == 0:
+            files = write_shards(
+                chain([first.cpu()], chunks),
+                target.out,
+                ids=None if ids is None else lambda nodes: [str(node) for node in ids[nodes]],
+                expected=(graph.data.num_nodes, first.shape[1]),
+            )
+        health = [] if model.supervised else [finding_dict(finding) for finding in model.health(graph.data)]
+    return {
+        "nodes": graph.data.num_nodes,
+        "dim": first.shape[1],
+        "health": health,
+        "files": [str(path) for path in files],
+        "model": None if target.save is None else str(target.save),
+        "report": None,
+    }
+
+
 def _embed_all(
     model: "Method",
     graph: LoadedGraph,
@@ -225,8 +280,7 @@ def _embed_all(
 
     with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
         if train:
-            model.fit(graph.data, callback=progress)
-            _save(model, target)
+            _train(model, graph, target, progress)
         progress.say("embedding")
         z = model.embed(graph.data)
         moved, alignment = None, None

@@ -299,6 +299,9 @@ def resume_line() -> str:
 
 
 def check_ranks(model: "Method") -> None:
-    """Raise if torchrun has started several processes, and the method runs on one."""
+    """Raise if torchrun has started several processes, and the method or its subgraphs run on one."""
     if launched_ranks() > 1 and not type(model).runs_on_ranks:
         raise InputError(f"{model.name} runs on one rank; start it without torchrun, or choose another --method")
+    subgraphs = model.get_params().get("subgraphs", "off")
+    if launched_ranks() > 1 and subgraphs not in ("auto", "off"):
+        raise InputError(f"--subgraphs {subgraphs}: for one rank; start the command without torchrun, or leave it out")

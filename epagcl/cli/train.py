@@ -70,6 +70,7 @@ def train(
     with busy(console, "starting"):
         from epagcl.core.hardware import resolve_device
         from epagcl.distributed.group import several_ranks
+        from epagcl.methods.plan import cost_note
         from epagcl.runs.evaluation import Plan
 
         _check_options(protocol, seeds, runs, map_, logger)
@@ -86,6 +87,8 @@ def train(
     check_ranks(models[0])
     with several_ranks(models[0].device) as ranks:
         ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
+        if ranks.size == 1 and (note := cost_note(models[0], loaded.data)):
+            log.warning("%s: %s", loaded.name, note)
         with interruptible(resume_line()), fixed_order(models[0], deterministic):
             metrics = _run(console, loaded, models, folder, plan, map_, logger if ranks.is_first else None)
     if not ranks.is_first:

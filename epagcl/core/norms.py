@@ -4,23 +4,26 @@ import torch
 from torch import Tensor
 
 from epagcl.core.sparse import SparseMatrix
+from epagcl.core.streamed import StreamedRows
 
 CHUNK = 1 << 22  # numbers that are converted to float64 at once
 
 
-def inverse_norms(x: Tensor | SparseMatrix, columns: Tensor | None = None) -> Tensor:
+def inverse_norms(x: Tensor | SparseMatrix | StreamedRows, columns: Tensor | None = None) -> Tensor:
     """Return 1/‖x_i‖ of each row as a column ``[N, 1]``, and 0 for a row of zeros.
 
     Sums of squares in float64 neither overflow nor underflow, whatever the scale of the features.
 
     Args:
-        x: features ``[N, F]``, dense or sparse.
+        x: features ``[N, F]``, dense, sparse, or read by chunks of rows.
         columns: weights of the squares ``[F]``, such as 0 and 1 for the columns that count; None: all ones.
 
     Examples:
         >>> inverse_norms(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).flatten()
         tensor([0.2000, 0.0000])
     """
+    if isinstance(x, StreamedRows):
+        return torch.cat([inverse_norms(chunk, columns) for chunk in x.chunks()])
     device = x.device
     if device.type == "mps":  # which has no float64
         x, columns = x.to("cpu"), None if columns is None else columns.cpu()

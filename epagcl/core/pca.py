@@ -1,12 +1,15 @@
 """Principal components by a randomised block Krylov method. The matrix is only multiplied, never formed or centred."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from epagcl.core.randomness import Stream, uniform
+
+if TYPE_CHECKING:
+    from epagcl.core.streamed import DiskMatrix
 
 ITERATIONS = 16  # blocks of the Krylov space
 LEAST_OVERSAMPLING = 64
@@ -121,6 +124,7 @@ def principal_components(
     mean: Tensor | None = None,
     iterations: int = ITERATIONS,
     oversampling: int | None = None,
+    store: "DiskMatrix | None" = None,
 ) -> Components:
     """Return the leading principal components of the rows of a matrix.
 
@@ -139,6 +143,7 @@ def principal_components(
         mean: the row μ that is subtracted from each row, ``[F]``; by default the mean row.
         iterations: number of blocks. More and narrower blocks cost the same and are closer to the exact components.
         oversampling: dimensions of the span beyond ``dim``; by default ``dim``, and at least 64.
+        store: where products ``[N, dim + oversampling]`` are kept if they are too large for memory; None: in memory.
 
     Examples:
         >>> points = torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
@@ -152,35 +157,46 @@ def principal_components(
     if mean is None:
         mean = operator.multiply_transposed(torch.ones(operator.num_rows, 1, device=operator.device))[:, 0] / n
     width = dim + (max(dim, LEAST_OVERSAMPLING) if oversampling is None else oversampling)
-    if f <= width:
+    product: Tensor | DiskMatrix
+    if f <= width and store is None:
         basis = torch.eye(f, device=operator.device)
         product = _centred(operator, mean, basis)
+    elif f <= width and store is not None:
+        basis, product = torch.eye(f, device=operator.device), store
+        for block in basis.split(-(-width // iterations), dim=1):
+            store.append(_centred(operator, mean, block.contiguous()))
     elif n <= width:
         unit = torch.eye(n, device=operator.device)
         rows = _centred_transposed(operator, mean, unit if operator.rows is None else unit[operator.rows])
         basis = _orthonormal(rows, rows[:, :0])
         product = _centred(operator, mean, basis)
     else:
-        basis, product = _krylov(operator, mean, width, iterations)
+        basis, product = _krylov(operator, mean, width, iterations, store)
     removed = n * double(mean).square().sum()
-    return Components(mean, _rotated(basis, operator.total(_gram(product)), removed, dim))
+    return Components(mean, rotated(basis, operator.total(_gram(product)), removed, dim))
 
 
-def _krylov(operator: Operator, mean: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor]:
+def _krylov(
+    operator: Operator, mean: Tensor, width: int, iterations: int, store: "DiskMatrix | None"
+) -> "tuple[Tensor, Tensor | DiskMatrix]":
     """Return an orthonormal basis V of the block Krylov space of MᶜᵀMᶜ, ``[F, width]``, and MᶜV."""
     f = operator.shape[1]
     basis = torch.empty(f, width, device=operator.device)
-    product = torch.empty(operator.num_rows, width, device=operator.device)
+    product = None if store is not None else torch.empty(operator.num_rows, width, device=operator.device)
     step = -(-width // iterations)
     counter = torch.arange(step * f, device=operator.device)
     block = uniform(counter, 0, Stream.PROJECTION).sub_(0.5).view(step, f).T
     for start in range(0, width, step):
         stop = min(start + step, width)
         block = basis[:, start:stop] = _orthonormal(block[:, : stop - start], basis[:, :start])
-        image = product[:, start:stop] = _centred(operator, mean, block)
+        image = _centred(operator, mean, block)
+        if product is not None:
+            product[:, start:stop] = image
+        elif store is not None:
+            store.append(image)
         if stop < width:
             block = _centred_transposed(operator, mean, image)
-    return basis, product
+    return basis, product if store is None else store  # type: ignore[return-value]
 
 
 def _centred(operator: Operator, mean: Tensor, v: Tensor) -> Tensor:
@@ -198,9 +214,9 @@ def double(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def _gram(x: Tensor) -> Tensor:
+def _gram(x: "Tensor | DiskMatrix") -> Tensor:
     """Return xᵀx, summed in float64."""
-    total = double(x.new_zeros(x.shape[1], x.shape[1]))
+    total = double(torch.zeros(x.shape[1], x.shape[1], device=x.device))
     for part in map(double, x.split(CHUNK)):
         total.addmm_(part.T, part)
     return total
@@ -231,7 +247,7 @@ def _orthonormal(y: Tensor, basis: Tensor) -> Tensor:
     return torch.where(new, q, 0.0).to(y)
 
 
-def _rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
+def rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
     """Return the directions of largest variance in the span of an orthonormal basis.
 
     Args:

@@ -29,6 +29,7 @@ class Stream(IntEnum):
     HEALTH = 11
     STRUCTURE = 12
     PROJECTION = 13
+    SUBGRAPHS = 14
 
 
 #: One of the integers that identify a random stream. Only the epoch may be a tensor, with one element. Its value can

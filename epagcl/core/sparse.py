@@ -16,6 +16,7 @@ from epagcl.core.hardware import has_triton
 if TYPE_CHECKING:
     from epagcl.core.kernels.launch import RowChunks
     from epagcl.core.pattern import Pattern
+    from epagcl.core.streamed import StreamedMatrix
 
 # PyTorch warns once per process at the first CSR tensor. The products used here are stable and tested, and the matrices
 # are sorted when they are built.
@@ -218,14 +219,14 @@ class StackedMatrix:
         return _Product.apply(self, dense)
 
 
-def multiply(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:
+def multiply(matrix: "SparseMatrix | StackedMatrix | StreamedMatrix", dense: Tensor) -> Tensor:
     """Return ``matrix @ dense`` without gradient, by the fastest implementation on the device.
 
     Examples:
         >>> multiply(SparseMatrix.from_torch(torch.eye(2).to_sparse()), torch.tensor([[1.0], [2.0]])).flatten()
         tensor([1., 2.])
     """
-    if isinstance(matrix, StackedMatrix):
+    if not isinstance(matrix, SparseMatrix):
         return matrix.multiply(dense)
     if dense.dtype == torch.float32 and has_triton(dense.device):
         from epagcl.core.kernels.products import multiply_pattern

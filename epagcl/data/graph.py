@@ -118,6 +118,11 @@ class Graph:
         """The device of the pairs and features."""
         return self.pairs.device
 
+    @property
+    def origin(self) -> "tuple[Tensor, int] | None":
+        """If the graph is part of a larger one: the number of each node there, and N of the whole; else None."""
+        return None
+
     @cached_property
     def fingerprint(self) -> str:
         """The sizes of the graph, and a digest of its pairs and features; see :mod:`epagcl.data.identity`."""

@@ -1,18 +1,21 @@
 """Base of EPAGCL, GRACE and GCA: two views, an encoder with a projection head, and InfoNCE over all nodes of both."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
-from epagcl.methods.base import Method
+from epagcl.methods.sampled import Sampled
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, GCN, ScalesEncoder, build_encoder
 from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.layers import SLOPES
+from epagcl.nn.layerwise import encode
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views
 
@@ -33,7 +36,7 @@ class Augmentation(NamedTuple):
 
 
 @method_settings
-class Contrast(Method):
+class Contrast(Sampled):
     r"""Contrastive learning of two views: the two embeddings of a node attract, all others of both views repel.
 
     .. math::
@@ -90,3 +93,8 @@ class Contrast(Method):
                 z, self.temperature, self.batch_size, order, precision=self.precision, part=graph.part
             )
         return info_nce_stacked(z, self.temperature, precision=self.precision, part=graph.part)
+
+    def represent_chunks(self, network: Network, graph: LargeGraph) -> Iterator[Tensor]:
+        """Yield the output of the encoder, computed layer by layer."""
+        with encode(network.encoder, graph) as z:
+            yield from z.split(z.rows_at_once)

@@ -1,9 +1,12 @@
 """EPAGCL: views that add and drop edges with probabilities from the error passing rate."""
 
+from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph, Subgraph
 from epagcl.methods.contrast import Augmentation, Contrast
 from epagcl.methods.settings import method_settings, setting
-from epagcl.views.probabilities import edge_weights
+from epagcl.views.probabilities import EdgeWeights, edge_weights
+from epagcl.views.restriction import EdgeSurvey, restricted_weights, survey_edges
 from epagcl.views.sampling import Views, ViewSampler
 
 
@@ -53,13 +56,17 @@ class EPAGCL(Contrast):
         super().validate()
         self.check_probabilities("p_add")
 
+    def survey(self, graph: LargeGraph) -> EdgeSurvey:
+        """Compute the ranges of the weights of Algorithm 1 over all edges and candidates."""
+        if self.add == "uniform" and self.p_add:
+            raise InputError(
+                "add='uniform': random pairs are drawn from the whole graph; set subgraphs='off', or p_add=0"
+            )
+        return survey_edges(graph, candidates=self.p_add > 0)
+
     def prepare(self, graph: Graph) -> Augmentation:
-        """Run Algorithm 1 once and Eq. (9) for each view."""
-        device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
-        edge_weight = None if graph.weight is None else graph.weight.to(device)
-        weights = edge_weights(
-            graph.pairs.to(device), graph.num_nodes, add=self.add, seed=self.seed, edge_weight=edge_weight
-        )
+        """Run Algorithm 1 once and Eq. (9) for each view. A subgraph has the probabilities of the whole graph."""
+        weights = restricted_weights(graph, graph.survey) if isinstance(graph, Subgraph) else self._weights(graph)
         p_adds = (self.p_add if self.add_to == "both" else 0.0, self.p_add)
         samplers = [
             ViewSampler(
@@ -68,8 +75,16 @@ class EPAGCL(Contrast):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                origin=graph.origin,
                 part=graph.part,
             )
             for view, (p_drop, p_add) in enumerate(zip((self.p_drop_1, self.p_drop_2), p_adds, strict=True))
         ]
         return Augmentation(Views(samplers), (self.p_mask_1, self.p_mask_2))
+
+    def _weights(self, graph: Graph) -> EdgeWeights:
+        device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
+        edge_weight = None if graph.weight is None else graph.weight.to(device)
+        return edge_weights(
+            graph.pairs.to(device), graph.num_nodes, add=self.add, seed=self.seed, edge_weight=edge_weight
+        )

@@ -1,5 +1,6 @@
 """EPAGCL+: contrastive models with better encoders, and propagated features, reduced to few numbers per node."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,16 +9,20 @@ from torch import Tensor
 
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph, Subgraph
 from epagcl.diffusion import power
 from epagcl.epr.alpha import alpha_drop
 from epagcl.losses.infonce.loss import MIN_TEMPERATURE, info_nce_batched, info_nce_stacked
-from epagcl.methods.base import FEATURE_SCALINGS, Method
+from epagcl.methods.base import FEATURE_SCALINGS
 from epagcl.methods.mixture import COMPONENTS, Mixture
+from epagcl.methods.mixture_large import embed_large, fit_large
+from epagcl.methods.sampled import Sampled
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.propagation import PropagatedPCA
 from epagcl.views.candidates import neighbour_candidates
 from epagcl.views.masks import feature_masks
-from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights
+from epagcl.views.probabilities import EdgeProbabilities, EdgeWeights, WeightRange
+from epagcl.views.restriction import survey_edges
 from epagcl.views.sampling import Views, ViewSampler
 
 
@@ -28,8 +33,15 @@ class Prepared(NamedTuple):
     p_masks: tuple[float, ...]
 
 
+class Survey(NamedTuple):
+    """What the views of subgraphs need of the whole graph: the range of the edge weights, and components of Â²X̂."""
+
+    drop: WeightRange
+    two_hops: PropagatedPCA
+
+
 @method_settings
-class EPAGCLPlus(Method):
+class EPAGCLPlus(Sampled):
     r"""The method of this package: contrastive models and propagated features, one setting for all graphs.
 
     A GCN gives a node's own features the weight 1/(d + 1), and on many graphs its embedding is worse than propagated
@@ -105,14 +117,24 @@ class EPAGCLPlus(Method):
         relations = getattr(self, "relation_strengths_", [])
         return Mixture(num_features, self.hidden, self.projection, self.members, self.dim, self.k, relations)
 
+    def survey(self, graph: LargeGraph) -> Survey:
+        """Compute the range of the edge weights and the principal components of Â²X̂, by chunks of rows."""
+        return Survey(survey_edges(graph, candidates=False).drop, _two_hops(graph))
+
     def prepare(self, graph: Graph) -> Prepared:
-        """Find the candidates for adding, and run Eq. (9) for each view."""
+        """Find the candidates for adding, and run Eq. (9) for each view.
+
+        A subgraph has the drop probabilities of the whole graph. Its candidates are nearest neighbours within it.
+        """
+        degree, of = graph.degree, None
+        if isinstance(graph, Subgraph):
+            degree, of = graph.whole_degree, graph.survey.drop
         candidates = two_hop_candidates(graph, self.k)
         add = torch.full((candidates.shape[1],), self.p_add, device=graph.device)
         device = "cpu" if graph.device.type == "mps" else graph.device  # mps has no float64
         pairs, weight = graph.pairs.to(device), None if graph.weight is None else graph.weight.to(device)
-        alpha = alpha_drop(graph.degree.to(device), pairs, weight)
-        weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0])
+        alpha = alpha_drop(degree.to(device), pairs, weight)
+        weights = EdgeWeights(pairs, alpha, pairs[:, :0], alpha[:0], of)
         drops = [weights.probabilities(p, 0.0).drop.float().to(graph.device) for p in (self.p_drop_1, self.p_drop_2)]
         samplers = [
             ViewSampler(
@@ -121,6 +143,7 @@ class EPAGCLPlus(Method):
                 seed=self.seed,
                 view=view,
                 weight=graph.weight,
+                origin=graph.origin,
                 part=graph.part,
             )
             for view in range(2 * self.members)
@@ -163,9 +186,23 @@ class EPAGCLPlus(Method):
         """Return the principal components of all blocks side by side."""
         return network(graph)
 
+    def calibrate_large(self, network: Mixture, graph: LargeGraph) -> None:
+        """Compute the propagated features and the principal components of all blocks by chunks of rows."""
+        fit_large(network, graph)
+
+    def represent_chunks(self, network: Mixture, graph: LargeGraph) -> Iterator[Tensor]:
+        """Yield the principal components of all blocks side by side."""
+        return embed_large(network, graph)
+
 
 def two_hop_candidates(graph: Graph, k: int) -> Tensor:
     """Return the absent pairs among the k nearest neighbours by Â²X̂, ``[2, C]``; see ``neighbour_candidates``."""
+    two_hops = graph.survey.two_hops if isinstance(graph, Subgraph) else _two_hops(graph)
+    return neighbour_candidates(two_hops(graph), graph.pairs, k, part=graph.part)
+
+
+def _two_hops(graph: Graph | LargeGraph) -> PropagatedPCA:
+    """Return the principal components of Â²X̂."""
     two_hops = PropagatedPCA(graph.num_features, COMPONENTS, partial(power, k=2)).to(graph.device)
     two_hops.fit(graph)
-    return neighbour_candidates(two_hops(graph), graph.pairs, k, part=graph.part)
+    return two_hops

@@ -36,5 +36,13 @@ class GRACE(Contrast):
     def prepare(self, graph: Graph) -> Augmentation:
         """Return views with one probability for all pairs and one for all feature columns."""
         rates = (self.p_drop_1, self.p_drop_2)
-        views = drop_views(graph.pairs, graph.num_nodes, rates, seed=self.seed, weight=graph.weight, part=graph.part)
+        views = drop_views(
+            graph.pairs,
+            graph.num_nodes,
+            rates,
+            seed=self.seed,
+            weight=graph.weight,
+            origin=graph.origin,
+            part=graph.part,
+        )
         return Augmentation(views, (self.p_mask_1, self.p_mask_2))

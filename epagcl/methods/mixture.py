@@ -196,9 +196,13 @@ class Mixture(nn.Module):
             length = centred.norm(dim=1, keepdim=True)
             if fit:
                 self.spread[index] = graph.mean(length.square()[:, 0]).sqrt()
-            divisor = length**self.largeness * self.spread[index] ** (1 - self.largeness)
-            matrix[:, columns] = self.weights[index] * centred / divisor.clamp(min=TINY)
+            matrix[:, columns] = self.weighted(index, centred, length)
         return matrix
+
+    def weighted(self, index: int, centred: Tensor, length: Tensor) -> Tensor:
+        """Return centred rows of a block with similar length, times the weight of the block."""
+        divisor = length**self.largeness * self.spread[index] ** (1 - self.largeness)
+        return self.weights[index] * centred / divisor.clamp(min=TINY)
 
     def fit(self, graph: Graph) -> None:
         """Compute the propagated features and the weights once, and the principal components of all blocks."""

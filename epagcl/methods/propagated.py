@@ -1,22 +1,24 @@
 """Propagated features: personalised PageRank and principal components, without training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from torch import Tensor
 
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 from epagcl.data.relations import are_one_way
 from epagcl.diffusion import ALPHA, Diffusion, check_alpha, ppr, relation_mean, relation_ppr
-from epagcl.methods.base import Method
+from epagcl.methods.sampled import Sampled
 from epagcl.methods.settings import method_settings, setting
+from epagcl.nn.layerwise import propagate
 from epagcl.nn.propagation import PropagatedPCA, SideBySidePCA
 
 TOLERANCE = 1e-3  # of the diffusion: 13 products at α = 0.15
 
 
 @method_settings
-class Propagated(Method):
+class Propagated(Sampled):
     r"""Principal components of features propagated by personalised PageRank, without training.
 
     .. math::
@@ -89,3 +91,12 @@ class Propagated(Method):
     def represent(self, network: PropagatedPCA | SideBySidePCA, graph: Graph) -> Tensor:
         """Return the scores of the principal components."""
         return network(graph)
+
+    def calibrate_large(self, network: PropagatedPCA, graph: LargeGraph) -> None:
+        """Compute the principal components by chunks of rows."""
+        network.fit(graph)
+
+    def represent_chunks(self, network: PropagatedPCA, graph: LargeGraph) -> Iterator[Tensor]:
+        """Yield the scores of the principal components."""
+        with propagate(network, graph) as z:
+            yield from z.split(z.rows_at_once)

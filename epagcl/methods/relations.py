@@ -1,5 +1,6 @@
 """Relations in methods: how much each says about the features, measured without labels, and their mixture."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,6 +91,20 @@ class Learned(NamedTuple):
     strengths: list[float]
 
 
+def note_merged(cls: "type[Method]", names: Sequence[str], *, where: str = "") -> None:
+    """Log that a method does not use the relations of a graph, if it has any.
+
+    Args:
+        cls: the method.
+        names: the names of the relations.
+        where: on which graphs other methods use them; all if empty.
+    """
+    if names:
+        words = relation_words(names)
+        verb = "merges" if "kinds" in words else "does not use"
+        log.warning("%s %s %s; epagcl+ and propagated use them%s", cls.name, verb, words, where)
+
+
 def learn_relations(cls: "type[Method]", graph: Graph) -> Learned:
     """Return the training graph as a method uses it: its relations mixed, or merged with a notice.
 
@@ -97,10 +112,8 @@ def learn_relations(cls: "type[Method]", graph: Graph) -> Learned:
         cls: the method.
         graph: the training graph.
     """
-    if graph.relation_names and not cls.uses_relations:
-        words = relation_words(graph.relation_names)
-        verb = "merges" if "kinds" in words else "does not use"
-        log.warning("%s %s %s; epagcl+ and propagated use them", cls.name, verb, words)
+    if not cls.uses_relations:
+        note_merged(cls, graph.relation_names)
     names = list(graph.relation_names) if cls.uses_relations else []
     strengths = relation_strengths(graph) if names else []
     return Learned(mixed(graph, strengths), names, strengths)

@@ -16,7 +16,10 @@ from epagcl.core.errors import InputError
 TYPE_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 #: Settings of the training loop, which a method with ``trained = False`` does not have.
-TRAINING_SETTINGS = ("epochs", "lr", "weight_decay", "patience", "precision", "capture")
+TRAINING_SETTINGS = (
+    *("epochs", "lr", "weight_decay", "patience", "precision", "capture"),
+    *("subgraphs", "subgraph_nodes"),  # of the methods that have them
+)
 
 #: Class attributes of methods that earlier versions had under another name.
 RENAMED_ATTRIBUTES = {"validates": "has_validation_loss", "fitted": "saved_attributes", "needs": "cost_note"}
@@ -106,7 +109,7 @@ def _fix_training_settings(cls: type) -> None:
     """Turn the settings of training into constants: attributes that are no arguments of the constructor."""
     annotations = inspect.get_annotations(cls)
     inherited = {field.name: field for field in dataclasses.fields(cls)}
-    for name in TRAINING_SETTINGS:
+    for name in inherited.keys() & set(TRAINING_SETTINGS):
         annotations[name] = inherited[name].type
         constant = 0 if name == "epochs" else inherited[name].default
         setattr(cls, name, dataclasses.field(default=constant, init=False, metadata=inherited[name].metadata))

@@ -1,17 +1,20 @@
 """Principal components of diffused features, without weights to train."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from epagcl.core.norms import inverse_norms
 from epagcl.core.pca import Operator, principal_components, side_by_side
+from epagcl.core.streamed import DiskMatrix
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 from epagcl.diffusion import Diffusion, Walk
 
 
-def propagated_features(graph: Graph, diffuse: Diffusion) -> Operator:
+def propagated_features(graph: Graph | LargeGraph, diffuse: Diffusion) -> Operator:
     r"""Return the matrix :math:`S \hat{X}` by its products, with :math:`\hat{X}` the feature rows at unit length.
 
     Args:
@@ -28,12 +31,12 @@ def propagated_features(graph: Graph, diffuse: Diffusion) -> Operator:
     x, scale = graph.x, inverse_norms(graph.x)
     transposed = diffuse.T if isinstance(diffuse, Walk) else diffuse
     operator = Operator(
-        shape=(graph.num_rows, graph.num_features),
+        shape=(graph.num_nodes, graph.num_features),
         multiply=lambda v: diffuse((x @ v).mul_(scale)),
         multiply_transposed=lambda v: x.T @ (transposed(v) * scale),
         device=graph.device,
     )
-    if graph.part is None:
+    if isinstance(graph, LargeGraph) or graph.part is None:
         return operator
     return operator.spread(graph.num_nodes, graph.part.rows, graph.part.sum)
 
@@ -68,17 +71,19 @@ class PropagatedPCA(nn.Module):
     components: Tensor
     mean: Tensor
 
-    def __init__(self, num_features: int, dim: int, diffuse: Callable[[Graph], Diffusion]):
+    def __init__(self, num_features: int, dim: int, diffuse: Callable[[Any], Diffusion]):
         super().__init__()
         self.diffuse = diffuse
         self.register_buffer("components", torch.zeros(num_features, dim))
         self.register_buffer("mean", torch.zeros(dim))
 
     @torch.no_grad()
-    def fit(self, graph: Graph) -> None:
-        """Compute the components of a graph."""
+    def fit(self, graph: Graph | LargeGraph) -> None:
+        """Compute the components of a graph. Those of a large graph keep their products in a temporary file."""
         operator = propagated_features(graph, self.diffuse(graph))
-        mean, directions = principal_components(operator, self.mean.shape[0])
+        with DiskMatrix(graph.num_nodes, graph.device) as store:
+            large = isinstance(graph, LargeGraph)
+            mean, directions = principal_components(operator, self.mean.shape[0], store=store if large else None)
         self.components.copy_(directions)
         self.mean.copy_(mean @ directions)
 

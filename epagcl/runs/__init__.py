@@ -8,6 +8,7 @@ from epagcl.runs.folder import claim
 from epagcl.runs.reading import read_embeddings
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 from epagcl.runs.reproduction import compare_runs, reproduce
+from epagcl.runs.shards import write_shards
 
 __all__ = [
     "Plan",
@@ -29,4 +30,5 @@ __all__ = [
     "unfit_labels",
     "write_embeddings",
     "write_projector",
+    "write_shards",
 ]

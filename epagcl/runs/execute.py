@@ -195,7 +195,7 @@ def trained_metrics(data: Data, method: Method, name: str) -> RunMetrics:
             "ranks": _ranks().size,
         },
         # The output of a supervised method is class scores, which legitimately have low rank.
-        "health": [] if method.supervised else [_finding_dict(finding) for finding in method.health(data)],
+        "health": [] if method.supervised else [finding_dict(finding) for finding in method.health(data)],
     }
 
 
@@ -271,7 +271,7 @@ def _run_seeds(
     if "health" in metrics and len(seeds) > 1 and data.num_nodes >= FEWEST:
         files = [seed_folder / "embeddings.npy" for seed_folder in folders]
         embeddings = [torch.from_numpy(read_array(file, "overwrite the run")) for file in files]
-        metrics["health"].append(_finding_dict(judge_agreement(neighbour_agreement(embeddings))))
+        metrics["health"].append(finding_dict(judge_agreement(neighbour_agreement(embeddings))))
     if have_plotly():
         title = f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
         write_comparison([folder], title=title)
@@ -328,5 +328,6 @@ def _merge_metrics(results: Sequence[RunMetrics], seeds: list[int]) -> SeedsMetr
     return metrics
 
 
-def _finding_dict(finding: Finding) -> FindingDict:
+def finding_dict(finding: Finding) -> FindingDict:
+    """Return a finding as plain values, for JSON."""
     return cast(FindingDict, asdict(finding))

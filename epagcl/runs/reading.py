@@ -30,7 +30,7 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
     0, 1, ... In tables, the columns ``z0, z1, ...`` or ``vector`` are read; other columns are ignored.
 
     Args:
-        path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``, or the folder of a finished run.
+        path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``, the folder of a finished run, or a folder of shards.
 
     Examples:
         >>> import tempfile
@@ -42,6 +42,9 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
         ((2, 2), [7, 3])
     """
     path = Path(path)
+    if shards := shard_paths(path):
+        parts = [_read_table(shard) for shard in shards]
+        return np.concatenate([z for z, _ in parts]), [node for _, ids in parts for node in ids]
     if path.is_dir():
         path = embeddings_of_run(path)
     if not path.is_file():
@@ -61,6 +64,11 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
 def ids_path(path: Path) -> Path:
     """Return the file of the ids of an ``.npy`` file."""
     return path.with_name(f"{path.stem}.ids.txt")
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """Return the shards of an embedding in a folder, in order; none if it is not a folder of shards."""
+    return sorted(folder.glob("embeddings-[0-9]*.parquet")) if folder.is_dir() else []
 
 
 def embeddings_of_run(folder: Path) -> Path:

@@ -142,7 +142,7 @@ class Checkpointer:
 
     def _identity(self) -> dict[str, Any]:
         """Return what identifies the training: the method's settings and the graph."""
-        return {**self.epochs.method.identity(), "graph": self.epochs.graph.fingerprint}
+        return {**self.epochs.method.identity(), "graph": self.epochs.fingerprint}
 
 
 def _interval() -> float:

@@ -37,6 +37,11 @@ class EpochRunner:
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
             self._stream = training_stream(graph.device)
 
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the graph, which identifies a checkpoint."""
+        return self.graph.fingerprint
+
     @cached_property
     def prepared(self) -> Any:
         """The result of ``method.prepare``, computed once before the first epoch."""

@@ -11,12 +11,14 @@ from torch import nn
 from epagcl.core.errors import TrainingError
 from epagcl.core.log import log
 from epagcl.data.graph import Graph
+from epagcl.data.subgraphs import Subgraphs
 from epagcl.evaluation.health import Measures
 from epagcl.training.checkpoint import Checkpointer
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.history import COLLAPSED_BELOW, Callback, Look, Row, measure, next_measurement
 from epagcl.training.interrupts import deferred_interrupts
 from epagcl.training.protocol import Trainable, calibrate, embedding_of
+from epagcl.training.subgraphs import SubgraphRunner
 
 FIRST_BLOCK = 1  # epochs that run without waiting for the device; on a GPU, later blocks take about BLOCK_SECONDS
 BLOCK_SECONDS = 0.1  # the loop waits for the GPU about this often: for progress, checkpoints and Ctrl-C
@@ -31,6 +33,7 @@ def train(
     resume: bool = False,
     callback: Callback | None = None,
     look: Look | None = None,
+    subgraphs: Subgraphs | None = None,
 ) -> list[Row]:
     """Minimise the method's loss for its number of epochs; ``network`` is trained in place.
 
@@ -45,6 +48,7 @@ def train(
         resume: continue from ``checkpoint`` if that file exists.
         callback: called with each row of the history. On a GPU, several rows are passed in quick succession.
         look: called with the embedding every few epochs. The embedding uses the current weights, not the best so far.
+        subgraphs: train on these, one per epoch; ``graph`` then only serves for measurements and for ``look``.
 
     Returns:
         The history, one row per epoch.
@@ -58,7 +62,11 @@ def train(
         >>> [row["epoch"] for row in model.history_]
         [1, 2]
     """
-    epochs = EpochRunner(method, network, graph, adam(method, network, graph.device))
+    optimiser = adam(method, network, graph.device)
+    if subgraphs is None:
+        epochs = EpochRunner(method, network, graph, optimiser)
+    else:
+        epochs = SubgraphRunner(method, network, graph, optimiser, subgraphs)
     checkpointer = Checkpointer(checkpoint, epochs)
     history = checkpointer.load() if resume else []
     stopping = epochs.early_stopping

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isqrt
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,6 +47,20 @@ class EdgeProbabilities:
         return EdgeProbabilities(pairs, self.drop.float().to(device), candidates, self.add.float().to(device))
 
 
+class WeightRange(NamedTuple):
+    """The smallest, mean and largest weight of the pairs of a whole graph, if a part of it stands for it.
+
+    Examples:
+        >>> import torch
+        >>> normalise_from_min(torch.tensor([1.0, 2.0]), WeightRange(low=0.0, mean=2.0, high=4.0))
+        tensor([0.5000, 1.0000])
+    """
+
+    low: float
+    mean: float
+    high: float
+
+
 @dataclass(frozen=True, eq=False)
 class EdgeWeights:
     """The output of Algorithm 1, see :func:`edge_weights`.
@@ -55,6 +70,8 @@ class EdgeWeights:
         w_drop: α of each edge if dropped, ``[E]``.
         candidates: absent pairs that may be added, ``[2, C]`` with i < j.
         w_add: α of each candidate if added, ``[C]``.
+        drop_range: the range of ``w_drop`` over the whole graph, if ``pairs`` are a part of it.
+        add_range: the range of ``w_add`` over all candidates of the whole graph.
 
     Examples:
         >>> import torch
@@ -67,6 +84,8 @@ class EdgeWeights:
     w_drop: Tensor
     candidates: Tensor
     w_add: Tensor
+    drop_range: WeightRange | None = None
+    add_range: WeightRange | None = None
 
     def probabilities(
         self,
@@ -106,55 +125,71 @@ class EdgeWeights:
                 raise InputError(f"{name}={value}: a probability lies between 0 and 1")
         return EdgeProbabilities(
             pairs=self.pairs,
-            drop=(_normalise(self.w_drop, _DROP_RULES, "drop", drop) * p_drop).clamp(max=drop_cutoff),
+            drop=(_normalise(self.w_drop, _DROP_RULES, "drop", drop, self.drop_range) * p_drop).clamp(max=drop_cutoff),
             candidates=self.candidates,
-            add=(_normalise(self.w_add, _ADD_RULES, "add", add) * p_add).clamp(max=add_cutoff),
+            add=(_normalise(self.w_add, _ADD_RULES, "add", add, self.add_range) * p_add).clamp(max=add_cutoff),
         )
 
 
-def normalise_from_min(w: Tensor) -> Tensor:
+def normalise_from_min(w: Tensor, of: WeightRange | None = None) -> Tensor:
     """Return (w − min)/(mean − min), which has mean 1 and is 0 at the smallest weight.
 
     If all weights are equal, the result is 1 everywhere.
+
+    Args:
+        w: the weights.
+        of: minimum, mean and maximum of all weights, if ``w`` are some of them; None: ``w`` are all.
 
     Examples:
         >>> import torch
         >>> normalise_from_min(torch.tensor([1.0, 2.0, 3.0]))
         tensor([0., 1., 2.])
     """
+    if of is not None:
+        return torch.ones_like(w) if of.low == of.high else (w - of.low) / (of.mean - of.low)
     # Compare the weights, not mean and min: the mean of equal numbers may differ from them by rounding.
     if w.numel() == 0 or w.min() == w.max():
         return torch.ones_like(w)
     return (w - w.min()) / (w.mean() - w.min())
 
 
-def normalise_from_max(w: Tensor) -> Tensor:
+def normalise_from_max(w: Tensor, of: WeightRange | None = None) -> Tensor:
     """Return (max − w)/(max − mean), which has mean 1 and is 0 at the largest weight.
 
     If all weights are equal, the result is 1 everywhere.
+
+    Args:
+        w: the weights.
+        of: as in :func:`normalise_from_min`.
 
     Examples:
         >>> import torch
         >>> normalise_from_max(torch.tensor([1.0, 2.0, 3.0]))
         tensor([2., 1., 0.])
     """
-    return normalise_from_min(-w)
+    return normalise_from_min(-w, None if of is None else WeightRange(-of.high, -of.mean, -of.low))
 
 
-_Rule = Callable[[Tensor], Tensor]
+_Rule = Callable[[Tensor, WeightRange | None], Tensor]
+
+
+def _uniform(w: Tensor, of: WeightRange | None) -> Tensor:
+    return torch.ones_like(w)
+
+
 _DROP_RULES: Mapping[str, _Rule] = {
     "eq9": normalise_from_min,
     "text": normalise_from_max,
-    "uniform": torch.ones_like,
+    "uniform": _uniform,
 }
-_ADD_RULES: Mapping[str, _Rule] = {"eq9": normalise_from_max, "uniform": torch.ones_like}
+_ADD_RULES: Mapping[str, _Rule] = {"eq9": normalise_from_max, "uniform": _uniform}
 
 
-def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str) -> Tensor:
+def _normalise(w: Tensor, rules: Mapping[str, _Rule], argument: str, rule: str, of: WeightRange | None) -> Tensor:
     """Return the weights normalised to mean 1 by the named rule."""
     if rule not in rules:
         raise InputError(f"{argument}={rule!r}: choose one of {', '.join(rules)}")
-    return rules[rule](w)
+    return rules[rule](w, of)
 
 
 def edge_weights(
@@ -232,7 +267,9 @@ def edge_probabilities(
     return weights.probabilities(p_drop, p_add, drop=drop, add=add)
 
 
-def drop_probabilities(pairs: Tensor, score: Tensor, p_drop: float, cutoff: float = 0.7) -> EdgeProbabilities:
+def drop_probabilities(
+    pairs: Tensor, score: Tensor, p_drop: float, cutoff: float = 0.7, of: WeightRange | None = None
+) -> EdgeProbabilities:
     """Return drop probabilities by GCA's rule: min(p_drop·(s_max − s)/(s_max − mean s), cutoff).
 
     Pairs of high score are dropped less often. No pairs are added. Equal scores give ``p_drop`` everywhere, which is
@@ -243,21 +280,34 @@ def drop_probabilities(pairs: Tensor, score: Tensor, p_drop: float, cutoff: floa
         score: importance of each edge, ``[E]``.
         p_drop: mean drop probability before the cut-off.
         cutoff: maximum drop probability.
+        of: the range of the scores over the whole graph, if ``pairs`` are a part of it.
 
     Examples:
         >>> import torch
         >>> drop_probabilities(torch.tensor([[0, 1], [1, 2]]), torch.tensor([1.0, 3.0]), p_drop=0.2).drop
         tensor([0.4000, 0.0000])
     """
-    drop = (normalise_from_max(score) * p_drop).clamp(max=cutoff)
+    drop = (normalise_from_max(score, of) * p_drop).clamp(max=cutoff)
     return EdgeProbabilities(pairs, drop, pairs[:, :0], drop[:0])
+
+
+def top_degree_nodes(degree: Tensor, num_pairs: int) -> Tensor:
+    """Return V_a of Algorithm 1, ascending: the ⌈√(2l)⌉ nodes of highest degree, l = 2·``num_pairs``.
+
+    Examples:
+        >>> import torch
+        >>> top_degree_nodes(torch.tensor([1, 3, 1, 1]), num_pairs=1)  # among equal degrees, smaller numbers
+        tensor([0, 1])
+    """
+    l = 2 * num_pairs
+    size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic
+    return torch.argsort(degree, descending=True, stable=True)[:size].sort().values
 
 
 def _top_degree_pairs(degree: Tensor, present: Tensor, num_pairs: int) -> Tensor:
     """Return V_a × V_a − E as pairs i < j."""
-    l = 2 * num_pairs
-    size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic
-    top = torch.argsort(degree, descending=True, stable=True)[:size].sort().values
+    top = top_degree_nodes(degree, num_pairs)
+    size = top.numel()
     i, j = torch.triu_indices(size, size, offset=1, device=degree.device)
     key = top[i] * degree.numel() + top[j]
     key = key[~torch.isin(key, present, assume_unique=True)]

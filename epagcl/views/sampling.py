@@ -14,7 +14,7 @@ from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, rowptr_of
 from epagcl.distributed.matrix import Entries, gcn_views
 from epagcl.distributed.partition import Part
-from epagcl.views.probabilities import EdgeProbabilities, drop_probabilities
+from epagcl.views.probabilities import EdgeProbabilities, WeightRange, drop_probabilities
 
 
 class ViewSampler:
@@ -29,10 +29,14 @@ class ViewSampler:
         seed: random seed.
         view: number of the view.
         weight: weight of each edge; candidates have weight 1. None: no weights.
+        origin: if the graph is part of a larger one, the number of each node there, and N of the whole
+            (:attr:`Graph.origin <epagcl.data.graph.Graph.origin>`). The view is then that part of the whole graph's
+            view: a pair has the same random number in both.
         part: keep only the pairs of these nodes, which one of several ranks owns. None: keep all pairs.
 
     Attributes:
         counter: i·N + j for each pair that can occur: all edges, then the candidates of positive probability.
+        whole_counter: i·N + j in the whole graph, by which random numbers are drawn.
         keep: probability that each of these pairs is in the view.
         weight: weight of each of these pairs; None: no weights.
 
@@ -54,23 +58,27 @@ class ViewSampler:
         seed: int,
         view: int,
         weight: Tensor | None = None,
+        origin: tuple[Tensor, int] | None = None,
         part: Part | None = None,
     ):
         possible = probabilities.add > 0
         self.num_nodes, self.seed, self.view = num_nodes, seed, view
         pairs = torch.cat([probabilities.pairs, probabilities.candidates[:, possible]], dim=1)
-        self.counter = pairs[0] * num_nodes + pairs[1]
         self.keep = torch.cat([1 - probabilities.drop, probabilities.add[possible]]).float()
         self.weight = None if weight is None else F.pad(weight, (0, int(possible.sum())), value=1.0)
         self.part = part
         if part is not None:
             own = part.owns(pairs[0]) | part.owns(pairs[1])
-            self.counter, self.keep = self.counter[own], self.keep[own]
+            pairs, self.keep = pairs[:, own], self.keep[own]
             self.weight = None if self.weight is None else self.weight[own]
+        self.counter = pairs[0] * num_nodes + pairs[1]
+        self.whole_counter = self.counter
+        if origin is not None:
+            self.whole_counter = origin[0][pairs[0]] * origin[1] + origin[0][pairs[1]]
 
     def kept(self, epoch: int | Tensor) -> Tensor:
         """Return a mask over :attr:`counter`: True for the pairs in this epoch's view."""
-        return uniform(self.counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
+        return uniform(self.whole_counter, self.seed, Stream.EDGES, epoch, self.view) < self.keep
 
     def pairs(self, epoch: int | Tensor) -> Tensor:
         """Return the pairs of this epoch's view, ``[2, K]``."""
@@ -118,18 +126,20 @@ class Views:
 
     def adjacency(self, epoch: int | Tensor) -> SparseMatrix | StackedMatrix:
         """Return Â of every view of this epoch."""
-        if self.samplers[0].part is not None:
-            return self._sharded(self.samplers[0].part, epoch)
-        if not has_triton(self.samplers[0].counter.device):
+        first = self.samplers[0]
+        if first.part is not None:
+            return self._sharded(first.part, epoch)
+        # The kernel draws by `counter`.
+        if not has_triton(first.counter.device) or first.whole_counter is not first.counter:
             return StackedMatrix([sampler.adjacency(epoch) for sampler in self.samplers])
-        if self.samplers[0].weight is not None:
+        if first.weight is not None:
             return self._weighted(epoch)
         from epagcl.core.kernels.draws import view_weights
 
         pattern, keep = self._pattern
         if not isinstance(epoch, Tensor):
             epoch = torch.tensor(epoch, device=keep.device)
-        stream = self.samplers[0].seed, Stream.EDGES
+        stream = first.seed, Stream.EDGES
         chunks, col, value = view_weights(pattern.chunks, pattern.col, keep, stream, epoch)
         adjacency = SparseMatrix(pattern.rowptr, col, value, pattern.shape, symmetric=True)
         adjacency.chunks = chunks
@@ -214,6 +224,8 @@ def drop_views(
     score: Tensor | None = None,
     cutoff: float = 1.0,
     weight: Tensor | None = None,
+    origin: tuple[Tensor, int] | None = None,
+    of: WeightRange | None = None,
     part: Part | None = None,
 ) -> Views:
     """Return views that drop edges, one view per rate.
@@ -227,6 +239,8 @@ def drop_views(
             :func:`drop_probabilities`. None gives all edges the same probability.
         cutoff: maximum drop probability.
         weight: weight of each edge, ``[E]``; None: no weights.
+        origin: as in :class:`ViewSampler`.
+        of: the range of the scores over the whole graph, if the graph is part of one.
         part: the nodes of this rank, if the graph is spread over several; None: all nodes.
 
     Examples:
@@ -236,8 +250,8 @@ def drop_views(
         [[0.75, 0.75], [0.5, 0.5]]
     """
     score = torch.zeros(pairs.shape[1]) if score is None else score
-    probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff) for rate in rates)
+    probabilities = (drop_probabilities(pairs.cpu(), score, rate, cutoff, of) for rate in rates)
     return Views(
-        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, part=part)
+        ViewSampler(p.to(pairs.device), num_nodes, seed=seed, view=view, weight=weight, origin=origin, part=part)
         for view, p in enumerate(probabilities)
     )

@@ -1,10 +1,12 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import epagcl
+from epagcl.runs import read_embeddings
 from tests.cli.conftest import FAST, SMALL
 
 
@@ -172,3 +174,22 @@ def test_a_model_of_positions_is_for_one_graph(run, files, caplog):
         code, _, _ = run(*arguments, "--model", features, "--device", "cpu", "--out", "z.npy")
         assert code == 0
         assert any("for other graphs, use --features roles" in line for line in caplog.messages) == warned
+
+
+def test_a_folder_gets_shards_that_tasks_read(run, files):
+    pytest.importorskip("pyarrow")
+    options = ("--method", "propagated", "--dim", 4, "--device", "cpu", "--json")
+    code, out, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", "shards", *options)
+    assert code == 0
+    result = json.loads(out)
+    assert result["files"] == [str(Path("shards", "embeddings-00000.parquet"))]
+    assert result["report"] is None
+    z, ids = read_embeddings(Path("shards"))
+    assert z.shape == (result["nodes"], 4)
+    code, _, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", "z.npy", "--map", "none", *options)
+    one, names = read_embeddings(Path("z.npy"))
+    assert ids == names
+    np.testing.assert_allclose(z, one, atol=1e-5)
+    code, _, error = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", "shards", *options)
+    assert code == 2
+    assert "holds shards" in error

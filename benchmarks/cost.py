@@ -1,0 +1,300 @@
+"""The model of cost: measure epochs of many sizes, fit a few parameters, and check them on sizes they have not seen.
+
+Measurements of the H200 are those of ``results/benchmarks/gpu.json``. On a CPU, time is the processor time per thread,
+so that other processes do not count. Fitted parameters go to ``epagcl/core/costs.toml``.
+"""
+
+import gc
+import json
+import multiprocessing
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+
+import epagcl
+from epagcl.core import cost as core_cost
+from epagcl.core.cost import FITTED, Work, clock, machine
+from epagcl.data import block_model, check
+from epagcl.data.graph import Graph
+from epagcl.methods.plan import duration
+from epagcl.methods.work import Sizes, sizes_of, work_of
+from epagcl.paper.costs import PeakMemory
+from epagcl.runs.record import provenance
+from epagcl.training.epoch import EpochRunner
+from epagcl.training.loop import adam
+
+#: nodes, average degree, features, settings; those of the first list are fitted, those of the second predicted.
+FITTED_RUNS: list[tuple[int, float, int, dict[str, Any]]] = [
+    (2_000, 4, 128, {}),
+    (4_000, 10, 256, {}),
+    (6_000, 20, 64, {"hidden": 256, "dim": 128, "projection": 128}),
+    (20_000, 10, 128, {"batch_size": 256}),
+    (30_000, 40, 128, {"batch_size": 256, "hidden": 256, "dim": 128, "projection": 128}),
+    (10_000, 10, 1024, {"batch_size": 256}),
+    (8_000, 6, 128, {"hidden": 128, "dim": 64, "projection": 64}),
+    (12_000, 80, 256, {"batch_size": 256, "hidden": 128, "dim": 128, "projection": 128}),
+]
+HELD_OUT: list[tuple[int, float, int, dict[str, Any]]] = [
+    (3_000, 8, 512, {}),
+    (5_000, 30, 128, {"hidden": 256, "dim": 256, "projection": 128}),
+    (25_000, 20, 200, {"batch_size": 512}),
+    (40_000, 10, 64, {"batch_size": 256, "hidden": 256, "dim": 128, "projection": 128}),
+    (7_000, 12, 300, {"hidden": 256, "dim": 128, "projection": 256}),
+]
+#: The graphs of the predictions, and the numbers of devices.
+LARGEST = {
+    "ogbn-papers100M": Sizes(111_059_956, 1_615_685_872, 128),
+    "10⁹ nodes, 10¹⁰ edges": Sizes(10**9, 10**10, 128),
+}
+RANKS = (1, 8, 64, 512)
+RESULTS = Path(__file__).parent.parent / "results"
+EPOCHS = 3  # of which the fastest counts
+RATES = ("loss", "dense", "moved")  # of the machine
+SHARES = ("loss", "dense", "moved", "gathered")
+#: Stored entries of sparse features of the graphs in gpu.json, per node; the others are dense.
+ENTRIES = {"Cora": 18.2, "CiteSeer": 31.6, "PubMed": 50.1, "Coauthor-Physics": 33.0, "generated, size of WikiCS": 18.0}
+
+
+def cost(device: str = "cpu", before: dict | None = None) -> dict:
+    """Measure, fit and check. Write the parameters to ``costs.toml``.
+
+    Args:
+        device: where epochs are measured.
+        before: an earlier result, whose measurements are fitted again in place of new ones.
+    """
+    gpu = _gpu()
+    if before is None:
+        on, record = machine(device), dict(provenance(device))
+        rates = [on.loss_flops, on.dense_flops, on.bandwidth]
+        rows = [_apart(run, device) | {"held_out": run in HELD_OUT} for run in (*FITTED_RUNS, *HELD_OUT)]
+    else:
+        record = {key: before[key] for key in ("date", "hardware", "versions", "commit")}
+        rates = list(before["cpu"]["rates"].values())
+        rows = [row | {"work": _counted(row)} for row in before["cpu"]["rows"]]
+    cpu = _fit(rows, rates) | {"rates": dict(zip(RATES, rates, strict=True))}
+    _write({"cpu": cpu["parameters"], "cuda": gpu["parameters"]}, gpu["rates"])
+    core_cost._fitted.cache_clear()  # predictions are those of the new parameters
+    return {
+        **record,
+        "command": "python -m benchmarks cost",
+        "seed": 0,
+        "protocol": "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a "
+        "CPU processor time per thread. Non-negative least squares of relative errors. H200: graphs of gpu.json, each "
+        "predicted by a fit to the other eight",
+        "cpu": cpu,
+        "h200": gpu,
+        "predictions": predictions(),
+    }
+
+
+def _counted(row: dict) -> dict:
+    """Return the work of a measured run, counted again."""
+    sizes = Sizes(row["nodes"], row["edges"], row["features"], row["entries"])
+    return work_of(epagcl.EPAGCL(**row["settings"]), sizes)._asdict()
+
+
+def predictions() -> list[dict]:
+    """Return what the model predicts for graphs that were never trained here, on H200s."""
+    rows = []
+    for name, sizes in LARGEST.items():
+        for settings in ({}, {"batch_size": 256}):
+            for ranks in RANKS:
+                model = epagcl.EPAGCL(**settings)
+                predicted = epagcl.plan(
+                    nodes=sizes.nodes,
+                    edges=sizes.edges,
+                    features=sizes.features,
+                    method=model,
+                    gpus=ranks,
+                    device="h200",
+                )
+                mode = next(m for m in predicted.modes if m.ranks == ranks and m.name != "subgraphs")
+                rows.append(
+                    {
+                        "graph": name,
+                        "ranks": ranks,
+                        **settings,
+                        "seconds": mode.epoch.seconds,
+                        "gib": mode.epoch.bytes / 2**30,
+                        "sent_gib": mode.epoch.sent / 2**30,
+                        "fits": mode.fits,
+                    }
+                )
+        one = epagcl.plan(nodes=sizes.nodes, edges=sizes.edges, features=sizes.features, method="epagcl", device="h200")
+        part, embedding = one.modes[-1], one.embedding
+        rows.append(
+            {
+                "graph": name,
+                "ranks": 1,
+                "subgraphs": True,
+                "seconds": part.epoch.seconds,
+                "gib": part.epoch.bytes / 2**30,
+                "sent_gib": 0.0,
+                "fits": part.fits,
+                "embedding_seconds": embedding.seconds,
+            }
+        )
+    return rows
+
+
+def table(result: dict) -> str:
+    """Return the table of the model's errors."""
+    lines = ["| device | runs | parameters | worst error of time, held out | worst error of memory, held out |"]
+    lines.append("|---|--:|--:|--:|--:|")
+    for name, key in (("CPU", "cpu"), ("H200", "h200")):
+        part = result[key]
+        held = sum(row["held_out"] for row in part["rows"]) or len(part["rows"])
+        error = part["held_out_error"]
+        cells = [name, f"{len(part['rows'])}, {held} held out", str(len(part["parameters"]))]
+        cells += [f"{100 * error['seconds']:.0f}%", f"{100 * error['bytes']:.0f}%"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def predictions_table(result: dict) -> str:
+    """Return the predictions for graphs that were never trained here."""
+    lines = ["| graph | training | H200s | per epoch | memory of each | sent by each per epoch | fits |"]
+    lines.append("|---|---|--:|--:|--:|--:|---|")
+    for row in result["predictions"]:
+        kind = (
+            "subgraphs of 8,192" if row.get("subgraphs") else "batches of 256" if "batch_size" in row else "all pairs"
+        )
+        cells = [row["graph"], kind, str(row["ranks"]), duration(row["seconds"]), f"{row['gib']:,.1f} GiB"]
+        cells += [f"{row['sent_gib']:,.1f} GiB" if row["sent_gib"] else "", "yes" if row["fits"] else "no"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _apart(run: tuple, device: str) -> dict:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        row = pool.submit(_measure, run, device).result()
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def _measure(run: tuple[int, float, int, dict[str, Any]], device: str) -> dict:
+    """Return the time and memory of epochs on a generated graph of dense features."""
+    nodes, degree, features, settings = run
+    data = check(block_model(nodes, average_degree=degree, num_features=features, topic_words=features // 2))
+    data.x = data.x.to_dense()
+    where = torch.device(device)
+    method = epagcl.EPAGCL(epochs=0, device=device, subgraphs="off", **settings)
+    gc.collect()
+    with PeakMemory(where) as memory:
+        method.num_features_ = features
+        network = method.initial_network().to(where)
+        graph = Graph.from_data(data, where)
+        runner = EpochRunner(method, network, graph, adam(method, network, where))
+        times = []
+        for epoch in range(1 + EPOCHS):
+            start = clock(where)
+            runner.run(epoch, epoch + 1)
+            times.append(clock(where) - start)
+    sizes = sizes_of(data)
+    return {
+        **sizes._asdict(),
+        "settings": settings,
+        "seconds": min(times[1:]),
+        "bytes": (memory.gib or 0.0) * 2**30,
+        "work": work_of(method, sizes)._asdict(),
+    }
+
+
+def _fit(rows: list[dict], rates: list[float]) -> dict:
+    """Fit time and memory to the rows that are not held out. Add predictions and errors to all."""
+    used = [row for row in rows if not row["held_out"]]
+    time, memory = _solve(used, rates)
+    for row in rows:
+        work = Work(**row["work"])
+        seconds = float(_time_terms(work, rates) @ time)
+        peak = float(_memory_terms(work) @ memory) + 16 * work.parameters
+        row |= {"predicted_seconds": seconds, "error_seconds": seconds / row["seconds"] - 1}
+        row |= {"predicted_bytes": peak, "error_bytes": peak / row["bytes"] - 1}
+    return {
+        "parameters": _parameters(time, memory),
+        "rows": rows,
+        "held_out_error": {
+            key: max((abs(row[f"error_{key}"]) for row in rows if row["held_out"]), default=0.0)
+            for key in ("seconds", "bytes")
+        },
+    }
+
+
+def _solve(rows: list[dict], rates: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    works = [Work(**row["work"]) for row in rows]
+    seconds = np.array([row["seconds"] for row in rows])
+    peak = np.array([row["bytes"] - 16 * work.parameters for row, work in zip(rows, works, strict=True)])
+    time, _ = nnls(np.array([_time_terms(work, rates) for work in works]) / seconds[:, None], np.ones(len(rows)))
+    memory, _ = nnls(np.array([_memory_terms(work) for work in works]) / peak[:, None], np.ones(len(rows)))
+    return time, memory
+
+
+def _time_terms(work: Work, rates: list[float]) -> np.ndarray:
+    loss, dense, bandwidth = rates
+    terms = [work.loss / loss, work.dense / dense, work.moved / bandwidth, work.gathered / bandwidth, 1.0]
+    return np.array(terms)
+
+
+def _memory_terms(work: Work) -> np.ndarray:
+    return np.array([work.held, work.kept, 1.0])
+
+
+def _parameters(time: np.ndarray, memory: np.ndarray) -> dict[str, float]:
+    # A term that the fit leaves out costs nothing: its efficiency is unlimited.
+    shares = {name: 1 / max(value, 1e-3) for name, value in zip(SHARES, time, strict=False)}
+    return {**shares, "overhead": float(time[4]), "held": memory[0], "kept": memory[1], "base": memory[2]}
+
+
+def _gpu() -> dict:
+    """Fit the measurements of the H200, and predict each graph by a fit to the others."""
+    measured = json.loads((RESULTS / "benchmarks" / "gpu.json").read_text(encoding="utf-8"))
+    found = measured["rates"]
+    rates = [1e12 * found["fp16"], 1e12 * found["tf32"], 1e12 * found["copy_tb_per_s"]]
+    rows = []
+    for row in measured["epoch"]:
+        entries = ENTRIES.get(row["graph"])
+        sizes = Sizes(
+            row["nodes"], row["pairs"], row["features"], None if entries is None else round(entries * row["nodes"])
+        )
+        settings = {"batch_size": 256} if "batches" in row["graph"] else {}
+        rows.append(
+            {
+                **sizes._asdict(),
+                "graph": row["graph"],
+                "settings": settings,
+                "seconds": row["ms"] / 1e3,
+                "bytes": row["gib"] * 2**30,
+                "work": work_of(epagcl.EPAGCL(**settings), sizes)._asdict(),
+            }
+        )
+    errors = []
+    for row in rows:
+        others = [{**other, "held_out": other is row} for other in rows]
+        result = _fit(others, rates)
+        errors.append(result["held_out_error"] | {"graph": row["graph"]})
+    result = _fit([{**row, "held_out": False} for row in rows], rates)
+    return {
+        "date": measured["date"],
+        "parameters": result["parameters"],
+        "rates": dict(zip(RATES, rates, strict=True)),
+        "rows": result["rows"],
+        "held_out": errors,
+        "held_out_error": {key: max(error[key] for error in errors) for key in ("seconds", "bytes")},
+    }
+
+
+def _write(parameters: dict[str, dict[str, float]], h200: dict[str, float]) -> None:
+    """Write the parameters, and keep the links and the sizes of the known machines."""
+    before = FITTED.read_text(encoding="utf-8")
+    lines = ["# Written by `python -m benchmarks cost`. Links and the memory of machines are from data sheets.", ""]
+    for kind, values in parameters.items():
+        lines += [f"[efficiency.{kind}]", *(f"{name} = {value:.4g}" for name, value in values.items()), ""]
+    head, machines = before[before.index("[links.") :].split("[machines.h200]")
+    for name, key in (("loss_flops", "loss"), ("dense_flops", "dense"), ("bandwidth", "moved")):
+        machines = re.sub(rf"(?m)^{name} = .*$", f"{name} = {h200[key]:.4g}", machines, count=1)
+    FITTED.write_text("\n".join(lines) + head + "[machines.h200]" + machines, encoding="utf-8")

@@ -1,0 +1,274 @@
+"""A model of cost: time, memory and traffic of a training from counted work and a few rates of the machine.
+
+Time is a sum of counted work over rates that have a meaning: floating-point operations of dense products over the rate
+of a product, bytes that are moved over the bandwidth of the memory, bytes that travel between ranks over the bandwidth
+of the link. Each rate is a measured property of the machine times an efficiency, which is fitted once for all machines
+of a kind (``costs.toml``, written by ``python -m benchmarks cost``).
+"""
+
+import math
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from epagcl.core.errors import InputError
+from epagcl.core.hardware import has_bf16
+from epagcl.core.memory import available_memory
+
+FITTED = Path(__file__).with_name("costs.toml")
+SIZE = 1024  # of the product that measures this machine's rate
+BANDWIDTH_BYTES = 1 << 26  # of the copy that measures its bandwidth
+
+
+class Work(NamedTuple):
+    """What an epoch computes and moves, counted from the sizes of graph and network.
+
+    Attributes:
+        loss: floating-point operations of the loss.
+        dense: floating-point operations of the network's dense products.
+        moved: bytes that activations read and write.
+        gathered: bytes that sparse products gather.
+        held: bytes of activations and their gradients that are held at once.
+        kept: bytes of the graph, its views and its features.
+        parameters: number of trained numbers.
+        ring: bytes of column blocks that one rank would send around the ring in forward and backward, times R/(R−1).
+        rows: bytes of the rows that propagation exchanges if every rank needs the rows of all others.
+    """
+
+    loss: float
+    dense: float
+    moved: float
+    gathered: float
+    held: float
+    kept: float
+    parameters: float
+    ring: float = 0.0
+    rows: float = 0.0
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """The fitted parameters of a kind of device.
+
+    Attributes:
+        loss: share of the machine's product rate that the loss reaches; above 1, since symmetry saves products.
+        dense: share that the network's products reach.
+        moved: share of the memory's bandwidth that activations reach.
+        gathered: share that sparse products reach; above 1 if most of what they gather is in a cache.
+        overhead: seconds per epoch that depend on nothing.
+        held: copies of the activations that are alive at the peak.
+        kept: bytes in use per byte of graph, views and features.
+        base: bytes that a process has before training.
+    """
+
+    loss: float
+    dense: float
+    moved: float
+    gathered: float
+    overhead: float
+    held: float
+    kept: float
+    base: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device and its links.
+
+    Attributes:
+        name: for messages.
+        kind: cpu or cuda, whose efficiencies are used.
+        loss_flops: floating-point operations per second of a product in the precision of the loss.
+        dense_flops: the same in the precision of the network.
+        bandwidth: bytes per second of a copy in memory, counted once for reading and once for writing.
+        memory: bytes.
+        link: bytes per second between two ranks, in one direction.
+        latency: seconds of a message.
+
+    Examples:
+        >>> machine("h200").memory / 2**30 > 100
+        True
+    """
+
+    name: str
+    kind: str
+    loss_flops: float
+    dense_flops: float
+    bandwidth: float
+    memory: float
+    link: float
+    latency: float
+
+
+def machine(name: str = "auto") -> Machine:
+    """Return a known machine, or measure the rates of this one, which takes about half a second.
+
+    Args:
+        name: ``"auto"``, ``"cpu"`` or ``"cuda"`` for this machine, or one of those in ``costs.toml``, such as h200.
+
+    Examples:
+        >>> machine("h200").kind
+        'cuda'
+    """
+    known = _fitted()["machines"]
+    if name in known:
+        return Machine(name=name, **known[name])
+    if name not in ("auto", "cpu", "cuda") and not name.startswith("cuda:"):
+        raise InputError(f"device={name!r}: choose one of auto, cpu, cuda, {', '.join(known)}")
+    from epagcl.core.hardware import resolve_device
+
+    return _measured(resolve_device(name))
+
+
+def efficiency(kind: str) -> Efficiency:
+    """Return the fitted efficiencies of a kind of device, cpu or cuda."""
+    return Efficiency(**_fitted()["efficiency"]["cuda" if kind == "cuda" else "cpu"])
+
+
+@cache
+def _fitted() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomllib.loads(FITTED.read_text(encoding="utf-8"))
+
+
+@cache
+def _measured(device: torch.device) -> Machine:
+    """Return the rates of a device, measured by products and a copy."""
+    loss_dtype = torch.float16 if device.type == "cuda" else torch.bfloat16 if has_bf16(device) else torch.float32
+    rates = [_product_rate(device, dtype) for dtype in (loss_dtype, torch.float32)]
+    source = torch.ones(BANDWIDTH_BYTES // 4, device=device)
+    target = torch.empty_like(source)
+    seconds = _seconds(device, lambda: target.copy_(source))
+    return Machine(
+        name=f"this {device.type}",
+        kind=device.type,
+        loss_flops=rates[0],
+        dense_flops=rates[1],
+        bandwidth=2 * BANDWIDTH_BYTES / seconds,
+        memory=float(available_memory(device) or math.inf),
+        link=_fitted()["links"]["nvlink" if device.type == "cuda" else "ethernet"]["bandwidth"],
+        latency=_fitted()["links"]["nvlink" if device.type == "cuda" else "ethernet"]["latency"],
+    )
+
+
+def _product_rate(device: torch.device, dtype: torch.dtype) -> float:
+    size = SIZE if device.type == "cpu" else 8 * SIZE
+    a = torch.ones(size, size, device=device, dtype=dtype)
+    return 2 * size**3 / _seconds(device, lambda: a @ a)
+
+
+def _seconds(device: torch.device, step: Callable[[], object]) -> float:
+    """Return the shortest of a few times of a function. On a CPU, the work of other processes does not count."""
+    times = []
+    for _ in range(4):
+        start = clock(device)
+        step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(clock(device) - start)
+    return max(min(times), 1e-9)
+
+
+def clock(device: torch.device) -> float:
+    """Return a time in seconds: on a CPU the processor time of this process per thread, elsewhere the real time."""
+    return time.process_time() / torch.get_num_threads() if device.type == "cpu" else time.perf_counter()
+
+
+class Cost(NamedTuple):
+    """The predicted cost of one epoch on one rank.
+
+    Attributes:
+        seconds: time per epoch.
+        bytes: peak memory of the rank.
+        sent: bytes that the rank sends per epoch.
+        parts: seconds of the loss, of dense and of sparse products, of activations, of the link and of overhead.
+    """
+
+    seconds: float
+    bytes: float
+    sent: float
+    parts: dict[str, float]
+
+
+def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost:
+    r"""Predict the time, memory and traffic of an epoch.
+
+    Work and memory are divided by the ranks. Column blocks travel around the ring while the previous ones are
+    multiplied: only the longer of the two counts. Rows of the propagation are exchanged before they are multiplied.
+
+    Args:
+        work: of the whole graph.
+        on: the machine of each rank.
+        ranks: R.
+        boundary: share of the other ranks' rows that a rank needs, see :func:`boundary_share`.
+
+    Examples:
+        >>> work = Work(1e12, 1e11, 1e9, 1e9, 1e9, 1e8, 0.0, ring=1e9, rows=1e8)
+        >>> cost(work, machine("h200"), ranks=2).sent  # (R − 1)/R of the ring's bytes and of the rows
+        550000000.0
+    """
+    share = efficiency(on.kind)
+    loss = work.loss / (share.loss * on.loss_flops) / ranks
+    dense = work.dense / (share.dense * on.dense_flops) / ranks
+    moved = work.moved / (share.moved * on.bandwidth) / ranks
+    gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
+    others = (ranks - 1) / ranks
+    ring, rows = others * work.ring, others * boundary * work.rows
+    ring_seconds = ring / on.link + 3 * (ranks - 1) * on.latency
+    exposed = max(0.0, ring_seconds - loss) + rows / on.link + 4 * (ranks - 1) * on.latency
+    # Every rank has all weights, their gradients and the two moments of Adam, and reduces the gradients.
+    gradients = 2 * others * 4 * work.parameters
+    exposed += gradients / on.link
+    # A rank also holds two column blocks of the ring, and the rows of one of four exchanges.
+    blocks = (2 * work.ring / 3 / ranks + rows / 4) if ranks > 1 else 0.0
+    held = (share.held * work.held + share.kept * work.kept) / ranks + blocks
+    parts = {
+        "loss": loss,
+        "dense": dense,
+        "moved": moved,
+        "gathered": gathered,
+        "link": exposed,
+        "overhead": share.overhead,
+    }
+    return Cost(
+        seconds=sum(parts.values()),
+        bytes=share.base + held + 16 * work.parameters,
+        sent=ring + rows + gradients if ranks > 1 else 0.0,
+        parts=parts,
+    )
+
+
+def ring_bytes(rows: float, width: int, ranks: int) -> float:
+    """Return the bytes that each rank sends in a forward pass of the loss: (R−1)/R·rows·width·4.
+
+    Each rank's block of rows/R rows visits the R − 1 others. The backward pass sends twice as much: the columns, and
+    the gradients of the columns.
+
+    Examples:
+        >>> ring_bytes(rows=1000, width=256, ranks=4)
+        768000.0
+    """
+    return (ranks - 1) / ranks * rows * width * 4
+
+
+def boundary_share(average_degree: float, ranks: int) -> float:
+    """Return the share of the other ranks' nodes that a rank needs, if nodes are assigned at random.
+
+    A node is needed if one of its neighbours is there: 1 − (1 − 1/R)^degree. A partition that follows the graph needs
+    less.
+
+    Examples:
+        >>> boundary_share(average_degree=1.0, ranks=2)
+        0.5
+    """
+    return 1 - (1 - 1 / ranks) ** average_degree if ranks > 1 else 0.0
+
+
+def with_memory(on: Machine, gib: float | None) -> Machine:
+    """Return the machine with another size of memory, given in GiB; None changes nothing."""
+    return on if gib is None else replace(on, memory=gib * 2**30)

@@ -1,0 +1,96 @@
+import dataclasses
+import tomllib
+
+import pytest
+import torch
+
+from epagcl.core.cost import (
+    FITTED,
+    Work,
+    boundary_share,
+    clock,
+    cost,
+    efficiency,
+    machine,
+    ring_bytes,
+    with_memory,
+)
+from epagcl.core.errors import InputError
+
+WORK = Work(loss=4e14, dense=1e13, moved=1e11, gathered=2e11, held=1e10, kept=1e9, parameters=1e6, ring=6e9, rows=1e9)
+
+
+def test_the_time_of_one_rank_is_the_sum_of_its_parts():
+    on, share = machine("h200"), efficiency("cuda")
+    found = cost(WORK, on)
+    expected = (
+        4e14 / (share.loss * on.loss_flops)
+        + 1e13 / (share.dense * on.dense_flops)
+        + 1e11 / (share.moved * on.bandwidth)
+        + 2e11 / (share.gathered * on.bandwidth)
+        + share.overhead
+    )
+    assert found.seconds == pytest.approx(expected) == pytest.approx(sum(found.parts.values()))
+    assert found.bytes == pytest.approx(share.base + share.held * 1e10 + share.kept * 1e9 + 16e6)
+    assert found.sent == 0
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_ranks_share_the_work_and_send_the_ring_the_boundary_and_the_gradients(ranks):
+    on = machine("h200")
+    one, several = cost(WORK, on), cost(WORK, on, ranks, boundary=0.5)
+    for part in ("loss", "dense", "moved", "gathered"):
+        assert several.parts[part] == pytest.approx(one.parts[part] / ranks)
+    others = (ranks - 1) / ranks
+    assert several.sent == pytest.approx(others * (6e9 + 0.5 * 1e9 + 8e6))
+
+
+def test_the_ring_hides_behind_the_products_unless_the_link_is_slow():
+    on = dataclasses.replace(machine("h200"), latency=0.0)
+    work = WORK._replace(rows=0.0, parameters=0.0)
+    assert cost(work, on, 2).parts["link"] == 0
+    slow = dataclasses.replace(on, link=1e9)
+    assert cost(work, slow, 2).parts["link"] == pytest.approx(3.0 - cost(work, slow, 2).parts["loss"])
+
+
+def test_the_traffic_of_the_ring_by_counting_every_message():
+    rows, width = 1200, 16
+    for ranks in (1, 2, 3, 4):
+        sent = [0] * ranks
+        for _ in range(ranks - 1):  # in each round, every rank passes a block on to the next
+            for rank in range(ranks):
+                sent[rank] += rows // ranks * width * 4
+        assert set(sent) == {ring_bytes(rows, width, ranks)}
+
+
+def test_the_boundary_of_a_random_assignment_by_simulation():
+    generator = torch.Generator().manual_seed(0)
+    n, degree = 20_000, 6
+    row, col = torch.randint(n, (2, n * degree // 2), generator=generator)
+    for ranks in (2, 4):
+        rank = torch.randint(ranks, (n,), generator=generator)
+        ends = torch.cat([torch.stack([row, col]), torch.stack([col, row])], 1)
+        needed = torch.zeros(ranks, n, dtype=torch.bool)
+        needed[rank[ends[0]], ends[1]] = True  # the rank of one end needs the row of the other
+        needed[rank, torch.arange(n)] = False
+        share = needed.sum().item() / (n * (ranks - 1))
+        # Degrees here are Poisson: E[1 − (1 − 1/R)^d] = 1 − e^(−degree/R), slightly less than at the mean.
+        assert share == pytest.approx(boundary_share(degree, ranks), abs=0.06)
+    assert boundary_share(degree, 1) == 0
+
+
+def test_machines_are_known_by_name_or_measured():
+    assert machine("cpu").dense_flops > 1e8
+    assert machine("cpu").bandwidth > 1e7
+    with pytest.raises(InputError, match="choose one of auto, cpu, cuda, h200"):
+        machine("tpu")
+    assert with_memory(machine("h200"), 80).memory == 80 * 2**30
+    assert with_memory(machine("h200"), None) == machine("h200")
+    assert clock(torch.device("cpu")) >= 0
+
+
+def test_every_fitted_parameter_is_positive_and_known():
+    fitted = tomllib.loads(FITTED.read_text())
+    for kind in ("cpu", "cuda"):
+        assert set(fitted["efficiency"][kind]) == {field.name for field in dataclasses.fields(efficiency(kind))}
+        assert all(value >= 0 for value in fitted["efficiency"][kind].values())

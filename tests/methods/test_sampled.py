@@ -1,0 +1,121 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+import epagcl
+from epagcl.core.errors import InputError
+from epagcl.data import block_model, check
+from epagcl.data.large import Arrays
+from epagcl.methods import plan
+from epagcl.methods.sampled import Sampled
+
+SMALL = {"hidden": 16, "dim": 8, "projection": 8, "device": "cpu", "epochs": 3, "subgraph_nodes": 150}
+NAMES = [name for name in epagcl.methods() if issubclass(epagcl.method(name), Sampled)]
+
+
+def create(name, **settings):
+    cls = epagcl.method(name)
+    known = {field.name for field in cls.setting_fields()}
+    return cls(**{key: value for key, value in {**SMALL, **settings}.items() if key in known})
+
+
+@pytest.fixture(scope="module")
+def data():
+    return check(block_model(400, num_features=30, topic_words=10, words_per_node=6, average_degree=8), quiet=True)
+
+
+def test_these_methods_train_on_subgraphs():
+    assert {"epagcl", "epagcl+", "gca", "grace", "propagated"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_are_the_rows_of_the_embedding_of_the_whole_graph(data, name):
+    model = create(name).fit(data)
+    torch.testing.assert_close(torch.cat(list(model.embed_chunks(data))), model.embed(data), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_train_embed_and_are_judged_like_a_graph_in_memory(data, name):
+    arrays = Arrays.from_data(data)
+    model = create(name).fit(arrays)
+    z = model.embed(arrays)
+    assert z.shape == (400, 8)
+    torch.testing.assert_close(z, model.embed(data), atol=1e-5, rtol=1e-4)
+    if model.trained:
+        assert [row["epoch"] for row in model.history_] == [1, 2, 3]
+        again = create(name, subgraphs="neighbours").fit(data)
+        assert [row["loss"] for row in again.history_] == [row["loss"] for row in model.history_]
+        assert torch.equal(again.embed(data), model.embed(data))
+    if name == "grace":
+        assert model.health(arrays)[0].name == "effective rank"
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "partitions"])
+def test_a_training_on_subgraphs_resumes_to_the_same_result(monkeypatch, tmp_path, data, kind):
+    class Stop(Exception):
+        pass
+
+    def stop(row):
+        if row["epoch"] == 3:
+            raise Stop
+
+    whole = create("epagcl", subgraphs=kind, epochs=6).fit(data)
+    monkeypatch.setenv("EPAGCL_CHECKPOINT_SECONDS", "0")
+    with pytest.raises(Stop):
+        create("epagcl", subgraphs=kind, epochs=6).fit(data, checkpoint=tmp_path / "c", callback=stop)
+    resumed = create("epagcl", subgraphs=kind, epochs=6).fit(data, checkpoint=tmp_path / "c", resume=True)
+    assert [row["loss"] for row in resumed.history_] == [row["loss"] for row in whole.history_]
+    assert torch.equal(resumed.embed(data), whole.embed(data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["neighbours", "partitions"])
+def test_training_on_subgraphs_learns(kind):
+    data = block_model(
+        2000, num_classes=5, average_degree=12, homophily=0.7, num_features=64, topic_words=16, words_per_node=8,
+        topic_share=0.15, seed=0,
+    )  # fmt: skip
+    model = create("epagcl", subgraphs=kind, subgraph_nodes=400, epochs=40, hidden=64, dim=32, projection=32, lr=0.005)
+    z = model.fit(data).embed(data)
+    assert model.history_[-1]["loss"] < model.history_[0]["loss"] - 0.5
+    raw = epagcl.linear_evaluation(data.x.to_dense(), data.y, runs=1).mean
+    assert epagcl.linear_evaluation(z, data.y, runs=1).mean > raw + 0.1
+
+
+def test_the_whole_graph_gives_the_same_with_and_without_the_setting(data):
+    one, two = create("epagcl").fit(data), create("epagcl", subgraphs="off").fit(data)
+    assert torch.equal(one.embed(data), two.embed(data))
+
+
+def test_subgraphs_are_chosen_when_the_whole_graph_does_not_fit(monkeypatch, caplog, data):
+    monkeypatch.setattr(plan, "available_memory", lambda device: 10 * 2**20)
+    model = create("grace")
+    with caplog.at_level(logging.WARNING, logger="epagcl"):
+        model.fit(data)
+    assert "training on all 400 nodes at once needs about" in caplog.text
+    assert "training on subgraphs of 150 nodes" in caplog.text
+    assert model.embed(data).shape == (400, 8)
+
+
+def test_a_graph_on_disk_with_other_columns_is_refused(data):
+    arrays = Arrays.from_data(data)
+    model = create("grace").fit(arrays)
+    with pytest.raises(InputError, match="29 feature columns, the model has 30"):
+        model.embed(arrays._replace(features=arrays.features[:, :29]))
+    with pytest.raises(InputError, match="subgraphs='off'"):
+        create("grace", subgraphs="off").fit(arrays)
+    with pytest.raises(InputError, match="add='uniform'"):
+        create("epagcl", add="uniform").fit(arrays)
+
+
+def test_other_methods_say_that_they_train_on_the_whole_graph(data):
+    class OnDisk:
+        indptr = indices = features = np.zeros(1)
+
+        def to_data(self):
+            return data
+
+    with pytest.raises(InputError, match=r"trains on the whole graph; give graph\.to_data"):
+        epagcl.DGI(epochs=1, dim=4, device="cpu").fit(OnDisk())

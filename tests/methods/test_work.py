@@ -1,0 +1,60 @@
+import pytest
+
+import epagcl
+from epagcl.core.errors import InputError
+from epagcl.data import block_model
+from epagcl.data.large import Arrays
+from epagcl.methods.work import MODELLED, Sizes, sizes_of, work_of
+
+SIZES = Sizes(1000, 5000, 600)
+
+
+def test_the_products_of_epagcl_are_counted_by_hand():
+    model = epagcl.EPAGCL(hidden=64, dim=32, projection=16, p_drop_1=0.0, p_drop_2=0.0, p_add=0.0)
+    work = work_of(model, SIZES)
+    n, views = 1000, 2
+    # Features need no gradient: two products; every other layer has three. X W comes first, since 600 > 2·64.
+    assert work.dense == views * n * (4 * 600 * 64 + 6 * (64 * 32 + 32 * 16 + 16 * 32))
+    assert work.loss == 3 * 2 * (2 * n) ** 2 * (32 + 64)
+    assert work.parameters == 600 * 64 + 64 * 32 + 2 * 32 * 16
+    assert work.gathered == 4 * views * 2 * (64 + 32) * (10_000 + 1000)
+    assert work.moved == 6 * 4 * views * n * (64 + 32 + 16 + 32)
+    assert work.held == 4 * views * n * (64 + 32 + 16 + 32)
+    assert work.ring == 3 * 4 * 2 * n * 32
+
+
+def test_few_features_are_propagated_before_they_are_multiplied_and_need_no_gradient():
+    wide = work_of(epagcl.GRACE(hidden=64, dim=32, p_drop_1=0.0, p_drop_2=0.0), SIZES._replace(features=100))
+    narrow = work_of(epagcl.GRACE(hidden=64, dim=32, p_drop_1=0.0, p_drop_2=0.0), SIZES._replace(features=10))
+    assert wide.gathered - narrow.gathered == 4 * 2 * (100 - 10) * 11_000
+
+
+def test_batches_make_the_loss_linear_and_need_no_ring():
+    work = work_of(epagcl.EPAGCL(batch_size=100, dim=32), SIZES)
+    assert work.loss == 6 * 2000 * 200 * (32 + 64)
+    assert work.ring == 0
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_work_grows_with_every_size(name):
+    model = epagcl.method(name)()
+    for training in (True, False) if model.trained else (False,):
+        small = work_of(model, SIZES, training=training)
+        for bigger in (Sizes(2000, 5000, 600), Sizes(1000, 9000, 600), Sizes(1000, 5000, 900)):
+            large = work_of(model, bigger, training=training)
+            assert sum(large[1:4]) > sum(small[1:4])
+            assert large.kept > small.kept
+
+
+def test_sizes_of_graphs_in_memory_and_as_arrays():
+    data = block_model(60, num_features=40, topic_words=10)
+    found = sizes_of(data)
+    assert found == Sizes(60, data.num_edges // 2, 40, data.x.values().numel())
+    assert sizes_of(Arrays.from_data(data)) == found
+    data.x = data.x.to_dense()
+    assert sizes_of(data).entries is None
+
+
+def test_other_methods_are_not_modelled():
+    with pytest.raises(InputError, match="dgi: trains on the whole graph"):
+        work_of(epagcl.DGI(), SIZES)

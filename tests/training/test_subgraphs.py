@@ -1,0 +1,26 @@
+import torch
+
+import epagcl
+from epagcl.data import block_model, check
+from epagcl.data.large import Arrays, LargeGraph
+from epagcl.data.subgraphs import Subgraphs
+from epagcl.training.loop import adam
+from epagcl.training.subgraphs import SubgraphRunner
+
+
+def test_an_epoch_is_one_step_on_the_subgraph_of_its_number():
+    data = check(block_model(300, num_features=20, topic_words=5, seed=0), quiet=True)
+    subgraphs = Subgraphs(LargeGraph(Arrays.from_data(data)), "neighbours", 120, seed=0)
+    method = epagcl.GRACE(hidden=8, dim=4, projection=4, device="cpu")
+    torch.manual_seed(0)
+    network = method.build(20)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    graph = subgraphs.at(2)
+    with torch.no_grad():
+        expected = float(method.loss(network, graph, method.prepare(graph), 2))
+    optimiser = adam(method, network, torch.device("cpu"))
+    runner = SubgraphRunner(method, network, subgraphs.at(0), optimiser, subgraphs)
+    assert runner.run(2, 3) == [(expected,)]
+    assert runner.fingerprint == subgraphs.graph.fingerprint
+    assert any(not torch.equal(value, before[key]) for key, value in network.state_dict().items())
+    assert torch.equal(runner.graph.nodes, graph.nodes)
