@@ -105,7 +105,7 @@ def test_swapping_views_and_encoders_keeps_the_loss(small_graph):
     swapped.graph_encoder, swapped.diffusion_encoder = swapped.diffusion_encoder, swapped.graph_encoder
     mirrored = Graph(x=graph.x, pairs=graph.pairs, num_nodes=60)
     dense = dense_diffusion(graph, "ppr")
-    mirrored.__dict__["adjacency"] = SparseMatrix.from_torch(((dense + dense.T) / 2).to_sparse())
+    mirrored.__dict__["whole_adjacency"] = SparseMatrix.from_torch(((dense + dense.T) / 2).to_sparse())
     loss = method.loss(network, graph, method.prepare(graph), 2)
     torch.testing.assert_close(
         method.loss(swapped, mirrored, graph.adjacency.__matmul__, 2), loss, rtol=1e-4, atol=1e-5
