@@ -40,6 +40,7 @@ class Work(NamedTuple):
         ring: bytes of all rows of the loss in three passes: forward, backward, and their gradients; a rank sends the
             share :func:`ring_share` of them.
         rows: bytes of the rows that propagation exchanges if every rank needs the rows of all others.
+        lists: bytes of the pairs and candidates that each of several ranks has, while they are sorted.
     """
 
     loss: float
@@ -51,6 +52,7 @@ class Work(NamedTuple):
     parameters: float
     ring: float = 0.0
     rows: float = 0.0
+    lists: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,9 @@ class Cost(NamedTuple):
 def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost:
     r"""Predict the time, memory and traffic of an epoch.
 
-    Work and memory are divided by the ranks. Column blocks travel around the ring while the previous ones are
-    multiplied: only the longer of the two counts. Rows of the propagation are exchanged before they are multiplied.
+    Work and memory are divided by the ranks, except for the list of pairs. Column blocks travel around the ring while
+    the previous ones are multiplied: only the longer of the two counts. Rows of the propagation are exchanged before
+    they are multiplied.
 
     Args:
         work: of the whole graph.
@@ -225,8 +228,8 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     # Every rank has all weights, their gradients and the two moments of Adam, and reduces the gradients.
     gradients = 2 * others * 4 * work.parameters
     exposed += gradients / on.link
-    # A rank also holds two column blocks of the ring, and the rows of one of four exchanges.
-    blocks = (2 * work.ring / 3 / ranks + rows / 4) if ranks > 1 else 0.0
+    # A rank also holds two column blocks of the ring, the rows of one of four exchanges, and all pairs.
+    blocks = (2 * work.ring / 3 / ranks + rows / 4 + work.lists) if ranks > 1 else 0.0
     held = (share.held * work.held + share.kept * work.kept) / ranks + blocks
     parts = {
         "loss": loss,

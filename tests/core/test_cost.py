@@ -44,6 +44,9 @@ def test_ranks_share_the_work_and_send_the_ring_the_boundary_and_the_gradients(r
         assert several.parts[part] == pytest.approx(one.parts[part] / ranks)
     others = (ranks - 1) / ranks
     assert several.sent == pytest.approx(ring_share(ranks) * 6e9 + others * (0.5 * 1e9 + 8e6))
+    with_lists = WORK._replace(lists=5e9)
+    assert cost(with_lists, on, ranks, boundary=0.5).bytes == pytest.approx(several.bytes + 5e9)
+    assert cost(with_lists, on).bytes == one.bytes
 
 
 def test_the_ring_hides_behind_the_products_unless_the_link_is_slow():
