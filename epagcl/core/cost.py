@@ -37,8 +37,10 @@ class Work(NamedTuple):
         held: bytes of activations and their gradients that are held at once.
         kept: bytes of the graph, its views and its features.
         parameters: number of trained numbers.
-        ring: bytes of column blocks that one rank would send around the ring in forward and backward, times R/(R−1).
+        ring: bytes of all rows of the loss in three passes: forward, backward, and their gradients; a rank sends the
+            share :func:`ring_share` of them.
         rows: bytes of the rows that propagation exchanges if every rank needs the rows of all others.
+        lists: bytes of the pairs and candidates that each of several ranks has, while they are sorted.
     """
 
     loss: float
@@ -50,6 +52,7 @@ class Work(NamedTuple):
     parameters: float
     ring: float = 0.0
     rows: float = 0.0
+    lists: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -198,8 +201,9 @@ class Cost(NamedTuple):
 def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost:
     r"""Predict the time, memory and traffic of an epoch.
 
-    Work and memory are divided by the ranks. Column blocks travel around the ring while the previous ones are
-    multiplied: only the longer of the two counts. Rows of the propagation are exchanged before they are multiplied.
+    Work and memory are divided by the ranks, except for the list of pairs. Column blocks travel around the ring while
+    the previous ones are multiplied: only the longer of the two counts. Rows of the propagation are exchanged before
+    they are multiplied.
 
     Args:
         work: of the whole graph.
@@ -209,8 +213,8 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
 
     Examples:
         >>> work = Work(1e12, 1e11, 1e9, 1e9, 1e9, 1e8, 0.0, ring=1e9, rows=1e8)
-        >>> cost(work, machine("h200"), ranks=2).sent  # (R − 1)/R of the ring's bytes and of the rows
-        550000000.0
+        >>> cost(work, machine("h200"), ranks=2).sent  # 11/24 of the ring's bytes, and half of the rows
+        508333333.3333333
     """
     share = efficiency(on.kind)
     loss = work.loss / (share.loss * on.loss_flops) / ranks
@@ -218,14 +222,14 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     moved = work.moved / (share.moved * on.bandwidth) / ranks
     gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
     others = (ranks - 1) / ranks
-    ring, rows = others * work.ring, others * boundary * work.rows
-    ring_seconds = ring / on.link + 3 * (ranks - 1) * on.latency
+    ring, rows = ring_share(ranks) * work.ring, others * boundary * work.rows
+    ring_seconds = ring / on.link + 4 * (ranks // 2) * on.latency
     exposed = max(0.0, ring_seconds - loss) + rows / on.link + 4 * (ranks - 1) * on.latency
     # Every rank has all weights, their gradients and the two moments of Adam, and reduces the gradients.
     gradients = 2 * others * 4 * work.parameters
     exposed += gradients / on.link
-    # A rank also holds two column blocks of the ring, and the rows of one of four exchanges.
-    blocks = (2 * work.ring / 3 / ranks + rows / 4) if ranks > 1 else 0.0
+    # A rank also holds two column blocks of the ring, the rows of one of four exchanges, and all pairs.
+    blocks = (2 * work.ring / 3 / ranks + rows / 4 + work.lists) if ranks > 1 else 0.0
     held = (share.held * work.held + share.kept * work.kept) / ranks + blocks
     parts = {
         "loss": loss,
@@ -243,17 +247,20 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     )
 
 
-def ring_bytes(rows: float, width: int, ranks: int) -> float:
-    """Return the bytes that each rank sends in a forward pass of the loss: (R−1)/R·rows·width·4.
+def ring_share(ranks: int) -> float:
+    """Return the share of the ring's three passes that each rank sends.
 
-    Each rank's block of rows/R rows visits the R − 1 others. The backward pass sends twice as much: the columns, and
-    the gradients of the columns.
+    Similarities are symmetric, so each rank's block of rows makes ⌊R/2⌋ steps, once forward and once backward. The
+    gradients of visited rows go home. If R is even, two ranks meet twice in the last step, and each time one of them
+    multiplies half of its rows: on average, ¾ of a block goes home.
 
     Examples:
-        >>> ring_bytes(rows=1000, width=256, ranks=4)
-        768000.0
+        >>> ring_share(1), ring_share(3), ring_share(512)
+        (0.0, 0.3333333333333333, 0.4998372395833333)
     """
-    return (ranks - 1) / ranks * rows * width * 4
+    steps = ranks // 2
+    home = steps if ranks % 2 else steps - 0.25
+    return (2 * steps + home) / (3 * ranks)
 
 
 def boundary_share(average_degree: float, ranks: int) -> float:

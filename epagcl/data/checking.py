@@ -44,7 +44,7 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
     if isinstance(data, HeteroData):
         raise InputError(f"{source}: HeteroData has several kinds of nodes; convert it with epagcl.from_hetero(data)")
     if hasattr(data, "indptr") and hasattr(data, "to_data"):
-        raise InputError(f"{source}: a graph on disk, and this method trains on the whole graph; give graph.to_data()")
+        raise InputError(f"{source}: a graph on disk, and this takes one in memory; give graph.to_data()")
     if not isinstance(data, Data):
         fix = "create one with epagcl.from_networkx, epagcl.from_scipy, epagcl.from_tables or epagcl.read_graph"
         raise InputError(f"{source}: {type(data).__name__} is not a torch_geometric.data.Data; {fix}")

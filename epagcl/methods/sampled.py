@@ -161,6 +161,10 @@ class Sampled(Method):
                 raise InputError(
                     f"subgraphs={self.subgraphs!r}: for one rank; set subgraphs='off', or start one process"
                 )
+            if is_arrays(data):
+                raise InputError(
+                    "graph: a graph on disk, and on several ranks; give a graph in memory (graph.to_data())"
+                )
             return "off"
         if self.subgraphs != "auto":
             if self.subgraphs == "off" and is_arrays(data):
@@ -196,7 +200,7 @@ class Sampled(Method):
         """Return a training graph that is read by chunks of rows. Its relations are merged."""
         if isinstance(data, Data):
             data = check(data, labels=False)
-            note_merged(type(self), data.get("relation_names", ()), where=" on graphs that fit into memory")
+            note_merged(type(self), data.get("relation_names", ()), where=" on whole graphs")
         return self._large(data, resolve_device(self.device))
 
     def _large(self, data: "Data | GraphArrays", device: torch.device) -> LargeGraph:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FLOAT = 4  # bytes
 ENTRY = 16  # bytes of an entry of a view: its column, its value, its pair
+LIST = 32  # bytes of a pair in the list of each rank, twice 16 while it is sorted
 EXPONENTIAL = 64  # columns of a product that take as long as the exponential of each similarity
 PASSES = 6  # reads and writes of an activation, forward and backward
 COMPONENTS = 256  # of a propagated block of EPAGCL+
@@ -164,7 +165,7 @@ def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     loss = 6 * rows * 2 * min(batch, sizes.nodes) * (dim + EXPONENTIAL) if training else 0
     ring = 3 * FLOAT * rows * dim if training and not settings["batch_size"] else 0
     kept = _features(sizes) + ENTRY * (views * (2 * sizes.edges + sizes.nodes) + (2 * added if training else 0))
-    return _work(tally, loss, kept, ring, training)
+    return _work(tally, loss, kept, ring, training)._replace(lists=LIST * (sizes.edges + added) if training else 0.0)
 
 
 def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
@@ -188,7 +189,7 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     kept = _features(sizes) + ENTRY * (views if training else 1) * (2 * sizes.edges + sizes.nodes + 2 * near)
     work = _work(tally, loss, kept, 0.0, training)
     if training:
-        return work
+        return work._replace(lists=LIST * (sizes.edges + near))
     blocks = _propagated(sizes, COMPONENTS, BLOCKS, 13)
     side_by_side = FLOAT * sizes.nodes * (members * (hidden + hidden // 2) + hidden + BLOCKS * COMPONENTS)
     return work._replace(

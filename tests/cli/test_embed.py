@@ -193,3 +193,9 @@ def test_a_folder_gets_shards_that_tasks_read(run, files):
     code, _, error = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", "shards", *options)
     assert code == 2
     assert "holds shards" in error
+
+
+def test_shards_are_not_compared_with_an_earlier_version(run, files):
+    code, _, error = run("embed", "--edges", "e.csv", "--features", "f.csv", "--out", "shards", "--previous", "z.npy")
+    assert code == 2
+    assert error == "epagcl: --only, --previous and --align: these write one file; give --out a suffix, such as .npy\n"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from epagcl.data import block_model
+from epagcl.data import OnDiskGraph, block_model
 from epagcl.data.io.npz import write_npz
 
 SIZES = ("--nodes", 1_000_000, "--edges", 10_000_000, "--features", 128)
@@ -26,6 +26,14 @@ def test_json_and_settings_of_the_method(run):
 def test_a_graph_in_a_file(run, tmp_path):
     write_npz(block_model(60, num_features=40, topic_words=10), tmp_path / "g.npz")
     code, out, _ = run("plan", tmp_path / "g.npz", "--device", "h200", "--json")
+    assert code == 0
+    assert json.loads(out)["graph"]["nodes"] == 60
+
+
+def test_a_graph_on_disk_is_not_read(run, tmp_path, monkeypatch):
+    OnDiskGraph.write(block_model(60, num_features=40, topic_words=10), tmp_path / "graph")
+    monkeypatch.setattr(OnDiskGraph, "to_data", None)
+    code, out, _ = run("plan", tmp_path / "graph", "--device", "h200", "--json")
     assert code == 0
     assert json.loads(out)["graph"]["nodes"] == 60
 

@@ -39,3 +39,10 @@ def test_methods_that_run_on_one_rank_say_so_in_one_line(on_rank, capsys, comman
 def test_one_line_per_machine_is_enough_for_a_mistake(on_rank, capsys):
     assert on_rank(1, "train", "demo", "--method", "dgi", "--epoch", "3") == 2
     assert capsys.readouterr() == ("", "")
+
+
+def test_subgraphs_are_for_one_rank(on_rank, capsys, tmp_path):
+    options = ("--method", "epagcl", "--subgraphs", "neighbours", "--out", str(tmp_path / "z.npy"), "--quiet")
+    assert on_rank(0, "embed", "demo", *options) == 2
+    message = "epagcl: --subgraphs neighbours: for one rank; start the command without torchrun, or leave it out\n"
+    assert capsys.readouterr().err == message

@@ -6,9 +6,10 @@ import torch
 
 import epagcl
 from epagcl.core.errors import InputError
-from epagcl.data import block_model, check
+from epagcl.data import OnDiskGraph, block_model, check
 from epagcl.data.large import Arrays
-from epagcl.methods import plan
+from epagcl.distributed.group import Ranks
+from epagcl.methods import plan, sampled
 from epagcl.methods.sampled import Sampled
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "device": "cpu", "epochs": 3, "subgraph_nodes": 150}
@@ -117,5 +118,47 @@ def test_other_methods_say_that_they_train_on_the_whole_graph(data):
         def to_data(self):
             return data
 
-    with pytest.raises(InputError, match=r"trains on the whole graph; give graph\.to_data"):
+    with pytest.raises(InputError, match=r"takes one in memory; give graph\.to_data"):
         epagcl.DGI(epochs=1, dim=4, device="cpu").fit(OnDisk())
+
+
+@pytest.mark.parametrize("name", ["epagcl", "propagated"])
+def test_a_folder_of_arrays_trains_and_embeds(data, name, tmp_path):
+    graph = OnDiskGraph.write(data, tmp_path / "graph")
+    model = create(name).fit(graph)
+    model.save(tmp_path / "model")
+    z = epagcl.load_model(tmp_path / "model", "cpu").embed(graph)
+    torch.testing.assert_close(z, model.embed(data), atol=1e-5, rtol=1e-4)
+    rotation = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(0)))[0]
+    model.rotation_ = rotation
+    torch.testing.assert_close(torch.cat(list(model.embed_chunks(graph))), z @ rotation, atol=1e-5, rtol=1e-4)
+
+
+def test_subgraphs_merge_relations_and_say_so(data, caplog):
+    kinds = data.clone()
+    kinds.edge_type = (data.edge_index.sum(0) % 2).long()
+    with caplog.at_level(logging.WARNING, "epagcl"):
+        model = create("epagcl+", subgraphs="neighbours").fit(kinds)
+    assert caplog.messages == ["epagcl+ merges the 2 kinds of edges; epagcl+ and propagated use them on whole graphs"]
+    assert model.relation_names_ == []
+    assert torch.equal(model.embed(kinds), model.embed(data))
+
+
+def test_a_model_with_relations_embeds_graphs_in_memory_only(data):
+    kinds = data.clone()
+    kinds.edge_type = (data.edge_index.sum(0) % 2).long()
+    model = create("propagated").fit(kinds)
+    (z,) = model.embed_chunks(kinds)
+    assert torch.equal(z, model.embed(kinds))
+    with pytest.raises(InputError, match=r"the model uses kinds or directions of edges; give a graph in memory"):
+        model.embed(Arrays.from_data(data))
+
+
+def test_several_ranks_train_on_the_whole_graph(data, monkeypatch):
+    monkeypatch.setattr(sampled, "active_ranks", lambda: Ranks(0, 2))
+    monkeypatch.setattr(sampled, "too_large", lambda *_, **__: "too large")
+    assert create("epagcl")._kind(data) == "off"
+    with pytest.raises(InputError, match="subgraphs='partitions': for one rank; set subgraphs='off'"):
+        create("epagcl", subgraphs="partitions").fit(data)
+    with pytest.raises(InputError, match="a graph on disk, and on several ranks; give a graph in memory"):
+        create("epagcl").fit(Arrays.from_data(data))

@@ -21,6 +21,7 @@ def test_the_products_of_epagcl_are_counted_by_hand():
     assert work.moved == 6 * 4 * views * n * (64 + 32 + 16 + 32)
     assert work.held == 4 * views * n * (64 + 32 + 16 + 32)
     assert work.ring == 3 * 4 * 2 * n * 32
+    assert work.lists == 2 * 16 * 5000
 
 
 def test_few_features_are_propagated_before_they_are_multiplied_and_need_no_gradient():
