@@ -13,8 +13,11 @@ CONSTRAINTS = ROOT / "constraints.txt"
 #: What shows that an extra brought what it is for.
 USES = {
     "ann": "import torch, epagcl; assert epagcl.nearest_neighbours(torch.rand(50, 4), 3, index='hnsw').recall > 0.5",
+    "audit": "import cyclonedx_py, pip_audit, uv",
     "docs": "import furo, myst_parser, sphinx",
     "gpu": "import triton",
+    "ingest": "import epagcl, pathlib; pathlib.Path('e.csv').write_text('source,target\\n0,1\\n1,2\\n'); "
+    "assert epagcl.ingest('e.csv', 'graph').num_edges == 2",
     "networkx": "import networkx as nx, numpy as np, epagcl; "
     "epagcl.from_networkx(nx.karate_club_graph(), np.eye(34, dtype='float32'))",
     "ogb": "import ogb.nodeproppred",

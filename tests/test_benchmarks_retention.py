@@ -37,7 +37,7 @@ def test_the_table_counts_failed_models_and_their_verdicts():
     assert "| Cora | 2 | 0 | – | – | – |" in text
     assert "1 of 1 of them are called poor, and 0 of 1 good." in text
     assert (
-        "Of the 4 others, 0 of 4 are called poor; of the 3 within 2 points of the best row of their graph, 0 of 3."
+        "Of the others, 0 of 4 are called poor; of those within 2 points of the best row of their graph, 0 of 3."
         in text
     )
     assert "Measured on GPU, 2026-01-02, commit abcdef0" in text
