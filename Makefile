@@ -8,7 +8,7 @@ PYTHONS ?= python3.11 python3.12 python3.13
 TORCH ?=
 # With HASHED=1, packages are installed from requirements-ci.txt, and their files must have the hashes listed there.
 
-.PHONY: demo test quick lint types coverage trust sbom audit requirements lowest pythons docs package format bench hooks clean
+.PHONY: demo test long quick lint types coverage trust sbom audit requirements lowest pythons docs package format bench hooks clean
 
 # A quarter of the default epochs: the first run, with the installation, takes less than three minutes on two cores.
 demo: $(READY)
@@ -17,11 +17,15 @@ demo: $(READY)
 
 # Linter, layers, types, all tests and doctests.
 test: lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+# The tests that take half a minute or more.
+long: $(READY)
+	$(BIN)/python -m pytest -n 2 -m long
 
 # The tests without those marked slow: under two minutes on two cores.
 quick: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not long"
 
 lint: $(READY)
 	$(BIN)/ruff check .

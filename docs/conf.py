@@ -46,7 +46,11 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(dict\[str|Tensor|Data|Path|Any|Self|Sequence|Callable|Iterable|Iterator|AbstractContextManager|optional|nn\.Module|np\.ndarray|Figure)",
     ),
-    ("py:.*", r"epagcl\.core\.(sparse|pattern|kernels|hardware)\.[\w.]+"),  # internal types, not in the reference
+    # Internal types, not in the reference.
+    ("py:.*", r"epagcl\.core\.(sparse|streamed|cost|pattern|kernels|hardware)\.[\w.]+"),
+    ("py:.*", r"epagcl\.(data\.(large|subgraphs|disk\.layout)|methods\.(work|plan)|runs\.reproduction)\.[\w.]+"),
+    ("py:.*", r"epagcl\.(distributed\.group\.Plain|views\.probabilities\.WeightRange|data\.graph\.Graph\.origin)"),
+    ("py:.*", r"(DiskMatrix|OutputError|The mode to choose)"),
     ("py:.*", r"epagcl\.[\w.]+\._\w+"),  # private type variables
     ("py:attr", r"\w+"),  # attributes are fields of their class and have no anchor
 ]

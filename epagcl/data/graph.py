@@ -40,7 +40,7 @@ class Graph:
         relation_names: the names of the relations.
         outside: for a part of a larger graph, the total weight of each node's pairs that lead out of the part, float32
             ``[N]``. It counts in the degree, and as a self-loop in Ã: what would leave the part stays at the node.
-        part: the nodes of this rank, if the graph is spread over several ranks; see :meth:`shard`. Then ``x`` has the
+        part: the nodes of this rank, if the graph is spread over several ranks; see ``shard``. Then ``x`` has the
             rows of these nodes, and :attr:`adjacency` multiplies the rows of all ranks. ``pairs`` and ``num_nodes`` are
             those of the whole graph.
 

@@ -65,7 +65,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             loss.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
-        runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (:mod:`epagcl.distributed`).
+        runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (``epagcl.distributed``).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
 
     Examples:
@@ -264,7 +264,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Args:
             data: the graph.
-            nodes: embed only these nodes, in this order, from their neighbourhood; see :mod:`epagcl.methods.local`.
+            nodes: embed only these nodes, in this order, from their neighbourhood; see ``epagcl.methods.local``.
             hops: size of the neighbourhood; None: as many as an encoder has layers, 2 if it has PageRank.
         """
         return self._embed(data) if nodes is None else embed_nodes(self, data, nodes, hops).z

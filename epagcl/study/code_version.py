@@ -109,7 +109,7 @@ def imported_modules(*modules: str, root: Path = ROOT) -> set[str]:
 
     Examples:
         >>> sorted(imported_modules("epagcl.core.adjacency"))[:2]
-        ['epagcl.core.adjacency', 'epagcl.core.hardware']
+        ['epagcl.core.adjacency', 'epagcl.core.determinism']
     """
     reached: set[str] = set()
     queue = list(modules)

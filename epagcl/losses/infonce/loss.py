@@ -119,7 +119,7 @@ def info_nce_stacked(
         impl: as in :func:`info_nce`.
         precision: as in :func:`info_nce`.
         part: the nodes of this rank, if ``z`` has their rows only. The result is then this rank's share of the loss
-            over all ranks, see :mod:`epagcl.losses.infonce.ring`; ``impl`` does not apply.
+            over all ranks, see ``epagcl.losses.infonce.ring``; ``impl`` does not apply.
 
     Examples:
         >>> z = torch.eye(2)
