@@ -19,7 +19,7 @@ demo: $(READY)
 test: lint types
 	$(BIN)/python -m pytest -n 2 -m "not long"
 
-# The tests that take half a minute or more.
+# The tests that take a quarter of a minute or more.
 long: $(READY)
 	$(BIN)/python -m pytest -n 2 -m long
 

@@ -30,7 +30,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel):
     assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks", "results"))]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_runs_by_itself(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     small = ["--epochs", "1", "--hidden", "8", "--dim", "8", "--runs", "1", "--map", "pca", "--device", "cpu"]

@@ -82,7 +82,7 @@ def _fill_all(folder, graph):
     fill(cells(graph, "g", rows(["dgi", "grace"]), seeds=3, protocols=["strict"], settings=SMALL), Store(folder))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_that_share_a_store_compute_each_run_once(tmp_path, data):
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_fill_all, args=(tmp_path, data)) for _ in range(2)]

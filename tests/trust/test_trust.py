@@ -39,7 +39,7 @@ def test_damage_depends_on_the_seed_only():
     assert sum(one != content for one in first) > 40
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_few_cases_of_each_part(tmp_path):
     command = [sys.executable, "-m", "tests.trust", "--short", "--out", str(tmp_path)]
