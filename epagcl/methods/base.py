@@ -1,7 +1,6 @@
 """The base class of all methods: an estimator with keyword-only settings, ``fit``, ``embed`` and ``save``."""
 
 import dataclasses
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import chain
@@ -19,6 +18,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
+from epagcl.data.large import GraphArrays
 from epagcl.data.structural.features import positions_in
 from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
@@ -61,8 +61,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         supervised: whether ``fit`` reads labels.
         trained: whether ``fit`` minimises a loss. Otherwise ``fit`` only calls :meth:`calibrate`. It then ignores
             ``checkpoint``, ``callback`` and ``look``, and the method has no settings of training.
-        has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it in place of the
-            loss.
+        has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
         runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (``epagcl.distributed``).
@@ -215,7 +214,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(
         self,
-        data: Data,
+        data: "Data | GraphArrays",
         y: None = None,
         *,
         checkpoint: str | Path | None = None,
@@ -227,33 +226,35 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Train on a graph without reading its labels.
 
         Args:
-            data: the graph.
+            data: the graph; for methods that train on subgraphs, also a graph on disk.
             y: ignored; accepted because scikit-learn's pipelines pass it.
             checkpoint: file to which the state of training is written every few seconds. It is not removed at the end.
             resume: continue from ``checkpoint`` if that file exists.
-            callback: called with the history row of each epoch. On a GPU, several epochs run before it is called
-                with their rows.
+            callback: called with the history row of each epoch; on a GPU, after several epochs have run.
             look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
-                done and the current embedding. It does not change the training.
+                done and the current embedding (on subgraphs, of the first one). It does not change the training.
             progress: show epochs, loss and time left, in notebooks and in terminals.
         """
         self.validate()
-        device = resolve_device(self.device)
         self.history_: list[Row] = []
         self.rotation_: Tensor | None = None
-        with memory_advice(self.settings(), checkpoint):
-            whole = input_graph(self, check(data, labels=False), device, identified=checkpoint is not None)
-            graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
-            self.num_features_ = graph.num_features
-            self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
-            self.network_ = self.initial_network().to(device)
-            if not type(self).trained:
-                calibrate(self, self.network_, graph)
-                return self
-            options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
-            with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
-                self.history_ = train(self, self.network_, graph, callback=callback, **options)
+        shown = shown_progress(progress and type(self).trained, callback, type(self).title, self.epochs)
+        with memory_advice(self.settings(), checkpoint), shown as callback:
+            self._fit(data, checkpoint=checkpoint, resume=resume, callback=callback, look=look and Look(*look))
         return self
+
+    def _fit(self, data: Any, *, checkpoint: str | Path | None, **options: Any) -> None:
+        """Build the network for a graph and train it; ``options`` are those of the training loop."""
+        device = resolve_device(self.device)
+        whole = input_graph(self, check(data, labels=False), device, identified=checkpoint is not None)
+        graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
+        self.num_features_ = graph.num_features
+        self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
+        self.network_ = self.initial_network().to(device)
+        if type(self).trained:
+            self.history_ = train(self, self.network_, graph, checkpoint=checkpoint, **options)
+        else:
+            calibrate(self, self.network_, graph)
 
     @torch.no_grad()
     def embed(self, data: Data, *, nodes: NodesLike | None = None, hops: int | None = None) -> Tensor:
@@ -321,7 +322,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     @classmethod
     def summary(cls) -> str:
         """Return the first line of the method's docstring."""
-        return inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
+        return (cls.__doc__ or "").strip().split("\n")[0]
 
     @torch.no_grad()
     def _embed(self, data: Data, quiet: bool = False) -> Tensor:

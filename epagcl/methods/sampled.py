@@ -1,9 +1,9 @@
 """Methods that train on subgraphs and embed by chunks of rows, for graphs larger than the memory of a device."""
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,7 @@ from epagcl.methods.local import rotated
 from epagcl.methods.plan import too_large
 from epagcl.methods.relations import note_merged
 from epagcl.methods.settings import method_settings, setting
-from epagcl.training.bar import shown_progress
-from epagcl.training.history import Callback, Look, Row, examine
+from epagcl.training.history import examine
 from epagcl.training.loop import train
 
 
@@ -60,54 +59,28 @@ class Sampled(Method):
         """Do :meth:`calibrate` for a graph that is read by chunks of rows."""
         return
 
+    @abstractmethod
     def represent_chunks(self, network: Any, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the rows of :meth:`represent` in chunks, for a graph that is read by chunks of rows."""
-        raise NotImplementedError
 
     # The estimator.
 
-    def fit(
-        self,
-        data: "Data | GraphArrays",
-        y: None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        resume: bool = False,
-        callback: Callback | None = None,
-        look: Look | tuple[int, Callable[[int, Tensor], object]] | None = None,
-        progress: bool = False,
-    ) -> Self:
-        """Train on a graph without reading its labels, as a whole or on subgraphs.
-
-        Args:
-            data: the graph, or a graph on disk.
-            y: ignored; accepted because scikit-learn's pipelines pass it.
-            checkpoint: file to which the state of training is written every few seconds. It is not removed at the end.
-            resume: continue from ``checkpoint`` if that file exists.
-            callback: called with the history row of each epoch.
-            look: (every, function): after each ``every``-th epoch, the function is called with the number of epochs
-                done and the current embedding; with subgraphs, the embedding of the first subgraph.
-            progress: show epochs, loss and time left, in notebooks and in terminals.
-        """
-        self.validate()
+    def _fit(self, data: "Data | GraphArrays", **options: Any) -> None:
+        """Train on the whole graph or on subgraphs, as ``subgraphs`` says."""
         kind = self._kind(data)
-        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "look": look and Look(*look)}
         if kind == "off":
-            return super().fit(data, y, callback=callback, progress=progress, **options)
+            super()._fit(data, **options)
+            return
         graph = self._training_graph(data)
-        self.relation_names_, self.relation_strengths_, self.rotation_ = [], [], None
+        self.relation_names_, self.relation_strengths_ = [], []
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = _columns(data)
         self.network_ = self.initial_network().to(graph.device)
-        self.history_: list[Row] = []
         if type(self).trained:
             subgraphs = Subgraphs(graph, kind, self.subgraph_nodes, self.seed)
             subgraphs.survey = self.survey(graph)
-            with shown_progress(progress, callback, type(self).title, self.epochs) as callback:
-                first, options["subgraphs"] = subgraphs.at(0), subgraphs
-                self.history_ = train(self, self.network_, first, callback=callback, **options)
+            self.history_ = train(self, self.network_, subgraphs.at(0), subgraphs=subgraphs, **options)
         self._calibrate_large(graph)
-        return self
 
     def embed_chunks(self, data: "Data | GraphArrays") -> Iterator[Tensor]:
         """Yield the embedding in chunks of rows, in memory that does not grow with the number of nodes times its width.

@@ -1,11 +1,13 @@
 """Accuracies of a result that consists of cells: by graph and row, beside the reported ones, and as ranks."""
 
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from epagcl.evaluation.scores import Spread
 from epagcl.paper import published, reported
 from epagcl.paper.artefact import Result
+from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
 from epagcl.study.ranking import mean_ranks
@@ -57,6 +59,30 @@ def runs_by_seed(result: Result, protocol: str, graph: str) -> dict[str, dict[in
         for cell in result["cells"]
         if cell["graph"]["name"] == graph and (found := cell["protocols"].get(protocol))
     }
+
+
+def columns_by_graph(
+    result: Result,
+    protocol: str,
+    titles: Sequence[str],
+    signs: Mapping[tuple[str, str], str],
+    unmarked: Collection[str] = (),
+) -> list[list[TableCell]]:
+    """Return a column for each measured graph: the mean accuracy of each row, and its sign.
+
+    Args:
+        result: the result.
+        protocol: the protocol.
+        titles: the rows.
+        signs: what follows the accuracy, by (graph, row); nothing for others.
+        unmarked: rows that are not marked as the best or the second best.
+    """
+    columns = []
+    for graph in measured_graphs(result):
+        found = scores(result, protocol, graph)
+        texts = [f"{found[title]:.1f}{signs.get((graph, title), '')}" if title in found else "–" for title in titles]
+        columns.append(marked([found.get(title) if title not in unmarked else None for title in titles], texts))
+    return columns
 
 
 def usual_runs(result: Result, protocol: str, graph: str) -> int:

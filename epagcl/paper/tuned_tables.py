@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import graphs_of, measured_graphs, runs_by_seed, scores
+from epagcl.paper.cell_scores import columns_by_graph, graphs_of, measured_graphs, runs_by_seed, scores
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.diagram import diagram
@@ -78,16 +78,7 @@ def _accuracies(result: Result) -> Table:
     graphs, titles, ranking = measured_graphs(result), titles_of(result), ranking_of(result)
     tests = against(result, OURS) if OURS in titles else {}
     signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the other row against ours
-    columns = []
-    for graph in graphs:
-        found = scores(result, PROTOCOL, graph)
-        texts = [
-            f"{found[title]:.1f}" + (signs[tests[graph, title].verdict] if (graph, title) in tests else "")
-            if title in found
-            else "–"
-            for title in titles
-        ]
-        columns.append(marked([found.get(title) for title in titles], texts))
+    columns = columns_by_graph(result, PROTOCOL, titles, {cell: signs[test.verdict] for cell, test in tests.items()})
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
     columns.append(marked(ranks, [f"{one:.2f}" if one is not None else "–" for one in ranks], smallest=True))
     table_rows: list[list[TableCell | str]] = [

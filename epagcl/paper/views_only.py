@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.cell_scores import measured_graphs, runs_by_seed, scores
+from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, runs_by_seed, scores
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
@@ -138,17 +138,8 @@ def _mean_over(by_graph: dict[str, dict[str, float]], title: str) -> float | Non
 def _by_graph(result: Result) -> Table:
     tests, graphs, titles = against(result), measured_graphs(result), titles_of(result)
     signs = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
-    columns = []
-    for graph in graphs:
-        found = scores(result, PROTOCOL, graph)
-        texts = [
-            f"{found[title]:.1f}" + (signs[tests[title, graph].verdict] if (title, graph) in tests else "")
-            if title in found
-            else "–"
-            for title in titles
-        ]
-        values = [found.get(title) if title not in REFERENCES else None for title in titles]
-        columns.append(marked(values, texts))
+    verdicts = {(graph, title): signs[test.verdict] for (title, graph), test in tests.items()}
+    columns = columns_by_graph(result, PROTOCOL, titles, verdicts, unmarked=REFERENCES)
     table_rows: list[list[TableCell | str]] = [
         [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
     ]

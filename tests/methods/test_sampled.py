@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import epagcl
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, OutOfMemory
 from epagcl.data import OnDiskGraph, block_model, check
 from epagcl.data.large import Arrays
 from epagcl.distributed.group import Ranks
@@ -162,3 +162,12 @@ def test_several_ranks_train_on_the_whole_graph(data, monkeypatch):
         create("epagcl", subgraphs="partitions").fit(data)
     with pytest.raises(InputError, match="a graph on disk, and on several ranks; give a graph in memory"):
         create("epagcl").fit(Arrays.from_data(data))
+
+
+def test_a_full_memory_is_told_on_subgraphs_too(data, monkeypatch):
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(sampled, "train", full)
+    with pytest.raises(OutOfMemory, match="out of memory; "):
+        create("epagcl", subgraphs="neighbours").fit(data)

@@ -8,6 +8,8 @@ import pandas as pd
 import scipy.sparse
 from sklearn.utils import murmurhash3_32
 
+from epagcl.data.io.columns.number import with_gaps
+
 #: The most frequent values of a column that have a feature of their own.
 MOST_VALUES = 64
 #: Features that all other values share by their hash, if a column has more values than :data:`MOST_VALUES`.
@@ -35,7 +37,7 @@ class BooleanColumn:
     @property
     def feature_names(self) -> list[str]:
         """The names of its features."""
-        return [self.name, f"{self.name}=missing"] if self.missing else [self.name]
+        return with_gaps([self.name], self.name, self.missing)
 
     @property
     def words(self) -> str:
@@ -80,7 +82,7 @@ class CategoryColumn:
         """The names of its features."""
         names = [f"{self.name}={value}" for value in self.values]
         names += [f"{self.name}=other"] * self.other + [f"{self.name}#{slot}" for slot in range(self.slots)]
-        return [*names, f"{self.name}=missing"] if self.missing else names
+        return with_gaps(names, self.name, self.missing)
 
     @property
     def words(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from epagcl.core.errors import InputError
-from epagcl.data.io.columns.number import NumberColumn
+from epagcl.data.io.columns.number import NumberColumn, with_gaps
 
 _ISO = re.compile(r"[0-9]{4}-[0-9]{1,2}(?:-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?)?)?")
 _ZONE = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?")
@@ -52,7 +52,7 @@ class DateColumn:
         """The names of its features."""
         names = [f"{self.name}.time"]
         names += [f"{self.name}.{cycle}.{wave}" for cycle in self.cycles for wave in ("sin", "cos")]
-        return [*names, f"{self.name}=missing"] if self.missing else names
+        return with_gaps(names, self.name, self.missing)
 
     @property
     def words(self) -> str:

@@ -23,6 +23,16 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[+-]?[0-9]*,
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
+def with_gaps(names: list[str], column: str, missing: bool) -> list[str]:
+    """Return the names of the features of a column, and of the feature that marks missing values if it has some.
+
+    Examples:
+        >>> with_gaps(["since.year"], "since", missing=True)
+        ['since.year', 'since=missing']
+    """
+    return [*names, f"{column}=missing"] if missing else names
+
+
 @dataclass(frozen=True)
 class GivenColumn:
     """A column of numbers that is used as it is. Missing values are refused."""
@@ -79,7 +89,7 @@ class NumberColumn:
     @property
     def feature_names(self) -> list[str]:
         """The names of its features."""
-        return [self.name, f"{self.name}=missing"] if self.missing else [self.name]
+        return with_gaps([self.name], self.name, self.missing)
 
     @property
     def words(self) -> str:
