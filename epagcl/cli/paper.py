@@ -35,6 +35,12 @@ class ArtefactCommand(WithLists):
     list_options: ClassVar = dict.fromkeys(("--datasets", "--methods", "--protocol"), _any_word)
 
 
+class CompletionCommand(WithLists):
+    """A command whose graphs may be written with spaces or commas. Titles of rows contain spaces."""
+
+    list_options: ClassVar = {"--datasets": _any_word}
+
+
 Datasets = Annotated[
     list[str] | None,
     typer.Option(
@@ -214,6 +220,53 @@ def plan(
     show(
         listing, f"{count} runs of {len(found.runs)} cells are missing: about {hours:.1f} hours with {shared}", *absent
     )
+
+
+@app.command(cls=CompletionCommand)
+def complete(
+    results: Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")] = Path("results/paper"),
+    datasets: Datasets = None,
+    rows: Annotated[list[str] | None, typer.Option(metavar="TITLE", help="Row of the tables; may be repeated.")] = None,
+    device: Device = "auto",
+    data: Root = None,
+    store: Annotated[Path, typer.Option(help="Folder of single runs.")] = OUT / "store",
+    stored: Stored = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute the runs that `epagcl paper plan` lists, and add them to the results. Processes can share a store.
+
+    Example: epagcl paper complete --datasets squirrel actor --device cuda
+    """
+    from epagcl.core.files import write_json
+    from epagcl.core.hardware import resolve_device
+    from epagcl.paper.completion import chosen
+    from epagcl.paper.completion import complete as complete_study
+    from epagcl.paper.page import read_comparison_beside, read_results
+    from epagcl.paper.plan import plan as plan_study
+    from epagcl.study.store import Store
+    from epagcl.study.summary import write_comparison
+
+    resolve_device(device)
+    measured, comparison, work = read_results(results), read_comparison_beside(results), _progress(quiet)
+    found = plan_study(measured, comparison, data)
+    missing = chosen(found, device, _names(datasets), rows or ())
+    with interruptible(RESUME_HINT), work:
+        completed = complete_study(
+            measured,
+            comparison,
+            found,
+            missing,
+            Store(store),
+            command="epagcl paper complete",
+            train=not stored,
+            work=work,
+        )
+    for name, result in completed.results.items():
+        write_json(result, results / f"{name}.json")
+    if completed.comparison is not None:
+        write_comparison(completed.comparison, results.parent / "comparison.json")
+    changed = [*completed.results, *(["comparison"] if completed.comparison is not None else [])]
+    show(f"changed: {', '.join(changed)}" if changed else "nothing has changed")
 
 
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":

@@ -1,7 +1,7 @@
 """The plan of the study: which runs are missing, how long they take, and what they decide."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -39,9 +39,10 @@ class MissingRuns:
         seconds: estimated time of one seed; None if no run like it is stored.
         basis: the runs that the estimate comes from.
         decides: what the runs decide.
+        cell: the missing runs, ready to be computed.
 
     Examples:
-        >>> runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 5, 2.5, "the same cell", "its rank")
+        >>> runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 5, 2.5, "the same cell", "its rank", None)
         >>> runs.total
         5.0
     """
@@ -54,6 +55,7 @@ class MissingRuns:
     seconds: float | None
     basis: str
     decides: str
+    cell: Cell | None
 
     @property
     def total(self) -> float:
@@ -65,13 +67,19 @@ class MissingRuns:
 class Plan:
     """The missing runs, in the order in which they should be computed, and the graphs that cannot be loaded.
 
+    Attributes:
+        runs: the missing runs.
+        absent: the reason for each graph that cannot be loaded.
+        order: the graphs and rows of each part of the study, in their order.
+
     Examples:
-        >>> Plan([], {}).seconds
+        >>> Plan([], {}, {}).seconds
         0.0
     """
 
     runs: list[MissingRuns]
     absent: dict[str, str]
+    order: dict[str, list[tuple[str, str]]]
 
     @property
     def seconds(self) -> float:
@@ -80,7 +88,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        runs = [{**asdict(one), "parts": list(one.parts), "total": one.total} for one in self.runs]
+        names = [field.name for field in fields(MissingRuns) if field.name != "cell"]
+        runs = [{**{name: getattr(one, name) for name in names}, "total": one.total} for one in self.runs]
         return {"seconds": self.seconds, "runs": runs, "absent": self.absent}
 
 
@@ -112,14 +121,17 @@ def plan(
     by_place: dict[tuple[str, str], list[CellResult]] = {}
     for cell in stored:
         by_place.setdefault((cell["graph"]["name"], cell["row"]), []).append(cell)
-    undecided = undecided_claims(results)
+    undecided, wanted_runs = undecided_claims(results), _wanted(requests)
     missing = [
-        runs
-        for wanted in _wanted(requests).values()
-        if (runs := _missing(wanted, by_place, stored, undecided)) is not None
+        runs for wanted in wanted_runs.values() if (runs := _missing(wanted, by_place, stored, undecided)) is not None
     ]
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
-    return Plan(missing, {name: reason for request in requests.values() for name, reason in request.absent.items()})
+    absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
+    order: dict[str, list[tuple[str, str]]] = {part: [] for part in parts}
+    for wanted in wanted_runs.values():
+        for part in wanted.parts:
+            order[part].append((wanted.cell.name, wanted.cell.title))
+    return Plan(missing, absent, order)
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:
@@ -175,7 +187,10 @@ def _missing(
         return None
     seconds, basis = estimate(cell, alike, stored)
     decides = _decides(cell, len(seeds) == count, wanted.parts, undecided)
-    return MissingRuns(tuple(wanted.parts), cell.name, cell.title, seeds, count, seconds, basis, decides)
+    todo = replace(
+        cell, seeds=count, protocols=sorted(wanted.protocols), known=frozenset(range(count)).difference(seeds)
+    )
+    return MissingRuns(tuple(wanted.parts), cell.name, cell.title, seeds, count, seconds, basis, decides, todo)
 
 
 def same_settings(cell: Cell, result: CellResult) -> bool:

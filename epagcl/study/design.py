@@ -172,6 +172,7 @@ class Cell:
         settings: take precedence over the recipe's, such as ``epochs`` and ``device``.
         named: whether the graph is the named graph. A user's graph of the same name has no recipe and no published
             figures.
+        known: seeds whose results are stored elsewhere, and which are not computed again.
 
     Examples:
         >>> from epagcl.data import block_model
@@ -187,6 +188,7 @@ class Cell:
     protocols: list[str]
     settings: dict[str, Any]
     named: bool = True
+    known: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -233,7 +235,7 @@ class Cell:
     def missing(self, store: Store) -> list[int]:
         """Return the seeds whose stored results are missing or lack a protocol."""
         wanted = set(self.protocols)
-        records = ((seed, store.read(self.key(seed))) for seed in range(self.seeds))
+        records = ((seed, store.read(self.key(seed))) for seed in range(self.seeds) if seed not in self.known)
         return [seed for seed, record in records if record is None or not wanted <= set(record["protocols"])]
 
     @property

@@ -27,7 +27,7 @@ PUBLISHED = {
 ONE_SETTING, WITHOUT_RECIPES = {"epagcl+", "propagated"}, {"Flickr", "Facebook"}
 LARGER = {"WikiCS", "Amazon-Computers", "Amazon-Photo", "Coauthor-CS", "Coauthor-Physics"}
 PUBLISHED["gcn"] = PUBLISHED["gat"] = {"Cora", "CiteSeer", "PubMed"} | LARGER
-PUBLISHED["greet"] = PUBLISHED["gcn"] | {"Cornell", "Texas", "Wisconsin"}
+PUBLISHED["greet"] = PUBLISHED["gcn"] | {"Cornell", "Texas", "Wisconsin", "Chameleon", "Squirrel", "Actor"}
 
 
 @pytest.mark.parametrize("graph", APPENDIX_D)
@@ -83,6 +83,7 @@ def test_sections_are_names_of_methods_and_starred_ones_have_no_masks(graph):
         ("Cora", "gmi", {"layers": 2}),
         ("Cora", "greet", {"k": 20, "p_mask_1": 0.8, "p_drop_1": 0.8, "alpha": 0.5, "rounds": 2}),
         ("Coauthor-Physics", "greet", {"k": 25, "batch_size": 2000, "alpha": 0.1}),
+        ("Squirrel", "greet", {"k": 0, "epochs": 1000, "p_drop_2": 0.8, "margin_hom": 0.1, "margin_het": 0.3}),
         ("CiteSeer", "cca-ssg", {"layers": 1, "epochs": 20, "decorrelation": 5e-4, "p_mask": 0.0}),
         ("PubMed", "gat", {"out_heads": 8, "lr": 0.01, "weight_decay": 1e-3}),
     ],

@@ -1,0 +1,127 @@
+"""Completing the study: compute the runs that the plan lists as missing, and join them with the stored results."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from epagcl.core.progress import Progress
+from epagcl.paper import find_artefact
+from epagcl.paper.artefact import Result
+from epagcl.paper.plan import COMPARISON, MissingRuns, Plan, same_settings
+from epagcl.runs.record import provenance
+from epagcl.study.comparison import CellResult, collect, fill
+from epagcl.study.design import Cell
+from epagcl.study.joining import joined
+from epagcl.study.store import Store
+from epagcl.study.summary import Comparison, summarise
+
+
+class Completed(NamedTuple):
+    """The results that new runs have changed: artefacts by name, and the comparison, or None if it has not changed."""
+
+    results: dict[str, Result]
+    comparison: Comparison | None
+
+
+def chosen(plan: Plan, device: str, graphs: Collection[str] = (), rows: Collection[str] = ()) -> list[MissingRuns]:
+    """Return the missing runs of some graphs and rows, in the order of the plan.
+
+    Args:
+        plan: the plan.
+        device: where the runs are to be computed.
+        graphs: names of graphs; empty for all.
+        rows: titles of rows; empty for all.
+    """
+    graphs, rows = {name.lower() for name in graphs}, {title.lower() for title in rows}
+    return [
+        replace(runs, cell=replace(runs.cell, settings={**runs.cell.settings, "device": device}))
+        for runs in plan.runs
+        if runs.cell is not None
+        and (not graphs or runs.graph.lower() in graphs)
+        and (not rows or runs.row.lower() in rows)
+    ]
+
+
+def complete(
+    results: Mapping[str, Result],
+    comparison: Comparison | None,
+    plan: Plan,
+    missing: Sequence[MissingRuns],
+    store: Store,
+    *,
+    command: str,
+    train: bool = True,
+    work: Progress | None = None,
+) -> Completed:
+    """Compute missing runs, and return the results that they have changed.
+
+    Several processes may share the store. Runs of older code are kept if their settings are today's.
+
+    Args:
+        results: results of the artefacts by name.
+        comparison: the comparison over all graphs, if there is one.
+        plan: the plan, made from these results.
+        missing: as :func:`chosen` returns them.
+        store: the store of single runs.
+        command: the command that computes them, which the results name.
+        train: whether missing runs are computed. Otherwise only stored runs are used.
+        work: receives the progress.
+    """
+    cells = [runs.cell for runs in missing if runs.cell is not None]
+    if train:
+        fill(cells, store, work)
+    new: dict[str, list[tuple[Cell, CellResult]]] = {}
+    for runs, cell in zip(missing, cells, strict=True):
+        if (result := collect(cell, store)) is not None:
+            for part in runs.parts:
+                new.setdefault(part, []).append((cell, result))
+    changed = {
+        name: _with_runs(name, result, new[name], plan.order[name], command)
+        for name, result in results.items()
+        if name in new
+    }
+    if comparison is None or COMPARISON not in new:
+        return Completed(changed, None)
+    stored = [cell for row in comparison["results"].values() for cell in row]
+    by_graph: dict[str, list[CellResult]] = {}
+    for cell_result in _joined(stored, new[COMPARISON], plan.order[COMPARISON], comparison["protocols"]):
+        by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
+    seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
+    return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
+
+
+def _with_runs(
+    name: str,
+    result: Result,
+    new: Sequence[tuple[Cell, CellResult]],
+    order: Sequence[tuple[str, str]],
+    command: str,
+) -> Result:
+    """Return an artefact's result with new runs, and with the graphs and seeds that it then has."""
+    cells = _joined(result["cells"], new, order, result["asked"]["protocols"])
+    seeds = max(len(cell["seeds"]) for cell in cells)
+    known = {name.lower() for name in (*(cell["graph"]["name"] for cell in cells), *result["absent"])}
+    asked = {
+        **result["asked"],
+        "datasets": [graph for graph in find_artefact(name).datasets if graph.lower() in known],
+        "runs": seeds,
+        "seeds": list(range(seeds)),
+    }
+    return {**result, "command": command, **provenance(), "asked": asked, "cells": cells}
+
+
+def _joined(
+    stored: Sequence[CellResult],
+    new: Sequence[tuple[Cell, CellResult]],
+    order: Sequence[tuple[str, str]],
+    protocols: Collection[str],
+) -> list[CellResult]:
+    """Return stored and new results in the order of the artefact. Stored results with other settings are replaced."""
+    by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in stored}
+    for cell, result in new:
+        scores = {name: value for name, value in result["protocols"].items() if name in protocols}
+        result = {**result, "protocols": scores}
+        old = by_place.get((cell.name, cell.title))
+        by_place[cell.name, cell.title] = joined(old, result) if old and same_settings(cell, old) else result
+    places = [place for place in dict.fromkeys(order) if place in by_place]
+    return [by_place[place] for place in (*places, *(place for place in by_place if place not in places))]
