@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.errors import InputError, MissingFeatures
+from epagcl.core.errors import InputError, MissingExtra, MissingFeatures
 from epagcl.core.files import write_json
 from epagcl.core.log import log
 from epagcl.core.progress import Progress, SilentProgress
@@ -126,7 +126,7 @@ def load_all(names: tuple[str, ...], root: Path | None, features: bool = True) -
         proper = find(name).name  # an unknown name is an error, not an absent graph
         try:
             loaded[proper] = load(name, root, features=features)
-        except InputError as error:
+        except (InputError, MissingExtra) as error:
             log.warning("%s: skipped (%s)", proper, error)
             loaded[proper] = "features are absent" if isinstance(error, MissingFeatures) else "data are absent"
     return loaded
