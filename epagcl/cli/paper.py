@@ -18,7 +18,9 @@ from epagcl.core.errors import InputError
 from epagcl.paper import ARTEFACTS, find_artefact
 
 if TYPE_CHECKING:
-    from epagcl.paper.artefact import Request
+    from epagcl.paper.artefact import Request, Result
+    from epagcl.paper.plan import Plan
+    from epagcl.study.summary import Comparison
 
 app = typer.Typer(
     help="Reproduce the paper's tables and figures, and compare them with the reported numbers.", rich_markup_mode=None
@@ -33,12 +35,6 @@ class ArtefactCommand(WithLists):
     """A command whose lists may be written with spaces or commas: ``--datasets cora citeseer``."""
 
     list_options: ClassVar = dict.fromkeys(("--datasets", "--methods", "--protocol"), _any_word)
-
-
-class CompletionCommand(WithLists):
-    """A command whose graphs may be written with spaces or commas. Titles of rows contain spaces."""
-
-    list_options: ClassVar = {"--datasets": _any_word}
 
 
 Datasets = Annotated[
@@ -182,9 +178,23 @@ def page(
     print(f"written: {write_page(results, docs)}")
 
 
-@app.command()
+ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
+Parts = Annotated[
+    list[str] | None, typer.Option(metavar="NAME...", help="Parts of the study: artefacts that train, and comparison.")
+]
+
+
+class StudyCommand(WithLists):
+    """A command whose graphs and parts may be written with spaces or commas. Titles of rows contain spaces."""
+
+    list_options: ClassVar = dict.fromkeys(("--datasets", "--parts"), _any_word)
+
+
+@app.command(cls=StudyCommand)
 def plan(
-    results: Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")] = Path("results/paper"),
+    results: ResultsFolder = Path("results/paper"),
+    datasets: Datasets = None,
+    parts: Parts = None,
     processes: Annotated[int, typer.Option(help="Number of processes that will share the work.")] = 1,
     data: Root = None,
     as_json: AsJson = False,
@@ -195,12 +205,9 @@ def plan(
 
     Example: epagcl paper plan --processes 14
     """
-    from epagcl.paper.page import read_comparison_beside, read_results
-    from epagcl.paper.plan import plan as plan_study
-
     if processes < 1:
         raise InputError(f"--processes {processes}: at least 1")
-    found = plan_study(read_results(results), read_comparison_beside(results), data)
+    *_, found = _planned(results, datasets, parts, data)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -222,10 +229,11 @@ def plan(
     )
 
 
-@app.command(cls=CompletionCommand)
+@app.command(cls=StudyCommand)
 def complete(
-    results: Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")] = Path("results/paper"),
+    results: ResultsFolder = Path("results/paper"),
     datasets: Datasets = None,
+    parts: Parts = None,
     rows: Annotated[list[str] | None, typer.Option(metavar="TITLE", help="Row of the tables; may be repeated.")] = None,
     device: Device = "auto",
     data: Root = None,
@@ -237,36 +245,35 @@ def complete(
 
     Example: epagcl paper complete --datasets squirrel actor --device cuda
     """
-    from epagcl.core.files import write_json
     from epagcl.core.hardware import resolve_device
-    from epagcl.paper.completion import chosen
+    from epagcl.paper.completion import chosen, write_completed
     from epagcl.paper.completion import complete as complete_study
-    from epagcl.paper.page import read_comparison_beside, read_results
-    from epagcl.paper.plan import plan as plan_study
     from epagcl.study.store import Store
-    from epagcl.study.summary import write_comparison
 
     resolve_device(device)
-    measured, comparison, work = read_results(results), read_comparison_beside(results), _progress(quiet)
-    found = plan_study(measured, comparison, data)
-    missing = chosen(found, device, _names(datasets), rows or ())
+    measured, comparison, found = _planned(results, datasets, parts, data)
+    work = _progress(quiet)
+    how: dict[str, Any] = {"command": "epagcl paper complete", "train": not stored, "work": work}
     with interruptible(RESUME_HINT), work:
-        completed = complete_study(
-            measured,
-            comparison,
-            found,
-            missing,
-            Store(store),
-            command="epagcl paper complete",
-            train=not stored,
-            work=work,
-        )
-    for name, result in completed.results.items():
-        write_json(result, results / f"{name}.json")
-    if completed.comparison is not None:
-        write_comparison(completed.comparison, results.parent / "comparison.json")
-    changed = [*completed.results, *(["comparison"] if completed.comparison is not None else [])]
-    show(f"changed: {', '.join(changed)}" if changed else "nothing has changed")
+        completed = complete_study(measured, comparison, found, chosen(found, device, rows or ()), Store(store), **how)
+    changed = write_completed(completed, results)
+    show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
+
+
+def _planned(
+    folder: Path, datasets: Sequence[str] | None, parts: Sequence[str] | None, root: Path | None
+) -> "tuple[dict[str, Result], Comparison | None, Plan]":
+    """Read the results and the comparison beside them, and plan what they lack."""
+    from epagcl.paper.page import read_comparison_beside, read_results
+    from epagcl.paper.plan import ARTEFACTS as TRAINED
+    from epagcl.paper.plan import COMPARISON
+    from epagcl.paper.plan import plan as plan_study
+
+    known, wanted = (*TRAINED, COMPARISON), _names(parts)
+    if unknown := [part for part in wanted if part not in known]:
+        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(known)}")
+    measured, comparison = read_results(folder), read_comparison_beside(folder)
+    return measured, comparison, plan_study(measured, comparison, root, wanted or known, _names(datasets))
 
 
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":

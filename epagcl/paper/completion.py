@@ -2,8 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from epagcl.core.files import write_json
 from epagcl.core.progress import Progress
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Result
@@ -13,7 +15,7 @@ from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
 from epagcl.study.joining import joined
 from epagcl.study.store import Store
-from epagcl.study.summary import Comparison, summarise
+from epagcl.study.summary import Comparison, summarise, write_comparison
 
 
 class Completed(NamedTuple):
@@ -23,22 +25,19 @@ class Completed(NamedTuple):
     comparison: Comparison | None
 
 
-def chosen(plan: Plan, device: str, graphs: Collection[str] = (), rows: Collection[str] = ()) -> list[MissingRuns]:
-    """Return the missing runs of some graphs and rows, in the order of the plan.
+def chosen(plan: Plan, device: str, rows: Collection[str] = ()) -> list[MissingRuns]:
+    """Return the missing runs of some rows, in the order of the plan.
 
     Args:
         plan: the plan.
         device: where the runs are to be computed.
-        graphs: names of graphs; empty for all.
         rows: titles of rows; empty for all.
     """
-    graphs, rows = {name.lower() for name in graphs}, {title.lower() for title in rows}
+    rows = {title.lower() for title in rows}
     return [
         replace(runs, cell=replace(runs.cell, settings={**runs.cell.settings, "device": device}))
         for runs in plan.runs
-        if runs.cell is not None
-        and (not graphs or runs.graph.lower() in graphs)
-        and (not rows or runs.row.lower() in rows)
+        if runs.cell is not None and (not rows or runs.row.lower() in rows)
     ]
 
 
@@ -88,6 +87,17 @@ def complete(
         by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
     seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
     return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
+
+
+def write_completed(completed: Completed, folder: Path) -> list[Path]:
+    """Write changed results to their folder, and the comparison beside it. Return the paths."""
+    paths = [folder / f"{name}.json" for name in completed.results]
+    for path, result in zip(paths, completed.results.values(), strict=True):
+        write_json(result, path)
+    if completed.comparison is not None:
+        paths.append(folder.parent / "comparison.json")
+        write_comparison(completed.comparison, paths[-1])
+    return paths
 
 
 def _with_runs(

@@ -1,6 +1,6 @@
 """The plan of the study: which runs are missing, how long they take, and what they decide."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -104,6 +104,7 @@ def plan(
     comparison: Comparison | None,
     root: Path | None = None,
     parts: Sequence[str] = (*ARTEFACTS, COMPARISON),
+    graphs: Collection[str] = (),
 ) -> Plan:
     """Return the runs of the study that the results lack. Nothing is trained.
 
@@ -114,8 +115,9 @@ def plan(
         comparison: the comparison over all graphs, if there is one.
         root: folder of the named graphs; None for the default folder.
         parts: names of artefacts that consist of runs, and ``comparison``.
+        graphs: names of graphs; empty for all.
     """
-    requests = {part: _request(part, root) for part in parts}
+    requests = {part: _request(part, root, results.get(part), graphs) for part in parts}
     stored = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
     by_place: dict[tuple[str, str], list[CellResult]] = {}
@@ -143,12 +145,19 @@ def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:
     return claims
 
 
-def _request(part: str, root: Path | None) -> Request:
+def _request(part: str, root: Path | None, result: Result | None, graphs: Collection[str]) -> Request:
+    """Return the request for all runs of a part of the study, with the protocols that its result has."""
     store = Store("unused")  # nothing is read from it or written to it
-    if part == COMPARISON:
-        return Request(GRAPHS, METHODS, 1, ("strict",), store, root=root)
+    wanted = {name.lower() for name in graphs}
+    datasets, methods, protocols = (GRAPHS, METHODS, ("strict",)) if part == COMPARISON else _asked(part, result)
+    datasets = tuple(name for name in datasets if not wanted or name.lower() in wanted)
+    return Request(datasets, methods, 1, protocols, store, root=root)
+
+
+def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     artefact = find_artefact(part)
-    return Request(artefact.datasets, artefact.methods, 1, artefact.protocols, store, root=root)
+    protocols = tuple(result["asked"]["protocols"]) if result else artefact.protocols
+    return artefact.datasets, artefact.methods, protocols
 
 
 def _wanted(requests: Mapping[str, Request]) -> dict[tuple[str, str, str], _Wanted]:
