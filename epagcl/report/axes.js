@@ -1,18 +1,20 @@
 // Axes: the range of values, round ticks, and the place of a value between 0 and 1.
 
-// An axis of { values, title, log, zero, whole }. `zero` includes 0, and `whole` has ticks at whole numbers only.
-function axisOf({ values, title = "", log = false, zero = false, whole = false }) {
+// An axis of { values, title, log, zero, whole, tight }. `zero` includes 0, `whole` has ticks at whole numbers only, and
+// `tight` ends at the extreme values.
+function axisOf({ values, title = "", log = false, zero = false, whole = false, tight = false }) {
   let [low, high] = extent(log ? values.filter((value) => value > 0) : values);
   if (!(low <= high)) [low, high] = log ? [1, 10] : [0, 1];
-  const to = log ? Math.log10 : (value) => value;
   if (zero && !log) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
-  const margin = 0.05 * (to(high) - to(low)) || (log ? 0.1 : Math.abs(low) * 0.05 || 0.5);
+  const to = log ? Math.log10 : (value) => value;
+  let [start, end] = [to(low), to(high)];
+  const margin = start === end ? (log ? 0.1 : 0.05 * Math.abs(low) || 0.5) : tight ? 0 : 0.05 * (end - start);
+  if (!(zero && low === 0)) start -= margin;
+  if (!(zero && high === 0)) end += margin;
   const from = log ? (value) => 10 ** value : to;
-  const [start, end] = [zero && low === 0 && !log ? 0 : from(to(low) - margin), zero && high === 0 && !log ? 0 : from(to(high) + margin)];
   return {
-    title, log, low: start, high: end,
-    at: (value) => (to(value) - to(start)) / (to(end) - to(start)),
-    ticks: (most) => (log ? logTicks(start, end, most) : roundTicks(start, end, most, whole)),
+    title, log, at: (value) => (to(value) - start) / (end - start),
+    ticks: (most) => (log ? logTicks(from(start), from(end), most) : roundTicks(start, end, most, whole)),
   };
 }
 

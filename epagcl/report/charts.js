@@ -34,7 +34,7 @@ function drawChart(div, chart) {
   const readout = el("div", { class: "readout", hidden: "" });
   div.append(picture, readout);
   div.chart = chart; // what is drawn, for tests and for a browser's console
-  hoverChart(div, picture, readout, chart, place, frame);
+  hoverChart(div, picture, readout, chart, place, frame, legend?.offsetHeight ?? 0);
 }
 
 // Pixels of a value; boxes stand at 0.5, 1.5, … on an axis without values.
@@ -109,7 +109,7 @@ function boxMarks({ y, colour }, place, index) {
 
 // ------------------------------------------------------------------------------------------------ readout
 
-function hoverChart(div, picture, readout, chart, place, frame) {
+function hoverChart(div, picture, readout, chart, place, frame, above) {
   const lines = chart.layers.filter((layer) => layer.kind === "line");
   const find = lines.length ? stopsOf(lines, chart, place, frame) : pointsOf(chart, place);
   const mark = svg("g", { class: "hovered" });
@@ -125,7 +125,7 @@ function hoverChart(div, picture, readout, chart, place, frame) {
     readout.hidden = false;
     const wide = readout.offsetWidth, x = found.x + 14 + wide > div.clientWidth ? found.x - wide - 14 : found.x + 14;
     readout.style.setProperty("left", `${Math.max(0, x)}px`);
-    readout.style.setProperty("top", `${picture.offsetTop + frame.top + 4}px`);
+    readout.style.setProperty("top", `${above + frame.top + 4}px`);
   };
 }
 

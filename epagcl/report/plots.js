@@ -29,6 +29,7 @@ function drawPlot(div) {
   div.dataset.drawn = "yes";
   div.dataset.width = div.clientWidth;
   plots.get(div)(div);
+  div.style.removeProperty("min-height"); // only kept the place until now
   resizer.observe(div);
 }
 

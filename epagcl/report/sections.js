@@ -81,15 +81,17 @@ function scores(run) {
       table("Scores", ["Embedding", ...SCORES], run.scores.rows.map((row) => [row.name, ...scoreCells(row)]))] : null,
     classes ? el("div", { class: "beside" },
       figure("Confusion matrix", `Rows are true classes; the colour is the share of the row. ${capital(classes.note ?? "")}`,
-        120 + 28 * classes.names.length, (div) => confusion(div, classes)),
+        100 + (classes.names.length > MOST_NUMBERED ? 19 : 36) * classes.names.length, (div) => confusion(div, classes)),
       table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Test nodes"], classes.names.map((name, i) => [
         name, decimal(classes.precision[i], 2), decimal(classes.recall[i], 2), decimal(classes.f1[i], 2),
         classes.support[i] === null ? "–" : count(classes.support[i])]))) : null);
 }
 
+const MOST_NUMBERED = 12; // classes up to which the cells of a confusion matrix show their numbers
 // A table, so that its numbers can be read and copied. With many classes, cells show their number when hovered.
 function confusion(div, { names, confusion: counts }) {
-  const numbered = names.length <= 12;
+  const numbered = names.length <= MOST_NUMBERED;
+  const upright = names.some((name) => name.length > 3) ? "upright" : null; // names of columns
   const sums = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
   const cell = (value, i, j) => {
     const share = value / Math.max(sums[i], 1);
@@ -98,9 +100,9 @@ function confusion(div, { names, confusion: counts }) {
   };
   const name = (i) => short(names[i], innerWidth < 600 ? 12 : 18);
   div.replaceChildren(el("div", { class: "scrolls", role: "region", tabindex: 0, "aria-label": "Confusion matrix" },
-    el("table", { class: `confusion${numbered ? "" : " dense"}` },
+    el("table", { class: `confusion${numbered ? "" : " dense"}`, style: { "--classes": names.length } },
       el("thead", {}, el("tr", {}, el("td"), el("th", { class: "axis-title", colspan: names.length }, "predicted")),
-        el("tr", {}, el("td", { class: "axis-title" }, "true"), names.map((full, j) => el("th", { scope: "col", title: full }, el("span", {}, name(j)))))),
+        el("tr", {}, el("td", { class: "axis-title" }, "true"), names.map((full, j) => el("th", { scope: "col", title: full }, el("span", { class: upright }, name(j)))))),
       el("tbody", {}, counts.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, name(i)), row.map((value, j) => cell(value, i, j))))))));
 }
 
@@ -184,7 +186,7 @@ const curve = (x, y, name, colour) => ({ kind: "line", name, colour, x, y });
 
 function curves(layers, title) {
   return {
-    x: axisOf({ title: "epoch", values: layers.flatMap((layer) => layer.x), zero: true, whole: true }),
+    x: axisOf({ title: "epoch", values: layers.flatMap((layer) => layer.x), zero: true, whole: true, tight: true }),
     y: axisOf({ title, values: layers.flatMap((layer) => layer.y) }), layers,
   };
 }

@@ -19,7 +19,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
 VIOLATIONS = """
 window.violations = [];
-addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.effectiveDirective} ${event.sample}`));
+addEventListener("securitypolicyviolation", ({ effectiveDirective, sample }) => {
+    window.violations.push(`${effectiveDirective} ${sample}`);
+});
 """
 
 

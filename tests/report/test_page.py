@@ -19,8 +19,8 @@ from tests.report.browser import (
     pixels,
     run_payload,
     search,
-    until,
     unpacked,
+    until,
 )
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b> &amp; %{x} {{js}}"
