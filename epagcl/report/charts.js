@@ -29,7 +29,7 @@ function drawChart(div, chart) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     axisLines(chart, frame, place, yTicks), boxes.map((layer, i) => label(place.x(i + 0.5), frame.bottom + 17, layer.name)),
     chart.layers.map((layer) => (layer.kind === "line" ? lineMarks(layer, place) : layer.kind === "points" ? pointMarks(layer, place)
-      : boxMarks(layer, place, boxes.indexOf(layer), boxes.length))),
+      : boxMarks(layer, place, boxes.indexOf(layer)))),
     present([chart.reference ?? null]) ? svg("line", { class: "reference", x1: frame.left, x2: frame.right, y1: place.y(chart.reference), y2: place.y(chart.reference) }) : null);
   const readout = el("div", { class: "readout", hidden: "" });
   div.append(picture, readout);
@@ -60,11 +60,14 @@ function axisLines(chart, frame, place, yTicks) {
 
 // ------------------------------------------------------------------------------------------------ marks
 
-// The path through all points; a missing value interrupts it.
+// Whether a point can be drawn: its value is there, and its place is not at infinity, as that of 0 on a logarithmic axis.
+const drawable = (x, y, place) => y !== null && Number.isFinite(place.x(x)) && Number.isFinite(place.y(y));
+
+// The path through all points; one that cannot be drawn interrupts it.
 function pathOf(x, y, place) {
   let path = "", joined = false;
   y.forEach((value, i) => {
-    const there = value !== null && value !== undefined;
+    const there = drawable(x[i], value, place);
     if (there) path += `${joined ? "L" : "M"}${place.x(x[i]).toFixed(1)},${place.y(value).toFixed(1)}`;
     joined = there;
   });
@@ -76,7 +79,7 @@ function lineMarks({ x, y, low, high, colour, dashed, marked }, place) {
   return svg("g", { class: "line", stroke: colour, fill: colour },
     low ? svg("path", { class: "band", d: `${pathOf(x, low, place)}${pathOf(back(x), back(high), place).replace("M", "L")}Z` }) : null,
     svg("path", { class: dashed ? "dashed" : null, d: pathOf(x, y, place) }),
-    marked ? y.map((value, i) => (value === null ? null : dot(place.x(x[i]), place.y(value)))) : null);
+    marked ? y.map((value, i) => (drawable(x[i], value, place) ? dot(place.x(x[i]), place.y(value)) : null)) : null);
 }
 
 const dot = (cx, cy, r = 3, more = {}) => svg("circle", { cx, cy, r, ...more });

@@ -40,7 +40,7 @@ function paint() {
   cancelAnimationFrame(requested);
   requested = 0;
   const { canvas } = view, size = sizeOf(canvas);
-  if (!view.map || !canvas.clientWidth) return;
+  if (!view.map || !view.home || !canvas.clientWidth) return;
   const ratio = root.dataset.print ? Math.max(2, devicePixelRatio) : devicePixelRatio;
   const started = performance.now();
   paintOnto(canvas, size, ratio);

@@ -18,7 +18,8 @@ function listenToMap() {
   canvas.addEventListener("dblclick", () => { if (state.mode === "pan") goHome(); else if (state.mode) select([]); });
   canvas.addEventListener("wheel", wheel, { passive: false });
   canvas.addEventListener("keydown", key);
-  new ResizeObserver(() => { if (view.map && view.home) paint(); }).observe(canvas);
+  new ResizeObserver(() => { if (view.home) paint(); }).observe(canvas);
+  addEventListener("resize", repaint); // also another screen with other pixels
 }
 
 function placeOf(event) {
@@ -113,7 +114,7 @@ function key(event) {
   const step = 60 * unitOf(sizeOf(view.canvas)), { x, y } = view.camera;
   const acts = {
     ArrowLeft: () => moveTo(x - step, y), ArrowRight: () => moveTo(x + step, y), ArrowUp: () => moveTo(x, y + step), ArrowDown: () => moveTo(x, y - step),
-    "+": () => zoomBy(1 / 0.6), "-": () => zoomBy(0.6), Home: goHome,
+    "+": () => zoomBy(1 / 0.6), "=": () => zoomBy(1 / 0.6), "-": () => zoomBy(0.6), Home: goHome,
   };
   if (event.ctrlKey || event.metaKey || !acts[event.key]) return;
   event.preventDefault();

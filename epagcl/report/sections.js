@@ -29,13 +29,19 @@ function health(run) {
   const trained = !run.settings?.length || run.settings.some((setting) => setting.name === "epochs");
   return section("health", trained ? "Did training work?" : "Is the embedding sound?",
     run.health?.length ? el("div", { class: "cards" }, run.health.map((item) => el("div", { class: "card" },
-      el("h3", {}, capital(item.name)), el("div", { class: "value" }, item.shown, badge(item.verdict)), el("p", {}, item.words)))) : null,
+      el("h3", {}, capital(item.name)), el("div", { class: "value" }, measured(item.shown), badge(item.verdict)), el("p", {}, item.words)))) : null,
     agreement ? el("div", { class: "beside", id: "agreement" },
       el("div", { class: "card" }, el("h3", {}, "Agreement between runs"),
         el("div", { class: "value" }, meanShared(agreement), badge(agreement.verdict)), el("p", {}, agreement.words)),
       table(`Share of common ${agreement.k} nearest neighbours`, ["", ...agreement.runs.map((name) => short(name, 20))],
         agreement.matrix.map((row, i) => [short(agreement.runs[i], 40), ...row.map((share) =>
           el("td", { class: "number shade", style: { "--share": share ?? 0 } }, decimal(share, 2)))]))) : null);
+}
+
+// A value such as "10% (raw 5%, propagated 7%)": what it is compared with is smaller.
+function measured(text) {
+  const [value, compared] = text.split(/ (?=\()/);
+  return compared ? [value, el("small", {}, compared)] : value;
 }
 
 function meanShared({ matrix, k }) {
