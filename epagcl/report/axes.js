@@ -10,7 +10,7 @@ function axisOf({ values, title = "", log = false, zero = false, whole = false, 
   let [start, end] = [to(low), to(high)];
   const margin = start === end ? (log ? 0.1 : 0.05 * Math.abs(low) || 0.5) : tight ? 0 : 0.05 * (end - start);
   if (!(zero && low === 0)) start -= margin;
-  if (!(zero && high === 0)) end += margin;
+  if (!(zero && high === 0) || low === high) end += margin;
   const from = log ? (value) => 10 ** value : to;
   return {
     title, log, at: (value) => (to(value) - start) / (end - start),

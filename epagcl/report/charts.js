@@ -19,7 +19,8 @@ function textWidth(text) {
 
 function drawChart(div, chart) {
   const boxes = chart.layers.filter((layer) => layer.kind === "box");
-  const legend = chart.legend ? el("ul", { class: "legend" }, chart.layers.map((layer) => el("li", {}, swatch(layer.colour), short(layer.name)))) : null;
+  const named = (layer) => el("li", {}, swatch(layer.colour), short(layer.name));
+  const legend = chart.legend ? el("ul", { class: "legend" }, chart.layers.map(named)) : null;
   div.replaceChildren(...(legend ? [legend] : []));
   const width = div.clientWidth, height = div.clientHeight - (legend?.offsetHeight ?? 0);
   const yTicks = chart.y.ticks(height / 45);
@@ -28,9 +29,8 @@ function drawChart(div, chart) {
   const place = placing(chart, frame, boxes.length);
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     axisLines(chart, frame, place, yTicks), boxes.map((layer, i) => label(place.x(i + 0.5), frame.bottom + 17, layer.name)),
-    chart.layers.map((layer) => (layer.kind === "line" ? lineMarks(layer, place) : layer.kind === "points" ? pointMarks(layer, place)
-      : boxMarks(layer, place, boxes.indexOf(layer)))),
-    present([chart.reference ?? null]) ? svg("line", { class: "reference", x1: frame.left, x2: frame.right, y1: place.y(chart.reference), y2: place.y(chart.reference) }) : null);
+    chart.layers.map((layer) => MARKS[layer.kind](layer, place, boxes.indexOf(layer))),
+    present([chart.reference ?? null]) ? across("reference", frame, place.y(chart.reference)) : null);
   const readout = el("div", { class: "readout", hidden: "" });
   div.append(picture, readout);
   div.chart = chart; // what is drawn, for tests and for a browser's console
@@ -43,6 +43,7 @@ function placing(chart, { left, right, top, bottom }, boxes) {
   return { x: (value) => left + (right - left) * at(value), y: (value) => bottom - (bottom - top) * chart.y.at(value) };
 }
 
+const across = (name, { left, right }, y) => svg("line", { class: name, x1: left, x2: right, y1: y, y2: y });
 const label = (x, y, text, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, text);
 
 function axisLines(chart, frame, place, yTicks) {
@@ -50,7 +51,7 @@ function axisLines(chart, frame, place, yTicks) {
   const xTicks = chart.x?.ticks((right - left) / 70) ?? [];
   const middle = (top + bottom) / 2;
   return svg("g", { class: "axes" },
-    yTicks.map((tick) => [svg("line", { x1: left, x2: right, y1: place.y(tick.value), y2: place.y(tick.value) }),
+    yTicks.map((tick) => [across(null, frame, place.y(tick.value)),
       label(left - 6, place.y(tick.value) + 4, tick.text, { "text-anchor": "end" })]).flat(),
     xTicks.map((tick) => [svg("line", { x1: place.x(tick.value), x2: place.x(tick.value), y1: top, y2: bottom }),
       label(place.x(tick.value), bottom + 17, tick.text)]).flat(),
@@ -101,14 +102,16 @@ function boxMarks({ y, colour }, place, index) {
   const reach = 1.5 * (third - first); // whiskers end at the last value within 1.5 quartile distances
   const [low, high] = [sorted.find((value) => value >= first - reach), sorted.findLast((value) => value <= third + reach)];
   const [left, centre, right] = [0.25, 0.5, 0.75].map((part) => place.x(index + part));
-  const across = (value, from = left, to = right) => svg("line", { x1: from, x2: to, y1: place.y(value), y2: place.y(value) });
+  const level = (value, from = left, to = right) => across(null, { left: from, right: to }, place.y(value));
   const upright = (from, to) => svg("line", { x1: centre, x2: centre, y1: place.y(from), y2: place.y(to) });
   const cap = (right - left) / 4;
   return svg("g", { class: "box", stroke: colour, fill: colour },
     svg("rect", { x: left, width: right - left, y: place.y(third), height: Math.max(0, place.y(first) - place.y(third)) }),
-    across(median), upright(low, first), upright(third, high), across(low, centre - cap, centre + cap), across(high, centre - cap, centre + cap),
+    level(median), upright(low, first), upright(third, high), level(low, centre - cap, centre + cap), level(high, centre - cap, centre + cap),
     svg("g", { class: "points" }, y.map((value, i) => (value === null ? null : dot(place.x(index + 0.5 + jitter(i)), place.y(value), 2.6)))));
 }
+
+const MARKS = { line: lineMarks, points: pointMarks, box: boxMarks };
 
 // ------------------------------------------------------------------------------------------------ readout
 
@@ -149,7 +152,8 @@ function stopsOf(lines, chart, place, frame) {
     const at = place.x(nearest), found = stops.get(nearest);
     return {
       x: at,
-      marks: [svg("line", { x1: at, x2: at, y1: frame.top, y2: frame.bottom }), ...found.map(({ layer, value }) => dot(at, place.y(value), 4, { fill: layer.colour }))],
+      marks: [svg("line", { x1: at, x2: at, y1: frame.top, y2: frame.bottom }),
+        ...found.map(({ layer, value }) => dot(at, place.y(value), 4, { fill: layer.colour }))],
       words: [el("strong", {}, `${chart.x.title} ${readable(nearest)}`), ...found.map(({ layer, value }) =>
         el("div", {}, swatch(layer.colour), lines.length > 1 ? `${short(layer.name, 40)}: ` : "", readable(value)))],
     };

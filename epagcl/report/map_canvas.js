@@ -67,24 +67,23 @@ function paintPoints(image, size, ratio) {
   new Uint32Array(image.data.buffer).fill(new Uint32Array(Uint8Array.of(red, green, blue, 255).buffer)[0]);
   const diameter = ratio * clamp(16 - 2.7 * Math.log10(map.order.length), 2.5, 10);
   // Points outside a selection are faint and below the others.
-  const passes = chosen ? [[FADED, 0], [1, 1]] : [[map.ids.length > 20000 ? 0.75 : 0.85, null]];
-  for (const [opacity, wanted] of passes) {
+  const passes = chosen ? [[FADED, 0], [1, 1]] : [[map.ids.length > 20000 ? 0.75 : 0.85, undefined]];
+  for (const [opacity, part] of passes) {
     const discs = discsOf(diameter, opacity);
-    for (const group of groups) {
-      if (!hidden.has(group.rank)) paintGroup(image, group, shadesOf(group), discs, size, ratio, wanted === null ? null : (node) => chosen[node] === wanted);
-    }
+    for (const group of groups) if (!hidden.has(group.rank)) paintGroup(image, group, discs, ratio / unitOf(size), part);
   }
 }
 
-function paintGroup(image, { nodes, at }, shades, { side, masks }, size, ratio, wanted) {
-  const { x, y } = view.map, { width, height } = image;
+// Blend the discs of a group into the image; of its selected (`part` 1) or its other nodes (0) only, if there is a selection.
+function paintGroup(image, group, { side, masks }, scale, part) {
+  const { nodes, at } = group, shades = shadesOf(group);
+  const { map: { x, y }, camera, chosen } = view, { width, height } = image;
   const pixels = new Uint8Array(image.data.buffer);
-  const scale = ratio / unitOf(size), centre = [view.camera.x, view.camera.y];
   const originX = width / 2 - side / 2, originY = height / 2 - side / 2; // the corner of a disc at the centre
   for (let k = 0; k < nodes.length; k++) {
     const node = nodes[k];
-    if (wanted && !wanted(node)) continue;
-    const left = originX + (x[node] - centre[0]) * scale, top = originY - (y[node] - centre[1]) * scale;
+    if (chosen && chosen[node] !== part) continue;
+    const left = originX + (x[node] - camera.x) * scale, top = originY - (y[node] - camera.y) * scale;
     const column = Math.floor(left), row = Math.floor(top);
     if (column <= -side || row <= -side || column >= width || row >= height) continue;
     const mask = masks[Math.floor((top - row) * PHASES) * PHASES + Math.floor((left - column) * PHASES)];

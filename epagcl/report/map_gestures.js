@@ -113,7 +113,8 @@ function wheel(event) {
 function key(event) {
   const step = 60 * unitOf(sizeOf(view.canvas)), { x, y } = view.camera;
   const acts = {
-    ArrowLeft: () => moveTo(x - step, y), ArrowRight: () => moveTo(x + step, y), ArrowUp: () => moveTo(x, y + step), ArrowDown: () => moveTo(x, y - step),
+    ArrowLeft: () => moveTo(x - step, y), ArrowRight: () => moveTo(x + step, y),
+    ArrowUp: () => moveTo(x, y + step), ArrowDown: () => moveTo(x, y - step),
     "+": () => zoomBy(1 / 0.6), "=": () => zoomBy(1 / 0.6), "-": () => zoomBy(0.6), Home: goHome,
   };
   if (event.ctrlKey || event.metaKey || !acts[event.key]) return;

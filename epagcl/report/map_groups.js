@@ -13,7 +13,7 @@ function shown(column, node) {
 }
 
 // Groups in the order in which they are drawn: { name, nodes, colour, rank, levels }. `rank` orders the legend.
-// A group of numbers has no colour but { values, scale }, with one value per node.
+// A group of numbers has no colour but { values, at, ticks }: the scaled value of each node, and its place on the scale.
 function groupsOf(map, column) {
   if (!column) return [{ name: "nodes", nodes: map.order, colour: colourOf(0), rank: 0 }];
   const missing = map.order.filter((i) => (column.kind === "category" ? !(column.values[i] >= 0) : column.values[i] === null));
@@ -45,8 +45,11 @@ function numbersOf(map, column) {
   const to = (value) => (log ? Math.log10(value + shift) : value);
   const at = (value) => (most > least ? (to(value) - to(least)) / (to(most) - to(least)) : 0.5);
   const ticks = (log ? logScaleTicks(least, most) : roundTicks(least, most, 5)).map(({ value, text }) => ({ at: at(value), text }));
-  return [{ name: column.name, nodes, values: Float32Array.from(nodes, (i) => to(column.values[i])), at: Float32Array.from(nodes, (i) => at(column.values[i])),
-    ticks: ticks.length > 1 || least === most ? ticks : [least, most].map((value) => ({ at: at(value), text: readable(value) })) }];
+  return [{
+    name: column.name, nodes, values: Float32Array.from(nodes, (i) => to(column.values[i])),
+    at: Float32Array.from(nodes, (i) => at(column.values[i])),
+    ticks: ticks.length > 1 || least === most ? ticks : [least, most].map((value) => ({ at: at(value), text: readable(value) })),
+  }];
 }
 
 // Round values of a logarithmic scale, which may begin at 0.
@@ -55,7 +58,8 @@ function logScaleTicks(least, most) {
   const factors = decades < 1.2 ? [1, 2, 3, 5] : decades < 3 ? [1, 3] : [1];
   const round = [0, ...[-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => factors.map((factor) => factor * 10 ** power))];
   const shifted = least < 1e-12; // log(1 + value) has no room below 1
-  return round.filter((value) => value >= least && value <= most && (!shifted || value === 0 || value >= 1)).map((value) => ({ value, text: readable(value) }));
+  const fits = (value) => value >= least && value <= most && (!shifted || value === 0 || value >= 1);
+  return round.filter(fits).map((value) => ({ value, text: readable(value) }));
 }
 
 // Colours with little contrast to the background are left out: yellow on white, dark blue on black.
@@ -85,7 +89,8 @@ function drawLegend() {
     listed.length ? el("ul", { "aria-label": "Groups on the map" }, listed.map((group) => el("li", {}, el("button", {
       type: "button", title: group.name, "aria-pressed": String(!view.hidden.has(group.rank)),
       onclick: () => toggle(group), ondblclick: () => isolate(group) },
-    swatch(group.colour), el("span", { class: "legend-name" }, short(group.name, 26)), el("span", { class: "legend-count" }, count(group.nodes.length)))))) : null,
+    swatch(group.colour), el("span", { class: "legend-name" }, short(group.name, 26)),
+    el("span", { class: "legend-count" }, count(group.nodes.length)))))) : null,
     numbers ? colourBar(numbers) : null,
   ].filter(Boolean));
   if (focused >= 0) view.legend.querySelectorAll("button")[focused]?.focus({ preventScroll: true });

@@ -101,15 +101,18 @@ function confusion(div, { names, confusion: counts }) {
   const sums = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
   const cell = (value, i, j) => {
     const share = value / Math.max(sums[i], 1);
-    const words = `${count(value)} of ${count(sums[i])} test nodes (${percent(share)}%)\ntrue: ${short(names[i], 40)}\npredicted: ${short(names[j], 40)}`;
+    const words = `${count(value)} of ${count(sums[i])} test nodes (${percent(share)}%)\n`
+      + `true: ${short(names[i], 40)}\npredicted: ${short(names[j], 40)}`;
     return el("td", { class: share > 0.5 ? "deep" : null, title: words, style: { "--share": share } }, numbered ? count(value) : "");
   };
   const name = (i) => short(names[i], innerWidth < 600 ? 12 : 18);
   div.replaceChildren(el("div", { class: "scrolls", role: "region", tabindex: 0, "aria-label": "Confusion matrix" },
     el("table", { class: `confusion${numbered ? "" : " dense"}`, style: { "--classes": names.length } },
       el("thead", {}, el("tr", {}, el("td"), el("th", { class: "axis-title", colspan: names.length }, "predicted")),
-        el("tr", {}, el("td", { class: "axis-title" }, "true"), names.map((full, j) => el("th", { scope: "col", title: full }, el("span", { class: upright }, name(j)))))),
-      el("tbody", {}, counts.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, name(i)), row.map((value, j) => cell(value, i, j))))))));
+        el("tr", {}, el("td", { class: "axis-title" }, "true"),
+          names.map((full, j) => el("th", { scope: "col", title: full }, el("span", { class: upright }, name(j)))))),
+      el("tbody", {}, counts.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, name(i)),
+        row.map((value, j) => cell(value, i, j))))))));
 }
 
 function graph(run) {

@@ -106,6 +106,7 @@ class TestSections:
         cards = page.locator("#health .card").all_inner_texts()
         assert cards[1].split("\n") == ["Loss", "rose", "✕ poor", "", "Lower the learning rate."]
 
+    @pytest.mark.slow
     def test_a_method_without_training_is_not_asked_whether_training_worked(self, open_page):
         settings = [{"name": "alpha", "value": "0.15", "meaning": "", "changed": False}]
         page = open_page(payload(run_payload(method="propagated", settings=settings)))

@@ -59,6 +59,7 @@ class TestPointing:
 
 
 class TestLegend:
+    @pytest.mark.slow
     def test_a_click_hides_a_group_and_shows_it_again(self, page):
         ((x, y),) = pixels(page, [37])
         page.mouse.move(5, 5)
@@ -137,6 +138,7 @@ class TestZoom:
         page.mouse.dblclick(x + 60 + 14, y - 30 + 14)
         assert pixels(page, [60])[0] == pytest.approx([x, y], abs=0.01)
 
+    @pytest.mark.slow
     def test_two_fingers_zoom_about_the_place_between_them(self, open_page):
         phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
         page = open_page(payload(), **phone)

@@ -44,6 +44,7 @@ def test_ticks_of_a_logarithmic_axis(evaluate, low, high, most, values):
     assert [tick["value"] for tick in evaluate(f"logTicks({low}, {high}, {most})")] == pytest.approx(values)
 
 
+@pytest.mark.slow
 def test_ticks_are_inside_the_axis_and_not_too_many(evaluate):
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -61,6 +62,7 @@ def test_an_axis_places_its_values(evaluate):
     log = evaluate(f"{at}(axisOf({{ values: [0, 1, 100], log: true, tight: true }}), [1, 10, 100])")
     assert log == pytest.approx([0, 0.5, 1])  # zeros are left out
     assert evaluate(f"{at}(axisOf({{ values: [3, 3] }}), [3])") == [0.5]
+    assert evaluate(f"{at}(axisOf({{ values: [0, 0], zero: true }}), [0, 0.5])") == [0, 1]
     assert evaluate(f"{at}(axisOf({{ values: [null] }}), [0.5])") == pytest.approx([0.5])
 
 
@@ -100,6 +102,7 @@ def test_the_grid_finds_what_brute_force_finds(evaluate, n):
     assert found[1] == np.flatnonzero((inside % 2 == 1) & (visible == 1)).tolist()
 
 
+@pytest.mark.slow
 def test_zero_on_a_logarithmic_axis_is_left_out(open_page):
     chances = {"degree": [0, 1, 100], "mean": [0.5, 0.4, 0.2], "low": [0.4, 0.3, 0.1], "high": [0.6, 0.5, 0.3]}
     structure = run_payload()["structure"] | {"probabilities": {"words": "", "drop": chances, "add": None}}
