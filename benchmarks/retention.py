@@ -1,4 +1,4 @@
-"""Health without labels, compared with accuracies over graphs and methods: is the verdict right?"""
+"""What embeddings keep of features and edges, compared with their accuracies: is the verdict right?"""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from epagcl.cli.rendering import short_names
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.data.catalogue import load
-from epagcl.evaluation.health import judge
 from epagcl.evaluation.retention import (
     KEPT_EDGES,
     KEPT_FEATURES,
@@ -25,7 +24,6 @@ from epagcl.methods import method
 from epagcl.methods.recipes import recipe
 from epagcl.paper.tables import Table, markdown
 from epagcl.runs.record import provenance
-from epagcl.training.history import measure
 from epagcl.training.protocol import embedding_of
 
 #: Methods whose untrained and trained models are measured. Their accuracies stand in ``results/comparison.json``.
@@ -33,13 +31,13 @@ METHODS = ("propagated", "epagcl", "grace", "cca-ssg", "dgi", "mvgrl", "epagcl+"
 FAR = 10.0  # points behind raw or propagated features at which an embedding has failed
 NEAR = 2.0  # points behind the best row of a graph within which an embedding is as good as any
 VERDICTS = ("poor", "fair", "good")
-VERDICT = "verdict: the worst of all"
+VERDICT = "verdict: the worse of both"
 
 Rows = list[dict[str, Any]]
 
 
 def retention(graph: str, folder: Path, methods: tuple[str, ...] = METHODS, device: str = "auto") -> None:
-    """Measure the health of all methods on one graph, untrained and trained, and write it after each model."""
+    """Measure what all methods keep on one graph, untrained and trained, and write it after each model."""
     data = load(graph)
     folder.mkdir(parents=True, exist_ok=True)
     rows: Rows = []
@@ -51,12 +49,8 @@ def retention(graph: str, folder: Path, methods: tuple[str, ...] = METHODS, devi
             model = cls(**settings, device=device).fit(data)
             network, prepared = model.fitted_network, model._checked_graph(data, quiet=True)
             kept = measure_retention(lambda part, model=model, net=network: embedding_of(model, net, part), prepared)
-            dim = embedding_of(model, network, prepared).shape[1]
-            findings = judge(measure(model, network, prepared), data.num_nodes, dim, data.num_features)
             title = f"untrained {cls.title}" if untrained else cls.title
-            row = {"row": title, "features": _values(kept, "features"), "edges": _values(kept, "edges")}
-            row["health"] = {found.name: {"value": found.value, "verdict": found.verdict} for found in findings}
-            rows.append(row)
+            rows.append({"row": title, "features": _values(kept, "features"), "edges": _values(kept, "edges")})
             print(f"{data.name}, {title}: {rows[-1]}", flush=True)
             write_json({**provenance(device), "graph": data.name, "rows": rows}, folder / f"{data.name}.json")
 
@@ -74,8 +68,7 @@ def merge(folder: Path, comparison: Path) -> dict[str, Any]:
             cell["row"]: 100 * cell["protocols"]["strict"]["accuracy"]["mean"] for cell in results[file["graph"]]
         }
         rows = [{**row, "accuracy": accuracy[row["row"]]} for row in file["rows"] if row["row"] in accuracy]
-        reference = {"raw": accuracy["raw features"], "propagated": accuracy.get("propagated")}
-        graphs[file["graph"]] = {**reference, "best": max(accuracy.values()), "rows": rows}
+        graphs[file["graph"]] = {"raw": accuracy["raw features"], "rows": rows}
     keys = ("date", "hardware", "versions", "commit")
     return {**{key: files[0][key] for key in keys}, "command": "python -m benchmarks retention", "graphs": graphs}
 
@@ -92,7 +85,7 @@ def verdict_table(result: dict[str, Any]) -> str:
     for name, short in zip(names, short_names(names), strict=True):
         graph = result["graphs"][name]
         reference = _reference(graph)
-        top = max([graph.get("best", 0.0), reference, *(row["accuracy"] for row in graph["rows"])])
+        top = max([reference, *(row["accuracy"] for row in graph["rows"])])
         worse = [_verdict(row) for row in graph["rows"] if row["accuracy"] <= reference - FAR]
         failed += worse
         others += [_verdict(row) for row in graph["rows"] if row["accuracy"] > reference - FAR]
@@ -122,23 +115,23 @@ def correlation_table(result: dict[str, Any]) -> str:
     ]
     note = (
         "Spearman's correlation with the test accuracy relative to the best row of the same graph, over the models of "
-        "a graph, trained and untrained. A low uniformity and a low alignment are good. The verdict counts as 0 (poor) "
+        "a graph, trained and untrained. The verdict is that of kept features and kept edges, and counts as 0 (poor) "
         "to 2 (good). Graphs on which a measure is left out, or the same for all models, are not counted."
     )
-    return markdown(Table("", "Health and accuracy", ["measure", "mean ρ", "lowest", "highest", "graphs"], rows, note))
+    return markdown(
+        Table("", "What is kept, and accuracy", ["measure", "mean ρ", "lowest", "highest", "graphs"], rows, note)
+    )
 
 
 def _correlations(rows: Rows) -> Iterator[tuple[str, float]]:
     """Yield the rank correlation of each measure of a graph's models with their accuracies."""
     values: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        measured = {name: finding["value"] for name, finding in row.get("health", {}).items()}
-        measured |= {finding.name: finding.value for finding in judge_retention(_retention(row))}
+        measured = {finding.name: finding.value for finding in judge_retention(_retention(row))}
         measured[VERDICT] = VERDICTS.index(_verdict(row))
         for name, value in measured.items():
             values.setdefault(name, []).append((value, row["accuracy"]))
-    order = [KEPT_FEATURES, KEPT_EDGES, VERDICT]
-    for name in sorted(values, key=lambda name: order.index(name) if name in order else -1):
+    for name in sorted(values, key=[KEPT_FEATURES, KEPT_EDGES, VERDICT].index):
         measure, accuracy = zip(*values[name], strict=True)
         if len(set(measure)) > 1 and len(set(accuracy)) > 1:
             yield name, float(spearmanr(measure, accuracy).statistic)
@@ -146,9 +139,8 @@ def _correlations(rows: Rows) -> Iterator[tuple[str, float]]:
 
 def _reference(graph: dict[str, Any]) -> float:
     """Return the accuracy of the better of raw and propagated features."""
-    rows = [row["accuracy"] for row in graph["rows"] if row["row"] == "propagated"]
-    known = [graph["raw"], graph.get("propagated"), *rows]
-    return max(float(value) for value in known if value is not None)
+    propagated = [row["accuracy"] for row in graph["rows"] if row["row"] == "propagated"]
+    return max([graph["raw"], *propagated])
 
 
 def _share(verdicts: list[str], verdict: str) -> str:
@@ -166,7 +158,6 @@ def _retention(row: dict[str, Any]) -> Retention:
 
 
 def _verdict(row: dict[str, Any]) -> str:
-    """Return the worst verdict of a model; good without any finding."""
+    """Return the worse verdict of kept features and kept edges; good if both are left out."""
     verdicts = {finding.verdict for finding in judge_retention(_retention(row))}
-    verdicts |= {finding["verdict"] for finding in row.get("health", {}).values()}
     return next((verdict for verdict in VERDICTS if verdict in verdicts), "good")

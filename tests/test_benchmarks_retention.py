@@ -44,27 +44,23 @@ def test_the_table_counts_failed_models_and_their_verdicts():
 
 
 def test_a_model_far_behind_propagated_features_has_failed():
-    graph = {"raw": 60.0, "propagated": 80.0, "rows": [{**RESULT["graphs"]["Cora"]["rows"][0], "accuracy": 69.0}]}
+    model, propagated = RESULT["graphs"]["Cora"]["rows"]
+    graph = {"raw": 60.0, "rows": [{**model, "accuracy": 69.0}, {**propagated, "accuracy": 80.0}]}
     text = retention.verdict_table({**RESULT, "graphs": {"Cora": graph}})
-    assert "| Cora | 1 | 1 | 0 | 0 | 1 |" in text
+    assert "| Cora | 2 | 1 | 0 | 0 | 1 |" in text
 
 
 def test_measures_are_correlated_with_accuracy_within_graphs():
     text = " ".join(retention.correlation_table(RESULT).split())
     assert "| kept features | 0.00 | −1.00 | 1.00 | 2 |" in text
-    assert "| verdict: the worst of all | 0.87 | 0.87 | 0.87 | 1 |" in text
-    rows = [
-        {**row, "health": {"alignment": {"value": value, "verdict": "good"}}}
-        for row, value in zip(RESULT["graphs"]["Flickr"]["rows"], (0.9, 0.5, 0.1), strict=True)
-    ]
-    text = " ".join(retention.correlation_table({"graphs": {"Flickr": {"rows": rows}}}).split())
-    assert "| alignment | −1.00 | −1.00 | −1.00 | 1 |" in text
+    assert "| verdict: the worse of both | 0.87 | 0.87 | 0.87 | 1 |" in text
 
 
-def test_a_poor_measure_of_training_makes_the_verdict_poor():
-    row = {**RESULT["graphs"]["Cora"]["rows"][0], "health": {"alignment": {"value": 2.0, "verdict": "poor"}}}
-    assert retention._verdict(row) == "poor"
-    assert retention._verdict(RESULT["graphs"]["Cora"]["rows"][0]) == "good"
+def test_the_verdict_is_the_worse_of_both_measures():
+    row = RESULT["graphs"]["Cora"]["rows"][0]
+    assert retention._verdict(row) == "good"
+    assert retention._verdict({**row, "edges": [0.55, 0.7, 0.9]}) == "poor"
+    assert retention._verdict({**row, "features": [None] * 3, "edges": [None] * 3}) == "good"  # both are left out
 
 
 def test_graphs_that_the_comparison_lacks_are_left_out(tmp_path):
@@ -92,8 +88,7 @@ def test_merging_adds_the_accuracies_of_the_comparison(tmp_path):
     }
     (folder / "Flickr.json").write_text(json.dumps(file))
     merged = retention.merge(folder, comparison)
-    flickr = {"raw": 75.0, "propagated": None, "best": 75.0, "rows": [{**rows[0], "accuracy": 53.0}]}
-    assert merged["graphs"] == {"Flickr": flickr}
+    assert merged["graphs"] == {"Flickr": {"raw": 75.0, "rows": [{**rows[0], "accuracy": 53.0}]}}
 
 
 def test_models_are_measured_untrained_and_trained(tmp_path, monkeypatch):
@@ -104,5 +99,4 @@ def test_models_are_measured_untrained_and_trained(tmp_path, monkeypatch):
     assert [row["row"] for row in content["rows"]] == ["untrained CCA-SSG", "CCA-SSG"]
     for row in content["rows"]:
         assert all(0 <= value <= 1 for value in row["features"] + row["edges"])
-        assert list(row["health"]) == ["effective rank", "uniformity", "alignment"]
     assert content["rows"][0]["features"][1:] == content["rows"][1]["features"][1:]  # the same references

@@ -43,7 +43,7 @@ def test_the_wheel_runs_by_itself(wheel, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "report.html").stat().st_size > 10**6
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10**5
 
 
 def test_every_extra_is_tried_by_make_package():

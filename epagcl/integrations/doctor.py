@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is not installed elsewhere
 LEAST_MEMORY_GIB = 2.0
 LEAST_DISK_GB = 1.0
-#: Required packages without which most of this package still works, and what is then left out.
-PARTIAL = {"plotly": "no report page is written without it"}
 #: Import names of packages whose import name is not the name with underscores.
 IMPORT_NAMES = {"scikit-learn": "sklearn", "umap-learn": "umap"}
 #: Extras of developers, which users do not miss.
@@ -178,26 +176,25 @@ def _packages() -> Iterator[Check]:
     for line in requirements()[0]:
         requirement = Requirement(line)
         name = requirement.name
-        yield _package(name, str(requirement.specifier), needed=name not in PARTIAL)
+        yield _package(name, str(requirement.specifier))
 
 
-def _package(name: str, versions: str, *, needed: bool) -> Check:
+def _package(name: str, versions: str) -> Check:
     """Check that a required package is there, in a version that works, and can be imported."""
     from packaging.specifiers import SpecifierSet
 
     install = f"pip install '{name}{versions}'"
-    note = f" ({PARTIAL[name]})" if name in PARTIAL else ""
     try:
         version = importlib.metadata.version(name)
         module = importlib.import_module(IMPORT_NAMES.get(name, name.replace("-", "_")))
     except importlib.metadata.PackageNotFoundError:
-        return Check(name, "missing", f"not installed{note}", install, needed)
+        return Check(name, "missing", "not installed", install, needed=True)
     except Exception as error:  # such as a library that does not fit the system
-        return Check(name, "wrong", f"{version} cannot be imported ({_reason(error)})", f"{install} again", needed)
+        return Check(name, "wrong", f"{version} cannot be imported ({_reason(error)})", f"{install} again", needed=True)
     version = str(getattr(module, "__version__", version))
     if not SpecifierSet(versions).contains(version, prereleases=True):
-        return Check(name, "wrong", f"{version}, but {versions} is needed", install, needed)
-    return Check(name, "ok", version, "", needed)
+        return Check(name, "wrong", f"{version}, but {versions} is needed", install, needed=True)
+    return Check(name, "ok", version, "", needed=True)
 
 
 def _extras() -> Iterator[Check]:

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError
 from epagcl.core.files import reading
-from epagcl.core.log import log
 from epagcl.core.memory import read_array
 from epagcl.data.io.ids import ID_NAMES
 from epagcl.methods.base import Method
 from epagcl.report.content import (
     CONTENT_FILE,
-    ReportContent,
     RunContent,
     read_content,
     report,
@@ -38,7 +36,7 @@ from epagcl.report.nodes import (
     without_apostrophes,
     write_nodes,
 )
-from epagcl.report.page import have_plotly, write_page
+from epagcl.report.page import write_page
 
 PAGE = "report.html"
 NODES = "nodes.csv"
@@ -55,8 +53,6 @@ def write_run_report(
     say: Say = silent,
 ) -> None:
     """Write ``report.html``, its content, ``nodes.csv`` and the figures to a run folder.
-
-    Without plotly the page is left out, with a warning.
 
     Args:
         folder: the run folder; created with its parents.
@@ -92,7 +88,7 @@ def write_run_report(
     write_content(content, folder)
     run_figures(folder, method.history_, content)
     say("report")
-    _write_page_if_possible(report([content], places=[str(folder)]), folder / PAGE, f"epagcl report {folder}")
+    write_page(report([content], places=[str(folder)]), folder / PAGE)
 
 
 def write_embedding_report(
@@ -105,8 +101,8 @@ def write_embedding_report(
     kind: str = "auto",
     extra: pd.DataFrame | None = None,
     say: Say = silent,
-) -> Path | None:
-    """Write ``<stem>.report.html`` beside an embedding. Return its path, or None if plotly is missing.
+) -> Path:
+    """Write ``<stem>.report.html`` beside an embedding. Return its path.
 
     Args:
         path: the file of the embedding.
@@ -135,8 +131,8 @@ def write_embedding_report(
     content = run_content(path.stem, data, method, z, metrics, node_table(data, z, method.seed), kind=kind, say=say)
     _add_columns(content, extra)
     say("report")
-    written = _write_page_if_possible(report([content], places=[str(path)]), page, "the command")
-    return page if written else None
+    write_page(report([content], places=[str(path)]), page)
+    return page
 
 
 def write_comparison(
@@ -171,8 +167,6 @@ def write_comparison(
         ...     write_comparison(runs, Path(folder, "both.html")).name
         'both.html'
     """
-    if not have_plotly():
-        raise MissingExtra("plotly", "report", "the report page")
     folders = [Path(folder) for folder in folders]
     if not folders:
         raise InputError("no run to report; give folders of finished runs")
@@ -313,12 +307,3 @@ def _read_embedding(folder: Path) -> Tensor:
         if z.dim() != 2 or not bool(z.isfinite().all()):
             raise ValueError(f"not a matrix of finite numbers, but {tuple(z.shape)}")
     return z
-
-
-def _write_page_if_possible(content: ReportContent, path: Path, command: str) -> bool:
-    """Write the page and return True. Without plotly, warn and return False, so that no training is lost."""
-    if not have_plotly():
-        log.warning("no %s: it needs plotly (pip install plotly); then run %s again", path.name, command)
-        return False
-    write_page(content, path)
-    return True

@@ -1,14 +1,33 @@
-// The map of the embedding: points drawn by WebGL, colours, the marks of the chosen node; map_panels.js has the panels.
+// The map of the embedding: its section, its state, and the buttons above it.
+// map_groups.js has the colours, map_canvas.js the picture, map_gestures.js the pointer, map_panels.js the panels.
 
-const MOST_LEVELS = 20;
-const MOST_POINTS_SVG = 5000;
-const MOST_ATTRIBUTES = 12; // in the tooltip; the panel shows all
-const MISSING = "(missing)";
-
-// One element for all runs: each new element would use three of the few WebGL contexts that browsers allow.
+// One element for all runs, so that it keeps its listeners.
 const view = {
-  map: null, drivers: null, groups: [], colours: new Map(), home: null, tip: el("div", { id: "tip", hidden: "" }),
+  map: null, drivers: null, home: null, camera: null, // see map_canvas.js
+  groups: [], colours: new Map(), hidden: new Set(), hiddenFor: "", visible: new Uint8Array(0), // see map_groups.js
+  chosen: null, // 1 for each selected node; null without a selection
+  outlines: [], outline: null, pointed: null, image: null, milliseconds: 0,
   div: el("div", { id: "map", role: "group", "aria-label": "Map of the embedding. Search for a node by its id to list its neighbours." }),
+  canvas: el("canvas", { tabindex: 0, "aria-label": "Map. Arrow keys move it, plus and minus zoom, Home shows all of it." }),
+  legend: el("div", { class: "map-legend" }), tip: el("div", { id: "tip", hidden: "" }),
+};
+view.div.append(el("div", { class: "map-canvas" }, view.canvas), view.legend);
+
+// What the map shows, for tests and for a browser's console.
+view.div.plot = {
+  get groups() { return view.groups; },
+  get hidden() { return view.hidden; },
+  get chosen() { return state.selection; },
+  get milliseconds() { return view.milliseconds; },
+  get marked() { return state.node === null ? [] : [...neighbours(state.node).map(({ node }) => node), state.node]; },
+  get range() {
+    const { width, height } = sizeOf(view.canvas), [left, top] = toMap(0, 0), [right, bottom] = toMap(width, height);
+    return { x: [left, right], y: [bottom, top] };
+  },
+  screen(x, y) {
+    const box = view.canvas.getBoundingClientRect(), [left, top] = toScreen(x, y);
+    return [box.left + left, box.top + top];
+  },
 };
 
 function mapSection(run) {
@@ -24,8 +43,6 @@ function mapSection(run) {
   return section("embedding", "Map of the embedding",
     el("p", { class: "quiet" }, note || `${kind} of ${count(ids.length)} embeddings.`,
       ids.length < nodes ? ` The map shows ${count(ids.length)} of ${count(nodes)} nodes.` : ""),
-    state.webgl ? null : el("p", { class: "notice", id: "no-webgl" },
-      `This browser has no WebGL. The map shows ${count(Math.min(MOST_POINTS_SVG, ids.length))} of ${count(ids.length)} points and responds more slowly.`),
     el("div", { class: "tools" },
       colourable.length ? el("label", {}, "Colour by", el("select", { id: "colour-by", onchange: (event) => recolour(event.target.value) },
         colourable.map((column) => el("option", { value: column.name, selected: column.name === state.column ? "" : null }, column.name)))) : null,
@@ -36,8 +53,8 @@ function mapSection(run) {
       el("div", { class: "segments", role: "group", "aria-label": "Drag mode", id: "modes" },
         modes.map(([mode, label]) => button(label, () => setMode(mode), { "data-mode": mode, "aria-pressed": String(mode === state.mode) }))),
       el("div", { class: "segments", role: "group", "aria-label": "View" },
-        button("+", () => zoom(0.6), { "aria-label": "Zoom in" }), button("−", () => zoom(1 / 0.6), { "aria-label": "Zoom out" }),
-        button("Whole map", () => moveTo(view.home.x, view.home.y), { id: "reset" }), button("Save image", saveImage, { title: "Save the map as PNG" })),
+        button("+", () => zoomBy(1 / 0.6), { "aria-label": "Zoom in" }), button("−", () => zoomBy(0.6), { "aria-label": "Zoom out" }),
+        button("Whole map", goHome, { id: "reset" }), button("Save image", saveImage, { title: "Save the map as PNG" })),
       el("output", { id: "found", class: "quiet", role: "status" })),
     el("div", { class: "map-grid" }, el("div", { class: "plot-box" }, view.div, view.tip),
       el("div", { class: "side" }, el("div", { id: "node", "aria-live": "polite" }), el("div", { id: "selection", "aria-live": "polite" }))),
@@ -46,9 +63,11 @@ function mapSection(run) {
 
 function prepare(map) {
   if (map.place) return;
+  map.x = Float64Array.from(map.x);
+  map.y = Float64Array.from(map.y);
   map.place = new Map(map.ids.map((id, i) => [id, i]));
   map.order = shuffled(map.ids.length); // nodes are often sorted by class, and the last points drawn cover the others
-  if (!state.webgl) map.order = map.order.slice(0, MOST_POINTS_SVG);
+  map.grid = gridOf(map.x, map.y);
 }
 
 function shuffled(n) {
@@ -62,122 +81,20 @@ function shuffled(n) {
   return order;
 }
 
-const chosenColumn = () => view.map.columns.find((column) => column.name === state.column);
-
-function shown(column, node) {
-  const value = column.values[node];
-  if (column.kind === "category") return column.levels[value] ?? MISSING;
-  return value === null ? MISSING : plain(value);
-}
-
-// The traces of the map: { name, nodes, colour, levels } with one colour, or for numbers `colours` with one per node.
-function groupsOf(map, column) {
-  if (!column) return [{ name: "nodes", nodes: map.order, colour: colourOf(0) }];
-  const missing = map.order.filter((i) => (column.kind === "category" ? !(column.values[i] >= 0) : column.values[i] === null));
-  const groups = missing.length ? [{ name: MISSING, nodes: missing, colour: css("--none"), rank: 1e6, levels: [-1] }] : []; // first: below the others
-  return groups.concat(column.kind === "category" ? levelsOf(map, column) : numbersOf(map, column));
-}
-
-function levelsOf(map, column) {
-  const members = column.levels.map(() => []);
-  for (const i of map.order) members[column.values[i]]?.push(i);
-  const byCount = members.map((_, level) => level).filter((level) => members[level].length).sort((a, b) => members[b].length - members[a].length);
-  const many = byCount.length > MOST_LEVELS;
-  const frequent = many ? byCount.slice(0, MOST_LEVELS - 1) : byCount;
-  const other = many ? byCount.slice(MOST_LEVELS - 1) : [];
-  // Frequent levels are drawn first, so that rare ones stay visible. The legend has the order of the levels.
-  const groups = frequent.map((level, place) => ({
-    name: column.levels[level], nodes: members[level], colour: colourOf(many ? place : level), rank: many ? place : level,
-    levels: [level] }));
-  const rest = { name: `(${count(other.length)} others)`, nodes: other.flatMap((level) => members[level]), colour: css("--soft"), rank: 1e5, levels: other };
-  return other.length ? [rest, ...groups] : groups;
-}
-
-function numbersOf(map, column) {
-  const nodes = map.order.filter((i) => column.values[i] !== null);
-  let least = Infinity, most = -Infinity;
-  for (const i of nodes) { least = Math.min(least, column.values[i]); most = Math.max(most, column.values[i]); }
-  const log = column.log && least >= 0 && most > 0;
-  const shift = log && least < 1e-12 ? 1 : 0; // zeros: log(1 + value)
-  const scale = (value) => (log ? Math.log10(value + shift) : value);
-  const round = [0, 1, 2, 3, 5, 10, 20, 30, 50].concat(...[2, 3, 4, 5, 6, 7, 8].map((power) => [10 ** power, 3 * 10 ** power]));
-  const inside = round.filter((value) => value + shift > 0 && value >= least && value <= most);
-  const ticks = inside.length > 1 ? inside : [least, most];
-  return nodes.length ? [{
-    name: column.name, nodes, colours: Float32Array.from(nodes, (i) => scale(column.values[i])),
-    ticks: log ? { tickvals: ticks.map(scale), ticktext: ticks.map((value) => (Number.isInteger(value) ? count(value) : plain(value))) } : {},
-  }] : [];
-}
-
-function trace(group, size, narrow, chosen) {
-  const { map } = view;
-  const marker = { size, opacity: map.ids.length > 20000 ? 0.75 : 0.85, line: { width: 0 }, color: group.colour };
-  if (group.colours) {
-    Object.assign(marker, { color: group.colours, showscale: true, colorscale: numberScale(), colorbar: {
-      title: { text: safe(group.name), side: narrow ? "top" : "right" }, thickness: 12, outlinewidth: 0, len: narrow ? 0.9 : 0.6, ...group.ticks,
-      orientation: narrow ? "h" : "v", ...(narrow ? { y: -0.02, yanchor: "top" } : {}), tickfont: { color: css("--ink") } } });
-  }
-  return {
-    type: state.webgl ? "scattergl" : "scatter", mode: "markers", hoverinfo: "none", name: `${safe(group.name, 26)}  ${count(group.nodes.length)}`,
-    x: Float32Array.from(group.nodes, (i) => map.x[i]), y: Float32Array.from(group.nodes, (i) => map.y[i]),
-    marker, selected: { marker: { opacity: 1 } }, unselected: { marker: { opacity: 0.12 } },
-    showlegend: !group.colours, legendrank: 1000 + (group.rank ?? 0),
-    selectedpoints: chosen && group.nodes.flatMap((node, i) => (chosen.has(node) ? [i] : [])),
-  };
-}
-
-// Colours with little contrast to the background are left out: yellow on white, dark blue on black.
-function numberScale() {
-  const steps = root.dataset.theme === "dark" ? ["#8a4fd8", "#cc4778", "#f89540", "#f0f921"] : ["#0d0887", "#7e03a8", "#cc4778", "#ee8a3a"];
-  return steps.map((colour, i) => [i / 3, colour]);
-}
-
+// Group, colour and draw the map at once.
 function drawMap() {
   const { map } = view;
-  const narrow = view.div.clientWidth < 640;
+  if (!view.home) {
+    view.home = homeOf(map);
+    view.camera = { x: view.home.x, y: view.home.y, zoom: 1 };
+  }
   view.groups = groupsOf(map, chosenColumn());
   view.colours = new Map(view.groups.flatMap((group) => (group.levels ?? []).map((level) => [level, group.colour])));
-  const home = (view.home ??= { x: extent(map.x), y: extent(map.y), fresh: true });
-  const previous = home.fresh ? null : view.div.layout;
-  home.fresh = false;
-  const chosen = state.selection.length ? new Set(state.selection) : null;
-  const size = Math.max(2.5, Math.min(10, 16 - 2.7 * Math.log10(map.order.length)));
-  const bare = { showgrid: false, zeroline: false, showticklabels: false, ticks: "", title: { text: "" } };
-  return Plotly.react(view.div, view.groups.map((group) => trace(group, size, narrow, chosen)), withLooks({
-    margin: { l: 8, r: 8, t: 8, b: 8 }, hovermode: "closest", hoverdistance: 12, dragmode: state.mode ?? false,
-    showlegend: view.groups.length > 1 || !view.groups[0]?.colours,
-    xaxis: { ...bare, range: previous ? [...previous.xaxis.range] : home.x },
-    yaxis: { ...bare, range: previous ? [...previous.yaxis.range] : home.y, scaleanchor: "x" },
-    legend: { itemsizing: "constant", font: { color: css("--ink") }, uirevision: `${state.run} ${state.column}`, bgcolor: "rgba(0,0,0,0)",
-      ...(narrow ? { orientation: "h", x: 0, y: -0.02, yanchor: "top" } : { x: 1.01, y: 1 }) },
-    selections: chosen ? view.div.layout?.selections ?? [] : [],
-    newselection: { line: { color: css("--ink"), width: 1.5, dash: "dot" } }, activeselection: { fillcolor: "rgba(0,0,0,0)" },
-    ...marks(), ...sized(view.div),
-  }), { ...QUIET, scrollZoom: true, doubleClick: false });
-}
-
-function extent(values) {
-  let least = Infinity, most = -Infinity;
-  for (const value of values) { least = Math.min(least, value); most = Math.max(most, value); }
-  const margin = 0.04 * (most - least) || 1;
-  return [least - margin, most + margin];
-}
-
-// The marks of the chosen node and its neighbours are above the canvas, so that moving them does not redraw the points.
-// The boxes are annotations: with shapes sized in pixels, Plotly 4 reads the corners of a selection as pixels too.
-function marks() {
-  if (state.node === null) return { shapes: [], annotations: [] };
-  const { x, y, ids } = view.map;
-  const box = (i, size, colour, borderwidth) => ({ x: x[i], y: y[i], text: "\u00a0", showarrow: false, width: size, height: size,
-    borderpad: 0, borderwidth, bordercolor: colour });
-  const near = neighbours(state.node).map(({ node }) => node);
-  const label = { x: x[state.node], y: y[state.node], text: safe(ids[state.node]), showarrow: false, yshift: 24, borderpad: 3,
-    bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--ink") } };
-  return {
-    shapes: near.map((i) => ({ type: "line", x0: x[state.node], y0: y[state.node], x1: x[i], y1: y[i],
-      line: { color: css("--soft"), width: 1 }, opacity: 0.6 })),
-    annotations: [...near.map((i) => box(i, 11, css("--ink"), 1.5)), box(state.node, 18, css("--accent"), 3), label],
-  };
+  const grouping = `${state.run} ${state.column}`; // another grouping shows all its groups
+  if (view.hiddenFor !== grouping) Object.assign(view, { hidden: new Set(), hiddenFor: grouping });
+  view.canvas.dataset.mode = state.mode ?? "";
+  showGroups();
+  paint();
 }
 
 function neighbours(node) {
@@ -187,28 +104,76 @@ function neighbours(node) {
   return list;
 }
 
-function moveTo(x, y) { return Plotly.relayout(view.div, { "xaxis.range": [...x], "yaxis.range": [...y], ...marks() }); }
+// ------------------------------------------------------------------------------------------------ moving and saving
 
-function zoom(factor) {
-  const { xaxis, yaxis } = view.div.layout;
-  const scaled = ([a, b]) => [(a + b) / 2 - ((b - a) / 2) * factor, (a + b) / 2 + ((b - a) / 2) * factor];
-  return moveTo(scaled(xaxis.range), scaled(yaxis.range));
+// Move the camera. It stays over the map, and between twice its size and a thousandth of it.
+function moveTo(x, y, zoom = view.camera.zoom) {
+  const { home } = view;
+  view.camera = {
+    x: clamp(x, home.x - home.width / 2, home.x + home.width / 2), y: clamp(y, home.y - home.height / 2, home.y + home.height / 2),
+    zoom: clamp(zoom, 0.5, 1000),
+  };
+  repaint();
+}
+
+function goHome() { moveTo(view.home.x, view.home.y, 1); }
+
+// Zoom about a place on the canvas, which stays where it is; by default about the centre.
+function zoomBy(factor, left = view.canvas.clientWidth / 2, top = view.canvas.clientHeight / 2) {
+  const { x, y, zoom } = view.camera;
+  const [fixedX, fixedY] = toMap(left, top);
+  const share = zoom / clamp(zoom * factor, 0.5, 1000);
+  moveTo(fixedX + (x - fixedX) * share, fixedY + (y - fixedY) * share, zoom / share);
 }
 
 function setMode(mode) {
   state.mode = state.mode === mode ? null : mode; // a second press lets dragging scroll the page
   for (const each of $("modes").children) each.setAttribute("aria-pressed", String(each.dataset.mode === state.mode));
-  Plotly.relayout(view.div, { dragmode: state.mode ?? false });
+  view.canvas.dataset.mode = state.mode ?? "";
 }
 
-async function recolour(name) {
+function recolour(name) {
   state.column = name;
-  await drawMap();
+  drawMap();
   showNode();
   showSelection();
 }
 
+// The map and its legend at twice their size on the screen. The legend is copied from the page, place by place.
 function saveImage() {
-  const { clientWidth: width, clientHeight: height } = view.div;
-  Plotly.downloadImage(view.div, { format: "png", width, height, scale: 2, filename: `${payload.runs[state.run].name}-map` });
+  const box = view.div.getBoundingClientRect(), ratio = 2;
+  const canvas = el("canvas"), context = canvas.getContext("2d");
+  Object.assign(canvas, { width: Math.round(ratio * box.width), height: Math.round(ratio * box.height) });
+  context.fillStyle = css("--panel");
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  const map = el("canvas"), place = view.canvas.getBoundingClientRect();
+  paintOnto(map, sizeOf(view.canvas), ratio);
+  context.drawImage(map, Math.round(ratio * (place.left - box.left)), Math.round(ratio * (place.top - box.top)));
+  context.setTransform(ratio, 0, 0, ratio, -ratio * box.left, -ratio * box.top);
+  copyLegend(context);
+  canvas.toBlob((blob) => saveFile(blob, `${payload.runs[state.run].name}-map.png`));
+}
+
+function copyLegend(context) {
+  context.textBaseline = "middle";
+  for (const part of view.legend.querySelectorAll(".swatch, .scale, .legend-name, .legend-count, .scale-tick")) {
+    const { left, right, top, bottom, width, height } = part.getBoundingClientRect();
+    const look = getComputedStyle(part);
+    context.globalAlpha = part.closest("[aria-pressed=false]") ? 0.4 : 1;
+    if (part.classList.contains("scale")) {
+      const upright = height > width;
+      const gradient = upright ? context.createLinearGradient(0, bottom, 0, top) : context.createLinearGradient(left, 0, right, 0);
+      numberColours().forEach((colour, i, all) => gradient.addColorStop(i / (all.length - 1), colour));
+      context.fillStyle = gradient;
+      context.fillRect(left, top, width, height);
+    } else if (part.classList.contains("swatch")) {
+      context.beginPath();
+      context.arc((left + right) / 2, (top + bottom) / 2, width / 2, 0, 2 * Math.PI);
+      context.fillStyle = look.backgroundColor;
+      context.fill();
+    } else {
+      Object.assign(context, { font: `${look.fontWeight} ${look.fontSize} ${look.fontFamily}`, fillStyle: look.color });
+      context.fillText(part.textContent, left, (top + bottom) / 2);
+    }
+  }
 }

@@ -1,46 +1,6 @@
-// The events of the map and the panels beside it: tooltip, chosen node with its neighbours, search, selection.
+// The panels beside the map: the chosen node with its neighbours, search, and the selection.
 
-const nodeAt = (point) => view.groups[point.curveNumber]?.nodes[point.pointNumber];
-
-function listenToMap() {
-  if (!payload.runs.some((run) => run.map)) return;
-  Plotly.newPlot(view.div, [], {}, QUIET); // adds Plotly's events to the element
-  view.div.on("plotly_hover", hover);
-  view.div.on("plotly_unhover", () => { hovered = null; view.tip.hidden = true; });
-  view.div.on("plotly_click", ({ points }) => choose(nodeAt(points[0])));
-  view.div.on("plotly_selected", (event) => { if (event) select(event.points.map(nodeAt)); });
-  view.div.on("plotly_deselect", () => select([]));
-  view.div.on("plotly_doubleclick", () => { if (state.mode === "pan") moveTo(view.home.x, view.home.y); });
-  // The wheel scrolls the page until the map is clicked, and again after the pointer has left the map.
-  let active = false;
-  view.div.addEventListener("pointerdown", () => { active = true; });
-  view.div.addEventListener("pointerleave", ({ clientX: x, clientY: y }) => {
-    const { left, right, top, bottom } = view.div.getBoundingClientRect();
-    active = x > left && x < right && y > top && y < bottom; // Plotly covers the page while a button is down
-  });
-  view.div.addEventListener("wheel", (event) => { if (!active && !event.ctrlKey) event.stopPropagation(); }, { capture: true });
-  matchMedia("(max-width: 700px)").addEventListener("change", () => { if (view.map) drawMap(); });
-}
-
-let hovered = null;
-function hover({ points, event }) {
-  const waiting = hovered !== null;
-  hovered = { node: nodeAt(points[0]), event };
-  if (!waiting) requestAnimationFrame(showTip); // at most once per frame
-}
-
-function showTip() {
-  if (!hovered) return;
-  const { node, event } = hovered;
-  hovered = null;
-  view.tip.replaceChildren(el("strong", {}, short(view.map.ids[node], 60)), attributes(node, MOST_ATTRIBUTES));
-  view.tip.hidden = false;
-  const box = view.div.getBoundingClientRect();
-  const left = event.clientX - box.left, top = event.clientY - box.top;
-  const { offsetWidth: width, offsetHeight: height } = view.tip;
-  view.tip.style.left = `${Math.max(4, left + 16 + width > box.width ? left - width - 16 : left + 16)}px`;
-  view.tip.style.top = `${Math.max(4, Math.min(top - height / 2, box.height - height - 4))}px`;
-}
+const MOST_ATTRIBUTES = 12; // in the tooltip; the panel shows all
 
 function attributes(node, most = Infinity) {
   const { columns } = view.map;
@@ -55,20 +15,14 @@ function choose(node, move = false) {
   if (node === undefined) return;
   state.node = node;
   showNode();
-  if (!move) { Plotly.relayout(view.div, marks()); return; }
-  // Centre the node and zoom in until its neighbours can be told apart; never zoom out.
-  const around = (centre, now, home) => {
-    const span = Math.min(now[1] - now[0], 0.4 * (home[1] - home[0]));
-    return [centre - span / 2, centre + span / 2];
-  };
-  const { xaxis, yaxis } = view.div.layout;
-  moveTo(around(view.map.x[node], xaxis.range, view.home.x), around(view.map.y[node], yaxis.range, view.home.y));
+  // A node from a list or a search is centred, and zoomed in on until its neighbours can be told apart; never out.
+  if (move) moveTo(view.map.x[node], view.map.y[node], Math.max(view.camera.zoom, 2.5));
+  else repaint();
 }
 
-function swatch(node) {
+function swatchOf(node) {
   const column = chosenColumn();
-  const colour = column?.kind === "category" ? view.colours.get(column.values[node]) : null;
-  return el("span", { class: "swatch", style: `background:${colour ?? "transparent"}` });
+  return swatch(column?.kind === "category" ? view.colours.get(column.values[node]) : null);
 }
 
 // Replace the content of a panel. Keyboard focus inside the panel stays in it.
@@ -93,13 +47,13 @@ function showNode() {
       state.node = null;
       delete $("node").dataset.node;
       showNode();
-      Plotly.relayout(view.div, marks());
+      repaint();
     } }, "✕")),
     attributes(node),
     el("h4", {}, "Nearest neighbours (cosine similarity)"),
     el("ol", { class: "rows", id: "neighbours" }, neighbours(node).map(({ node: other, cosine }, place) => el("li", {},
       el("button", { type: "button", "data-node": view.map.ids[other], onclick: () => choose(other, true) },
-        swatch(other), el("span", { class: "name" }, view.map.ids[other], column ? el("small", {}, `  ${shown(column, other)}`) : null,
+        swatchOf(other), el("span", { class: "name" }, view.map.ids[other], column ? el("small", {}, `  ${shown(column, other)}`) : null,
           sharedEdge(node, place)),
         el("span", { class: "number" }, decimal(cosine)))))),
     ...shared(node));
@@ -138,9 +92,13 @@ function search(event) {
 
 // ------------------------------------------------------------------------------------------------ selection
 
-function select(nodes) {
-  state.selection = nodes.filter((node) => node !== undefined).sort((a, b) => a - b);
+function select(nodes, outlines = []) {
+  state.selection = [...nodes].sort((a, b) => a - b);
+  view.outlines = outlines;
+  view.chosen = nodes.length ? new Uint8Array(view.map.ids.length) : null;
+  for (const node of nodes) view.chosen[node] = 1;
   showSelection();
+  repaint();
 }
 
 function showSelection() {
@@ -156,7 +114,7 @@ function showSelection() {
     el("h3", {}, `${count(selection.length)} ${selection.length === 1 ? "node" : "nodes"} selected`),
     composition(selection),
     el("div", { class: "actions" }, button("Download ids (CSV)", "download", download), button("Copy ids", "copy", copy),
-      button("Clear", "clear", () => { select([]); drawMap(); })));
+      button("Clear", "clear", () => select([]))));
 }
 
 function composition(selection) {
@@ -169,9 +127,9 @@ function composition(selection) {
   const colour = (level) => (column === chosenColumn() ? view.colours.get(level) : null) ?? css("--accent");
   const name = (level) => column.levels[level] ?? MISSING;
   const list = rows.slice(0, 10).map(([level, number]) => el("li", { class: "row" },
-    el("span", { class: "swatch", style: `background:${colour(level)}` }), el("span", { class: "name", title: name(level) }, name(level)),
+    swatch(colour(level)), el("span", { class: "name", title: name(level) }, name(level)),
     el("span", { class: "number" }, `${count(number)} · ${percent(number / selection.length)}%`),
-    el("span", { class: "share" }, el("i", { style: `width:${(100 * number) / selection.length}%;background:${colour(level)}` }))));
+    el("span", { class: "share" }, el("i", { style: { width: `${(100 * number) / selection.length}%`, background: colour(level) } }))));
   return el("div", {}, el("h4", {}, column.name), el("ul", { class: "rows", id: "composition" }, list),
     rows.length > 10 ? el("p", { class: "quiet" }, `and ${rows.length - 10} more`) : null);
 }
@@ -185,10 +143,7 @@ function csv(nodes) {
 }
 
 function download() {
-  const file = new Blob([csv(state.selection)], { type: "text/csv" });
-  const link = el("a", { href: URL.createObjectURL(file), download: `${payload.runs[state.run].name}-selection.csv` });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  saveFile(new Blob([csv(state.selection)], { type: "text/csv" }), `${payload.runs[state.run].name}-selection.csv`);
 }
 
 function copy() {

@@ -1,4 +1,4 @@
-"""The report page: one HTML file with its data, styles and drawing library, which needs no network."""
+"""The report page: one HTML file with its data, styles and scripts, which needs no network."""
 
 import base64
 import gzip
@@ -6,29 +6,30 @@ import hashlib
 import html
 import json
 import re
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
-from epagcl.core.errors import MissingExtra
 from epagcl.core.files import atomic_path
 from epagcl.report.content import ReportContent, RunContent
 
 HERE = Path(__file__).parent
+#: The parts of the page's one script, in an order in which constants precede their use; the last part starts it.
 SCRIPTS = (
+    "dom.js",
+    "axes.js",
+    "charts.js",
+    "map_groups.js",
+    "map_index.js",
+    "map_canvas.js",
     "map.js",
+    "map_gestures.js",
     "map_panels.js",
     "drivers.js",
     "verdict.js",
+    "plots.js",
     "sections.js",
     "page.js",
-)  # one script; the last part starts it
+)
 COMPRESSION = 4  # with 100,000 nodes, level 9 saves 4% of the size and takes 15 times as long
-
-
-def have_plotly() -> bool:
-    """Return whether the package that contains plotly.js is installed."""
-    return find_spec("plotly") is not None
 
 
 def write_page(payload: ReportContent, path: Path) -> None:
@@ -50,13 +51,13 @@ def page_text(payload: ReportContent) -> str:
         payload: the content of :func:`epagcl.report.content.report`.
     """
     js = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    plotly, plotly_hash = _plotly()
+    css = (HERE / "page.css").read_text(encoding="utf-8")
+    data = json.dumps(_text_ids(payload), allow_nan=False, separators=(",", ":"))
     parts = {
         "title": html.escape(str(payload["title"])),
-        "policy": _policy(_hash(js), plotly_hash),
-        "css": (HERE / "page.css").read_text(encoding="utf-8"),
-        "payload": _packed(json.dumps(_text_ids(payload), allow_nan=False, separators=(",", ":")), COMPRESSION),
-        "plotly": plotly,
+        "policy": _policy(js, css),
+        "css": css,
+        "payload": _packed(data),
         "js": js,
     }
     template = (HERE / "page.html").read_text(encoding="utf-8")
@@ -64,39 +65,25 @@ def page_text(payload: ReportContent) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
-def _policy(*scripts: str) -> str:
-    """Return the Content-Security-Policy of a page: its own scripts by their hashes, and no request.
+def _policy(script: str, style: str) -> str:
+    """Return the Content-Security-Policy of a page: its own script and style sheet by their hashes, and no request.
 
-    Text in the page cannot become a script. Plotly's WebGL traces compile their drawing functions and its plots set
-    style attributes, so that evaluation and inline styles are allowed.
+    Text in the page can become neither a script nor a style, and no text is evaluated as code.
     """
     return (
-        f"default-src 'none'; script-src {' '.join(scripts)} 'unsafe-eval'; "
-        "style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
 def _hash(text: str) -> str:
-    """Return the source expression that allows an inline script with exactly this text."""
+    """Return the source expression that allows an inline script or style sheet with exactly this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _packed(text: str, level: int) -> str:
+def _packed(text: str) -> str:
     """Return text as gzip in base64: less than half the size, and no character that HTML could read as markup."""
-    return base64.b64encode(gzip.compress(text.encode(), level, mtime=0)).decode()
-
-
-@cache
-def _plotly() -> tuple[str, str]:
-    """Return the drawing library, packed, and the hash of its text."""
-    if not have_plotly():
-        raise MissingExtra("plotly", "report", "the report page")
-    from plotly.offline import get_plotlyjs
-
-    # A browser turns all line breaks of a text into \n before it compares the hash.
-    text = get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-    return _packed(text, 9), _hash(text)
+    return base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
 
 
 def _text_ids(payload: ReportContent) -> ReportContent:

@@ -1,11 +1,7 @@
 // The sections of the page, in the order in which they appear; build() assembles them.
 
 function build() {
-  for (const div of plots.keys()) {
-    watcher.unobserve(div);
-    if (div.dataset.drawn === "yes") Plotly.purge(div);
-  }
-  plots.clear();
+  forgetPlots();
   const run = payload.runs[state.run];
   const parts = [answer(run), health(run), comparison(), mapSection(run), training(run), scores(run), graph(run), about(run)].filter(Boolean);
   $("main").replaceChildren(...parts, el("footer"));
@@ -33,13 +29,19 @@ function health(run) {
   const trained = !run.settings?.length || run.settings.some((setting) => setting.name === "epochs");
   return section("health", trained ? "Did training work?" : "Is the embedding sound?",
     run.health?.length ? el("div", { class: "cards" }, run.health.map((item) => el("div", { class: "card" },
-      el("h3", {}, capital(item.name)), el("div", { class: "value" }, item.shown, badge(item.verdict)), el("p", {}, item.words)))) : null,
+      el("h3", {}, capital(item.name)), el("div", { class: "value" }, measured(item.shown), badge(item.verdict)), el("p", {}, item.words)))) : null,
     agreement ? el("div", { class: "beside", id: "agreement" },
       el("div", { class: "card" }, el("h3", {}, "Agreement between runs"),
         el("div", { class: "value" }, meanShared(agreement), badge(agreement.verdict)), el("p", {}, agreement.words)),
       table(`Share of common ${agreement.k} nearest neighbours`, ["", ...agreement.runs.map((name) => short(name, 20))],
         agreement.matrix.map((row, i) => [short(agreement.runs[i], 40), ...row.map((share) =>
-          el("td", { class: "number shade", style: `--share:${share ?? 0}` }, decimal(share, 2)))]))) : null);
+          el("td", { class: "number shade", style: { "--share": share ?? 0 } }, decimal(share, 2)))]))) : null);
+}
+
+// A value such as "10% (raw 5%, propagated 7%)": what it is compared with is smaller.
+function measured(text) {
+  const [value, compared] = text.split(/ (?=\()/);
+  return compared ? [value, el("small", {}, compared)] : value;
 }
 
 function meanShared({ matrix, k }) {
@@ -85,32 +87,32 @@ function scores(run) {
       table("Scores", ["Embedding", ...SCORES], run.scores.rows.map((row) => [row.name, ...scoreCells(row)]))] : null,
     classes ? el("div", { class: "beside" },
       figure("Confusion matrix", `Rows are true classes; the colour is the share of the row. ${capital(classes.note ?? "")}`,
-        Math.min(900, 190 + 34 * classes.names.length), () => confusion(classes), 150 + 18 * classes.names.length),
+        100 + (classes.names.length > MOST_NUMBERED ? 19 : 36) * classes.names.length, (div) => confusion(div, classes)),
       table("Scores of classes", ["Class", "Precision", "Recall", "F1", "Test nodes"], classes.names.map((name, i) => [
         name, decimal(classes.precision[i], 2), decimal(classes.recall[i], 2), decimal(classes.f1[i], 2),
         classes.support[i] === null ? "–" : count(classes.support[i])]))) : null);
 }
 
-function confusion({ names, confusion: counts }) {
+const MOST_NUMBERED = 12; // classes up to which the cells of a confusion matrix show their numbers
+// A table, so that its numbers can be read and copied. With many classes, cells show their number when hovered.
+function confusion(div, { names, confusion: counts }) {
+  const numbered = names.length <= MOST_NUMBERED;
+  const upright = names.some((name) => name.length > 3) ? "upright" : null; // names of columns
   const sums = counts.map((row) => row.reduce((sum, value) => sum + value, 0));
-  const shares = counts.map((row, i) => row.map((value) => value / Math.max(sums[i], 1)));
-  // Classes are placed at integers with their names as tick labels: names may look like numbers or occur twice.
-  const narrow = innerWidth < 600;
-  const ticks = { tickvals: names.map((_, i) => i), ticktext: names.map((name) => safe(name, narrow ? 12 : 18)), showgrid: false, showline: false };
-  const hover = counts.map((row, i) => row.map((value, j) => `${count(value)} of ${count(sums[i])} test nodes (${percent(shares[i][j])}%)`
-    + `<br>true: ${safe(names[i], 40)}<br>predicted: ${safe(names[j], 40)}`));
-  return {
-    data: [{
-      type: "heatmap", z: shares, zmin: 0, zmax: 1, colorscale: [[0, css("--panel")], [1, css("--heat")]], showscale: false,
-      xgap: 1, ygap: 1, hoverinfo: "text", hovertext: hover,
-      ...(names.length <= 12 ? { text: counts.map((row) => row.map(count)), texttemplate: "%{text}" } : {}),
-      ...(root.dataset.theme === "dark" ? { textfont: { color: css("--ink") } } : {}), // on white, Plotly's own choice is legible
-    }],
-    layout: {
-      xaxis: axis("predicted", { ...ticks, tickangle: narrow || names.length > 15 ? -90 : -40 }),
-      yaxis: axis("true", { ...ticks, autorange: "reversed" }),
-    },
+  const cell = (value, i, j) => {
+    const share = value / Math.max(sums[i], 1);
+    const words = `${count(value)} of ${count(sums[i])} test nodes (${percent(share)}%)\n`
+      + `true: ${short(names[i], 40)}\npredicted: ${short(names[j], 40)}`;
+    return el("td", { class: share > 0.5 ? "deep" : null, title: words, style: { "--share": share } }, numbered ? count(value) : "");
   };
+  const name = (i) => short(names[i], innerWidth < 600 ? 12 : 18);
+  div.replaceChildren(el("div", { class: "scrolls", role: "region", tabindex: 0, "aria-label": "Confusion matrix" },
+    el("table", { class: `confusion${numbered ? "" : " dense"}`, style: { "--classes": names.length } },
+      el("thead", {}, el("tr", {}, el("td"), el("th", { class: "axis-title", colspan: names.length }, "predicted")),
+        el("tr", {}, el("td", { class: "axis-title" }, "true"),
+          names.map((full, j) => el("th", { scope: "col", title: full }, el("span", { class: upright }, name(j)))))),
+      el("tbody", {}, counts.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, name(i)),
+        row.map((value, j) => cell(value, i, j))))))));
 }
 
 function graph(run) {
@@ -120,13 +122,13 @@ function graph(run) {
   const sampled = (key) => views?.samples.some((each) => present(each[key]));
   const dashed = (value) => (present([value ?? null]) ? ` Dashed line: the graph (${Number.isInteger(value) ? count(value) : plain(value)}).` : "");
   const figures = [
-    degree?.degree.length && figure("Degrees", `Number of nodes of each degree.${isolated ? ` Not drawn: ${count(isolated)} without edges.` : ""}`, 300,
+    degree?.degree.length && chartFigure("Degrees", `Number of nodes of each degree.${isolated ? ` Not drawn: ${count(isolated)} without edges.` : ""}`, 300,
       () => degrees(degree)),
-    chances.length && figure("Probability that a pair changes in a view", `${probabilities.words ?? ""} The band covers 5% to 95% of the pairs.`, 300,
+    chances.length && chartFigure("Probability that a pair changes in a view", `${probabilities.words ?? ""} The band covers 5% to 95% of the pairs.`, 300,
       () => chancesAgainstDegree(probabilities, chances)),
-    sampled("epr") && figure("Error passing rate of sampled views", (views.words ?? "") + dashed(views.original), 300,
+    sampled("epr") && chartFigure("Error passing rate of sampled views", (views.words ?? "") + dashed(views.original), 300,
       () => samples(views, "epr", views.original, "EPR")),
-    sampled("edges") && figure("Edges of sampled views", (sampled("epr") ? "" : views.words ?? "") + dashed(views.edges), 300,
+    sampled("edges") && chartFigure("Edges of sampled views", (sampled("epr") ? "" : views.words ?? "") + dashed(views.edges), 300,
       () => samples(views, "edges", views.edges, "edges")),
   ].filter(Boolean);
   return section("graph", "The graph",
@@ -137,35 +139,29 @@ function graph(run) {
 
 function degrees(all) {
   const linked = (values) => values.filter((_, i) => all.degree[i] > 0);
-  const [degree, nodes] = [linked(all.degree), linked(all.nodes)];
+  const [x, y] = [linked(all.degree), linked(all.nodes)];
   return {
-    data: [{ type: "scatter", mode: "markers", x: degree, y: nodes, marker: { color: colourOf(0), size: 6, opacity: 0.8 },
-      hovertemplate: "%{y:,} nodes of degree %{x:,}<extra></extra>" }],
-    layout: { xaxis: spanAxis("degree", degree), yaxis: spanAxis("nodes", nodes) },
+    x: spanAxis("degree", x, true), y: spanAxis("nodes", y, true),
+    layers: [{ kind: "points", colour: colourOf(0), x, y, words: (i) => `${count(y[i])} ${y[i] === 1 ? "node" : "nodes"} of degree ${count(x[i])}` }],
   };
 }
 
 function chancesAgainstDegree(probabilities, kinds) {
-  const data = kinds.flatMap((kind) => {
+  const layers = kinds.map((kind) => {
     const { degree, mean, low, high } = probabilities[kind];
-    const colour = colourOf(kind === "drop" ? 3 : 2);
-    const edge = { type: "scatter", mode: "lines", x: degree, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    return [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: `${colour}2e` }, curve(degree, mean, kind, colour, true)];
+    return { kind: "line", name: kind, colour: colourOf(kind === "drop" ? 3 : 2), x: degree, y: mean, low, high, marked: true };
   });
-  const drawn = curves(data, "degree of the pair (geometric mean)", "probability");
-  drawn.layout.xaxis = spanAxis("degree of the pair (geometric mean)", kinds.flatMap((kind) => probabilities[kind].degree));
-  drawn.layout.yaxis.rangemode = "tozero";
-  return drawn;
+  return {
+    x: spanAxis("degree of the pair (geometric mean)", layers.flatMap((layer) => layer.x)),
+    y: axisOf({ title: "probability", values: layers.flatMap((layer) => [...layer.y, ...layer.high]), zero: true }), layers, legend: layers.length > 1,
+  };
 }
 
 function samples(views, key, original, title) {
-  const data = views.samples.filter((each) => present(each[key])).map((each, i) => ({
-    type: "box", y: each[key], name: `view ${Number(each.view)}`, boxpoints: "all", jitter: 0.7, pointpos: 0, hoveron: "points",
-    marker: { color: colourOf(i), size: 5, opacity: 0.7 }, line: { width: 1.2 }, fillcolor: "rgba(0,0,0,0)",
-    hovertemplate: "%{y:.4~g}<extra></extra>",
-  }));
-  const line = { type: "line", xref: "paper", x0: 0, x1: 1, y0: original, y1: original, line: { color: css("--ink"), width: 1.5, dash: "dash" } };
-  return { data, layout: { xaxis: axis("", { showgrid: false }), yaxis: axis(title), shapes: present([original ?? null]) ? [line] : [] } };
+  const layers = views.samples.filter((each) => present(each[key])).map((each, i) =>
+    ({ kind: "box", name: `view ${Number(each.view)}`, colour: colourOf(i), y: each[key] }));
+  const values = [...layers.flatMap((layer) => layer.y), original ?? null];
+  return { y: axisOf({ title, values, whole: key === "edges" }), layers, reference: original };
 }
 
 // ------------------------------------------------------------------------------------------------ training curves
@@ -180,21 +176,26 @@ const MEASURES = [
 function trainingFigures(runs) {
   const several = runs.length > 1;
   const losses = runs.flatMap(({ run, colour }) => [
-    present(run.history?.loss) && [run.history.epoch, run.history.loss, several ? run.name : "training", colour],
-    present(run.history?.validation_loss) && [run.history.epoch, run.history.validation_loss,
-      several ? `${run.name}, validation` : "validation", several ? colour : colourOf(1)],
+    present(run.history?.loss) && curve(run.history.epoch, run.history.loss, several ? run.name : "training", colour),
+    present(run.history?.validation_loss) && { ...curve(run.history.epoch, run.history.validation_loss,
+      several ? `${run.name}, validation` : "validation", several ? colour : colourOf(1)), dashed: true },
   ]).filter(Boolean);
   const measures = MEASURES.map(([key, title, note]) => {
     const measured = runs.filter(({ run }) => run.measures?.[key]?.filter((value) => value !== null).length > 1); // one value is no curve
-    return measured.length ? figure(title, note, several ? 270 : 240, () =>
-      curves(measured.map(({ run, colour }) => curve(run.measures.epoch, run.measures[key], run.name, colour, true)), "epoch", "", false)) : null;
+    return measured.length ? chartFigure(title, note, several ? 270 : 240, () =>
+      curves(measured.map(({ run, colour }) => ({ ...curve(run.measures.epoch, run.measures[key], run.name, colour), marked: true })), "")) : null;
   });
-  const loss = losses.length ? figure("Loss", several ? "Losses of different methods have different scales." : "", 280, () => {
-    const data = losses.map((each) => curve(...each));
-    data.forEach((trace) => { if (trace.name.endsWith("validation")) trace.line.dash = "dot"; });
-    return curves(data, "epoch", "loss", data.length > 1 && !several);
-  }) : null;
-  const names = several ? el("ul", { class: "legend" }, runs.map(({ run, colour }) =>
-    el("li", {}, el("span", { class: "swatch", style: `background:${colour}` }), run.name))) : null;
+  const loss = losses.length ? chartFigure("Loss", several ? "Losses of different methods have different scales." : "", 280, () =>
+    ({ ...curves(losses, "loss"), legend: losses.length > 1 && !several })) : null;
+  const names = several ? el("ul", { class: "legend" }, runs.map(({ run, colour }) => el("li", {}, swatch(colour), run.name))) : null;
   return [names, loss, measures.some(Boolean) ? el("div", { class: "figures" }, measures) : null];
+}
+
+const curve = (x, y, name, colour) => ({ kind: "line", name, colour, x, y });
+
+function curves(layers, title) {
+  return {
+    x: axisOf({ title: "epoch", values: layers.flatMap((layer) => layer.x), zero: true, whole: true, tight: true }),
+    y: axisOf({ title, values: layers.flatMap((layer) => layer.y) }), layers,
+  };
 }

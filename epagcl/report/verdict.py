@@ -74,9 +74,10 @@ def verdict_content(
         reasons.append(
             "Whether it serves your task, only labels of some nodes can tell."
             if own is None
-            else "Accuracy alone says little: --references compares it with the features themselves."
+            else "Accuracy alone says little: it was not compared with that of raw and propagated features."
         )
-    steps = _repairs(verdict, bad, best, method, graph) + _uses(place, example)
+    repairs = _repairs(bad, best, method, graph, place) if verdict == "poor" else []
+    steps = repairs + _uses(place, example)
     return {"verdict": verdict, "headline": headline, "reasons": reasons, "next": steps}
 
 
@@ -134,28 +135,32 @@ def _health_words(health: Sequence[FindingDict]) -> list[str]:
     ]
 
 
-def _repairs(verdict: str, bad: Sequence[str], best: dict[str, Any] | None, method: str, graph: str) -> list[Step]:
+def _repairs(bad: Sequence[str], best: dict[str, Any] | None, method: str, graph: str, place: str | None) -> list[Step]:
     """Return what to try if the embedding is poor."""
-    if verdict != "poor":
-        return []
+    name = method.lower()
+    trained = name != WITHOUT_TRAINING
+    changes: list[tuple[str, str, bool]] = []  # why, the method, and whether to train it more slowly
+    if trained and bad and not all(measure.startswith(KEPT) for measure in bad):
+        changes.append(("Train more carefully.", name, True))
+    if name != OWN_FEATURES:
+        changes.append(("Try the method that keeps a node's own features.", OWN_FEATURES, False))
+    if trained and best is not None and best["name"] == WITHOUT_TRAINING:
+        changes.append(("Use the reference, which needs no training.", WITHOUT_TRAINING, False))
+    if place is None:  # in a notebook, with the graph data
+        return [
+            {"why": why, "command": f"epagcl.method({other!r})({'lr=0.0001' if slow else ''}).fit(data)"}
+            for why, other, slow in changes
+        ]
     named = graph.lower() in CATALOGUE
-    files = "--edges EDGES --features FEATURES"
-    command = f"epagcl train {shlex.quote(graph.lower())}" if named else f"epagcl train {files}"
+    source = shlex.quote(graph.lower()) if named else "--edges EDGES --features FEATURES"
     yours = "" if named else " Put your files in place of EDGES and FEATURES."
-    steps: list[Step] = []
-    if bad and not all(name.startswith(KEPT) for name in bad):
-        steps.append({"why": f"Train more carefully.{yours}", "command": f"{command} --lr 0.0001"})
-    if method.lower() != OWN_FEATURES:
-        why = f"Try the method that keeps a node's own features.{yours}"
-        steps.append({"why": why, "command": f"{command} --method {OWN_FEATURES} --references"})
-    if best is not None and best["name"] == WITHOUT_TRAINING:
-        steps.append(
-            {
-                "why": f"Use the reference, which needs no training.{yours}",
-                "command": f"{command} --method {WITHOUT_TRAINING}",
-            }
-        )
-    return steps
+    return [
+        {
+            "why": f"{why}{yours}",
+            "command": f"epagcl train {source} --method {shlex.quote(other)}" + (" --lr 0.0001" if slow else ""),
+        }
+        for why, other, slow in changes
+    ]
 
 
 def _uses(place: str | None, example: str | None) -> list[Step]:

@@ -13,7 +13,7 @@ from epagcl.data.catalogue.entries import find
 from epagcl.data.io.roles import NAMED
 from epagcl.evaluation.health import FindingDict
 from epagcl.methods import Method, method
-from epagcl.report.metrics import GraphSummary, RelationSummary, RunMetrics, SeedsMetrics, lost_to, untrained_note
+from epagcl.report.metrics import GraphSummary, RelationSummary, RunMetrics, lost_to, untrained_note
 from epagcl.runs.folder import GraphSource, RunConfig
 
 COLUMNS: dict[Literal["accuracy", "macro_f1", "knn_accuracy"], str] = {
@@ -26,7 +26,7 @@ OWN = "this package: "  # how the reference of a method without a paper begins
 EXECUTION_SETTINGS = ("device", "capture")  # not properties of the model; Provenance lists the hardware
 
 
-def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConfig) -> Path:
+def write_card(folder: Path, metrics: RunMetrics, config: RunConfig) -> Path:
     """Write ``README.md`` in the form of a Hugging Face model card. Return its path.
 
     Sections without data are left out.
@@ -43,8 +43,8 @@ def write_card(folder: Path, metrics: RunMetrics | SeedsMetrics, config: RunConf
         "Columns": _feature_columns(metrics["graph"]),
         "Settings": _settings(cls, settings),
         "Scores": _scores(cls, metrics),
-        "Health": _health(metrics.get("health", [])),
-        "Use": _use(cls, metrics, config),
+        "Health": _health(metrics["health"]),
+        "Use": _use(cls, metrics["graph"], config),
         "Limits": _limits(cls, metrics["graph"]),
         "Provenance": _provenance(cls, metrics),
     }
@@ -121,7 +121,7 @@ def _settings(cls: type[Method], settings: dict[str, Any]) -> str:
     return _table(["setting", "value", "default", "meaning"], rows) + f"\n\n{others}"
 
 
-def _scores(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
+def _scores(cls: type[Method], metrics: RunMetrics) -> str:
     if "evaluation" not in metrics:
         return "The model was not evaluated."
     scores = metrics["evaluation"]
@@ -152,13 +152,12 @@ def _health(findings: Sequence[FindingDict]) -> str:
     return _table(["measure", "value", "verdict", "meaning"], rows) if rows else ""
 
 
-def _use(cls: type[Method], metrics: RunMetrics | SeedsMetrics, config: RunConfig) -> str:
-    folder = f"seed-{metrics['seeds'][0]}" if "seeds" in metrics else "."
+def _use(cls: type[Method], graph: GraphSummary, config: RunConfig) -> str:
     lines = [
         "import epagcl",
         "",
-        f'model = epagcl.load_model("{folder}")  # relative to the folder of this file',
-        _loading(metrics["graph"], config.get("data", {})),
+        'model = epagcl.load_model(".")  # the folder of this file',
+        _loading(graph, config.get("data", {})),
         "y = model.predict(data)" if cls.supervised else "z = model.embed(data)  # float32, one row per node",
     ]
     code = "\n".join(["```python", *lines, "```"])
@@ -203,14 +202,16 @@ def _limits(cls: type[Method], graph: GraphSummary) -> str:
         "privacy were not audited; audit them before the output is used in decisions about people.",
     ]
     if not cls.supervised:
-        lines.append("Distances are meaningful within one model; embeddings of two models or seeds are not comparable.")
+        lines.append(
+            "Distances are meaningful within one model. Embeddings of two models or seeds have different axes; "
+            "`epagcl.align` rotates the ones into the axes of the others."
+        )
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _provenance(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
+def _provenance(cls: type[Method], metrics: RunMetrics) -> str:
     hardware = metrics["hardware"]
-    training = {key: value if isinstance(value, list) else [value] for key, value in metrics["training"].items()}
-    seeds = metrics["seeds"] if "seeds" in metrics else [metrics["method"]["seed"]]
+    training = metrics["training"]
     versions = [f"{name} {number}" for name, number in metrics["versions"].items() if number is not None]
     device = "CPU" if hardware["device"] == "cpu" else hardware["device"]
     rows: list[list[str | None]] = [
@@ -218,19 +219,15 @@ def _provenance(cls: type[Method], metrics: RunMetrics | SeedsMetrics) -> str:
         ["hardware", f"{device} ({hardware['cpu']}, {counted(hardware['threads'], 'thread')})"],
         ["versions", ", ".join(versions)],
         ["commit", metrics["commit"]],
-        ["seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds))],
+        ["seed", str(metrics["method"]["seed"])],
     ]
     if cls.trained:
         rows += [
-            ["epochs", _joined(training["epochs"], "{:,}")],
-            ["final loss", _joined(training["final_loss"], "{:.4f}")],
-            ["training time in seconds", _joined(training["seconds"], "{:.3g}")],
+            ["epochs", f"{training['epochs']:,}"],
+            ["final loss", None if training["final_loss"] is None else f"{training['final_loss']:.4f}"],
+            ["training time in seconds", f"{training['seconds']:.3g}"],
         ]
     return _table(["", ""], [row for row in rows if row[1]])
-
-
-def _joined(values: list[Any], form: str) -> str:
-    return ", ".join(form.format(value) for value in values if value is not None)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

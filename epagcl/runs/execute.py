@@ -24,7 +24,6 @@ from epagcl.methods.base import Method
 from epagcl.report.files import write_comparison, write_run_report
 from epagcl.report.maps import check_kind
 from epagcl.report.metrics import RunMetrics, SeedsMetrics
-from epagcl.report.page import have_plotly
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
 from epagcl.runs.export import check_ids, write_embeddings
@@ -272,9 +271,8 @@ def _run_seeds(
         files = [seed_folder / "embeddings.npy" for seed_folder in folders]
         embeddings = [torch.from_numpy(read_array(file, "overwrite the run")) for file in files]
         metrics["health"].append(finding_dict(judge_agreement(neighbour_agreement(embeddings))))
-    if have_plotly():
-        title = f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
-        write_comparison([folder], title=title)
+    title = f"{type(methods[0]).title} on {metrics['graph']['name']}, {len(methods)} seeds"
+    write_comparison([folder], title=title)
     write_config(folder / CONFIG, {**read_config(folders[-1] / CONFIG), "seeds": {"seeds": seeds}})
     write_json(dict(metrics), folder / METRICS)
     return metrics

@@ -5,6 +5,7 @@ import gzip
 import io
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+FLAGS = ["--no-sandbox", "--disable-gpu"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-NO_WEBGL = """
-const getContext = HTMLCanvasElement.prototype.getContext;
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-    return kind.includes("webgl") ? null : getContext.call(this, kind, ...rest);
-};"""
+VIOLATIONS = """
+window.violations = [];
+addEventListener("securitypolicyviolation", ({ effectiveDirective, sample }) => {
+    window.violations.push(`${effectiveDirective} ${sample}`);
+});
+"""
 
 
 @contextmanager
@@ -48,8 +50,7 @@ class OpenPage:
         self.page.on("request", self.note)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
-        if script:
-            self.page.add_init_script(script)
+        self.page.add_init_script(VIOLATIONS + script)
         self.url = path.as_uri()
         self.page.goto(self.url)
 
@@ -64,8 +65,10 @@ class OpenPage:
         return self.page
 
     def close(self) -> None:
-        """Close the page; it must have had no error and no request other than itself."""
+        """Close the page; it must have had no error, nothing against its policy, and no request other than itself."""
+        violations = self.page.evaluate("window.violations")
         self.context.close()
+        assert violations == []
         assert self.errors == []
         assert self.requests == [self.url]
 
@@ -210,36 +213,46 @@ def flat_map(n: int, k: int = 10) -> dict[str, Any]:
     }
 
 
+def until(page, condition: str, seconds: float = 20) -> None:
+    """Wait until a condition holds. Playwright's own ``wait_for_function`` evaluates text, which the policy forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"not within {seconds} s: {condition}"
+        page.wait_for_timeout(20)
+
+
 def pixels(page, nodes, map_=None):
-    """Return the screen positions of nodes, from the plot's axes."""
+    """Return the screen positions of nodes."""
     map_ = map_ or map_payload()
     places = [[map_["x"][i], map_["y"][i]] for i in nodes]
-    return page.evaluate(
-        """(places) => {
-            const box = map.getBoundingClientRect();
-            const { xaxis, yaxis } = map._fullLayout;
-            const [left, top] = [box.left + xaxis._offset, box.top + yaxis._offset];
-            return places.map(([x, y]) => [left + xaxis.d2p(x), top + yaxis.d2p(y)]);
-        }""",
-        places,
-    )
+    return page.evaluate("(places) => places.map((place) => map.plot.screen(...place))", places)
 
 
-def traces(page):
-    """Return name, number of points and colour of each trace of the map."""
-    return page.evaluate("map.data.map((t) => ({name: t.name, length: t.x.length, color: t.marker.color}))")
+def groups(page):
+    """Return name, number of points and colour of each group of the map, in the order in which they are drawn."""
+    return page.evaluate("map.plot.groups.map((g) => ({name: g.name, length: g.nodes.length, color: g.colour}))")
 
 
 def coloured_pixels(page) -> int:
-    """Return the number of pixels between the map's axes that show a point."""
+    """Return the number of pixels of the map's canvas that show a point."""
     page.locator("#map").scroll_into_view_if_needed()
-    (left, low), (right, high) = page.evaluate(
-        "(([a, b], [c, d]) => [[a, c], [b, d]])(map._fullLayout.xaxis.range, map._fullLayout.yaxis.range)"
-    )
-    (x0, y1), (x1, y0) = pixels(page, [0, 1], {"x": [left, right], "y": [low, high]})
-    shot = page.screenshot(clip={"x": x0, "y": max(y0, 0), "width": x1 - x0, "height": y1 - max(y0, 0)})
-    picture = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")  # a frame may be under way
+    picture = np.asarray(Image.open(io.BytesIO(page.locator("#map canvas").screenshot())).convert("RGB")).astype(int)
     return int((picture.max(2) - picture.min(2) > 40).sum())  # points have colours, the background has none
+
+
+def colour_at(page, x: float, y: float) -> list[int]:
+    """Return the colour of the map's canvas at a position on the screen."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    return page.evaluate(
+        """([x, y]) => {
+            const canvas = map.querySelector("canvas"), box = canvas.getBoundingClientRect();
+            const ratio = canvas.width / box.width;
+            const place = [x - box.left, y - box.top].map((value) => Math.floor(ratio * value));
+            return [...canvas.getContext("2d").getImageData(...place, 1, 1).data].slice(0, 3);
+        }""",
+        [x, y],
+    )
 
 
 def drag(page, *places):

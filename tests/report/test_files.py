@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from epagcl import EPAGCL, GRACE
-from epagcl.core.errors import InputError, MissingExtra
+from epagcl.core.errors import InputError
 from epagcl.data import block_model
 from epagcl.evaluation.health import neighbour_agreement
 from epagcl.report import files
@@ -162,18 +162,6 @@ def test_errors_name_the_file_and_the_fix(folders, tmp_path, monkeypatch):
         read_columns(tmp_path / "t.csv")
     with pytest.raises(InputError, match="cannot be read as a table"):
         read_columns(tmp_path / "absent.csv")
-    monkeypatch.setattr(files, "have_plotly", lambda: False)
-    with pytest.raises(MissingExtra, match="plotly"):
-        write_comparison([folders / "one"])
-
-
-def test_without_plotly_a_run_warns_and_finishes(tmp_path, data, monkeypatch, caplog):
-    monkeypatch.setattr(files, "have_plotly", lambda: False)
-    run(data, EPAGCL(**SMALL), tmp_path / "run", map_kind="pca")
-    assert not (tmp_path / "run" / PAGE).exists()
-    assert (tmp_path / "run" / "report.json.gz").exists()
-    assert "pip install plotly" in caplog.text
-    assert (tmp_path / "run" / "metrics.json").exists()
 
 
 def test_folders_that_are_no_seeds_are_ignored(folders, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.report.browser import payload, run_payload, search
+from tests.report.browser import payload, run_payload, search, until
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 VERDICT = {
@@ -44,9 +44,9 @@ def test_the_first_screen_answers_and_copies_commands(page):
         "() => { window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }; }"
     )
     page.locator(".command button").first.click()
-    page.wait_for_function("document.querySelector('.command button').textContent === 'Copied'")
+    until(page, "document.querySelector('.command button').textContent === 'Copied'")
     assert page.evaluate("window.copied") == ["epagcl neighbours 'my run' --of 7"]
-    page.wait_for_function("document.querySelector('.command button').textContent === 'Copy'")
+    until(page, "document.querySelector('.command button').textContent === 'Copy'")
     assert page.locator("#verdict img, #verdict [style]").count() == 0
 
     search(page, "n50")
@@ -66,12 +66,13 @@ def test_the_first_screen_answers_and_copies_commands(page):
 @pytest.mark.slow
 def test_print_fits_the_paper_and_is_undone_afterwards(page):
     search(page, "n50")
-    widths = "[...document.querySelectorAll('.plot, #map')].map((p) => [p.clientWidth, p._fullLayout.width])"
+    drawn = "[...document.querySelectorAll('.plot svg')].map((s) => [s.parentElement.clientWidth, s.clientWidth])"
+    canvas = "(({ clientWidth, width }) => [2 * clientWidth, width])(map.querySelector('canvas'))"
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
-    drawn = page.evaluate(widths)
-    assert all(box == plot for box, plot in drawn)
-    assert max(box for box, _ in drawn) <= 681  # 180 mm
+    widths = [*page.evaluate(drawn), page.evaluate(canvas)]  # paper has more pixels than the screen
+    assert all(box == plot for box, plot in widths)
+    assert max(box for box, _ in widths[:-1]) <= 681  # 180 mm
     page.emulate_media(media="print")
     hidden = page.locator("nav, .tools, .command button, #selection, .close").evaluate_all(
         "(all) => all.every((e) => getComputedStyle(e).display === 'none')"
@@ -80,6 +81,6 @@ def test_print_fits_the_paper_and_is_undone_afterwards(page):
     assert page.locator("#node").is_visible()
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    page.wait_for_function("map._fullLayout.width > 700")
+    until(page, "map.clientWidth > 700")
     assert page.locator("details[open]").count() == 0
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"

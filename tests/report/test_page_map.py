@@ -8,45 +8,43 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from epagcl.report.page import have_plotly
 from tests.report.browser import (
+    colour_at,
     coloured_pixels,
     drag,
-    flat_map,
+    groups,
     map_payload,
     payload,
     pixels,
     run_payload,
     search,
-    traces,
+    until,
 )
-
-pytestmark = pytest.mark.skipif(not have_plotly(), reason="needs plotly, which brings plotly.js")
 
 
 class TestMap:
     @pytest.mark.slow
     def test_points_are_drawn(self, page):
-        assert sum(t["length"] for t in traces(page)) == 120
+        assert sum(group["length"] for group in groups(page)) == 120
         assert 1_000 < coloured_pixels(page) < 60_000
 
     def test_colour_by_category(self, page):
-        groups = {t["name"].split("  ")[0]: t for t in traces(page)}
-        assert {name: t["length"] for name, t in groups.items()} == {
+        drawn = {group["name"]: group for group in groups(page)}
+        assert {name: group["length"] for name, group in drawn.items()} == {
             "(missing)": 30,
             "red": 30,
             "green": 30,
             "blue": 30,
         }
-        assert len({t["color"] for t in groups.values()}) == 4
-        legend = page.locator("#map .legendtext").all_text_contents()
+        assert len({group["color"] for group in drawn.values()}) == 4
+        legend = page.locator("#map .map-legend button").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in legend] == ["red 30", "green 30", "blue 30", "(missing) 30"]
 
     def test_more_than_twenty_levels(self, page):
         page.locator("#colour-by").select_option("many")
-        page.wait_for_function("map.data.length === 20")
+        assert len(groups(page)) == 20
         values = Counter(map_payload()["columns"][1]["values"])
-        lengths = {t["name"].split("  ")[0]: t["length"] for t in traces(page)}
+        lengths = {group["name"]: group["length"] for group in groups(page)}
         assert lengths == {f"level {i}": values[i] for i in range(19)} | {
             "(6 others)": sum(values[i] for i in range(19, 25))
         }
@@ -55,18 +53,22 @@ class TestMap:
         page.locator("#colour-by").select_option("degree")
         page.wait_for_selector("#map .colorbar")
         degrees = map_payload()["columns"][2]["values"]
-        colours = page.evaluate("Array.from(map.data[0].marker.color)")
+        values = page.evaluate("[...map.plot.groups[0].values]")
         assert min(degrees) == 0  # hence log(1 + degree)
-        assert sorted(colours) == pytest.approx(sorted(np.log10(np.array(degrees) + 1.0)), abs=1e-5)
+        assert sorted(values) == pytest.approx(sorted(np.log10(np.array(degrees) + 1.0)), abs=1e-5)
+        assert page.locator(".scale-tick").all_inner_texts() == ["0", "1", "3", "10", "30", "100"]
+        # The lowest and the highest point have the colours of the ends of the bar.
+        places = pixels(page, [int(np.argmin(degrees)), int(np.argmax(degrees))])
+        low, high = (np.array(colour_at(page, *place)) for place in places)
+        assert abs(low - [13, 8, 135]).max() < 45  # blended with the white background
+        assert abs(high - [238, 138, 58]).max() < 45
         page.locator("#colour-by").select_option("score")
-        page.wait_for_function("map.data.length === 2")
-        assert [(t["name"], t["length"]) for t in traces(page)] == [("(missing)  12", 12), ("score  108", 108)]
+        assert [(group["name"], group["length"]) for group in groups(page)] == [("(missing)", 12), ("score", 108)]
+        assert page.locator(".scale-tick").all_inner_texts() == ["5", "10"]
 
     def test_points_are_drawn_in_random_order(self, page):
         page.locator("#colour-by").select_option("degree")
-        page.wait_for_selector("#map .colorbar")
-        xy = page.evaluate("(() => { const [t] = map.data; return [[...t.x], [...t.y]]; })()")
-        order = np.array(xy[0]) + 11 * np.array(xy[1])
+        order = page.evaluate("map.plot.groups[0].nodes")
         assert sorted(order) == list(range(120))
         assert abs(np.corrcoef(order, np.arange(120))[0, 1]) < 0.3
 
@@ -75,7 +77,7 @@ class TestMap:
         page.mouse.move(x - 30, y - 9)
         page.mouse.move(x, y, steps=3)
         page.wait_for_selector("#tip:not([hidden])")
-        page.wait_for_function("document.querySelector('#tip strong').textContent === 'n37'")
+        until(page, "document.querySelector('#tip strong').textContent === 'n37'")
         map_ = map_payload()
         assert page.locator("#tip dt").all_inner_texts() == ["label", "many", "degree", "score"]
         assert page.locator("#tip dd").all_inner_texts() == [
@@ -95,9 +97,9 @@ class TestMap:
         near = [f"n{i}" for i in map_["neighbours"][250:255]]
         assert page.locator("#neighbours button").evaluate_all("all => all.map((b) => b.dataset.node)") == near
         assert page.locator("#neighbours .number").all_inner_texts() == [f"{c:.3f}" for c in map_["similarity"][:5]]
-        marked = page.evaluate("map.layout.annotations.filter((a) => a.width).map((a) => [a.x, a.y])")
-        assert marked == [[map_["x"][i], map_["y"][i]] for i in [*map_["neighbours"][250:255], 50]]
-        assert page.locator("#map .annotation-text").last.text_content() == "n50"
+        assert page.evaluate("map.plot.marked") == [*map_["neighbours"][250:255], 50]
+        page.mouse.move(5, 5)
+        assert colour_at(page, x + 9, y) == [35, 85, 165]  # the ring of the chosen node
         page.locator("#neighbours button").nth(2).click()
         page.wait_for_selector(f"#node[data-node={near[2]}]")
 
@@ -120,7 +122,7 @@ class TestMap:
         page.locator("#search").press("Enter")
         page.wait_for_selector("#node[data-node=n11]")
         assert page.locator("#found").inner_text() == ""
-        x, y = page.evaluate("(() => { const l = map.layout; return [l.xaxis.range, l.yaxis.range]; })()")
+        x, y = page.evaluate("[map.plot.range.x, map.plot.range.y]")
         assert [sum(x) / 2, sum(y) / 2] == pytest.approx([0, 1])  # node 11 is the first of the second row
         assert x[1] - x[0] < 8
         search(page, "N10")
@@ -130,20 +132,6 @@ class TestMap:
         page.wait_for_selector("#node[data-node=n42]")
         search(page, "nowhere")
         assert page.locator("#found").inner_text() == "No node “nowhere” on the map."
-
-    def test_the_wheel_zooms_only_after_a_click(self, page):
-        width = "(map.layout.xaxis.range[1] - map.layout.xaxis.range[0])"
-        before, top = page.evaluate(f"[{width}, scrollY]")
-        ((x, y),) = pixels(page, [60])
-        page.mouse.move(x + 12, y + 12)
-        page.mouse.wheel(0, -60)
-        page.wait_for_function(f"scrollY === {top - 60}")  # the page scrolls, the map stays
-        assert page.evaluate(width) == before
-        page.mouse.click(x + 12, y + 12)
-        page.wait_for_selector(".dragcover", state="detached")
-        page.mouse.wheel(0, -60)
-        page.wait_for_function(f"{width} < {before}")
-        assert page.evaluate("scrollY") == top - 60
 
     @pytest.mark.slow
     def test_levels_named_like_built_in_groups_stay_separate(self, open_page):
@@ -155,9 +143,9 @@ class TestMap:
         page.locator("#map").scroll_into_view_if_needed()
         offered = page.locator("#colour-by option").all_inner_texts()
         assert offered == ["word", "degree", "score"]
-        groups = traces(page)
-        assert [t["length"] for t in groups] == [40, 40, 40]
-        assert len({t["color"] for t in groups}) == 3
+        drawn = groups(page)
+        assert [group["length"] for group in drawn] == [40, 40, 40]
+        assert len({group["color"] for group in drawn}) == 3
         page.locator("#modes [data-mode=select]").click()
         (x0, y0), (x1, y1) = pixels(page, [0, 22 + 2])
         drag(page, (x0 - 8, y0 + 8), (x1 + 8, y1 - 8))
@@ -214,11 +202,12 @@ class TestSelection:
         page.locator("#colour-by").select_option("degree")
         page.wait_for_selector("#map .colorbar")
         assert page.locator("#selection").get_attribute("data-count") == "20"
-        chosen = "map._fullData[0].selectedpoints.map((i) => 11 * map.data[0].y[i] + map.data[0].x[i])"
-        assert sorted(page.evaluate(chosen)) == inside
+        assert page.evaluate("map.plot.chosen") == inside
+        bright, faint = (colour_at(page, *place) for place in pixels(page, [inside[0], 100]))
+        assert min(bright) < 150 < 200 < min(faint)
         page.locator("#clear").click()
         assert page.locator("#selection").get_attribute("data-count") == "0"
-        page.wait_for_function("map._fullData.every((t) => !t.selectedpoints)")
+        assert page.evaluate("map.plot.chosen") == []
 
     @pytest.mark.slow
     def test_lasso_and_copy(self, page):
@@ -229,41 +218,5 @@ class TestSelection:
         inside = [i for i in range(120) if i % 11 + i // 11 <= 4]
         page.wait_for_selector(f"#selection[data-count='{len(inside)}']")
         page.locator("#copy").click()
-        page.wait_for_function("document.getElementById('copy').textContent === 'Copied'")
+        until(page, "document.getElementById('copy').textContent === 'Copied'")
         assert page.evaluate("navigator.clipboard.readText()") == "\n".join(f"n{i}" for i in inside)
-
-    @pytest.mark.slow
-    def test_the_map_works_under_a_selection(self, page):
-        page.locator("#modes [data-mode=select]").click()
-        (x0, y0), (x1, y1), (x, y) = pixels(page, [2 * 11 + 2, 5 * 11 + 6, 3 * 11 + 4])
-        drag(page, (x0 - 8, y0 + 8), (x1 + 8, y1 - 8))
-        page.wait_for_selector("#selection[data-count='20']")
-        page.locator("#modes [data-mode=pan]").click()
-        page.mouse.click(x, y)
-        page.wait_for_selector("#node[data-node=n37]")
-        before = page.evaluate("map.layout.xaxis.range[0]")
-        drag(page, (x + 9, y + 9), (x + 60, y + 9))
-        page.wait_for_function(f"map.layout.xaxis.range[0] < {before}")
-        assert page.locator("#selection").get_attribute("data-count") == "20"
-
-
-@pytest.mark.slow
-def test_hundred_thousand_points(open_page, tmp_path):
-    """Load, draw and recolour; the limits are for two slow cores that draw in software."""
-    page = open_page(payload(run_payload(map=flat_map(100_000))))
-    assert (tmp_path / "report.html").stat().st_size < 20_000_000
-    assert sum(t["length"] for t in page.evaluate("map.data.map((t) => ({length: t.x.length}))")) == 100_000
-    page.locator("#map").scroll_into_view_if_needed()
-    assert coloured_pixels(page) > 20_000
-    seconds = page.evaluate(
-        """async () => {
-            const select = document.getElementById("colour-by"), start = performance.now();
-            const drawn = new Promise((done) => map.once("plotly_afterplot", done));
-            select.value = "degree";
-            select.dispatchEvent(new Event("change"));
-            await drawn;
-            return (performance.now() - start) / 1000;
-        }"""
-    )
-    assert seconds < 5
-    assert page.evaluate("map.data.map((t) => t.x.length)") == [100_000]

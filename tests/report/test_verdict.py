@@ -59,7 +59,7 @@ def test_without_references_health_decides(names, verdict, headline):
 def test_accuracy_without_references_says_what_is_lacking():
     answer = verdict_content([finding()], scores(0.9), "DGI", "mine")
     assert answer["reasons"][0] == "Accuracy is 90.0%."
-    assert "--references" in answer["reasons"][-1]
+    assert answer["reasons"][-1].endswith("it was not compared with that of raw and propagated features.")
 
 
 def test_a_run_without_measures():
@@ -79,15 +79,38 @@ class TestNext:
 
     def test_repairs_of_a_poor_embedding_come_first(self):
         bad = [finding("effective rank", "poor")]
-        steps = verdict_content(bad, scores(0.5, propagated=0.8), "DGI", "Cora")["next"]
+        steps = verdict_content(bad, scores(0.5, propagated=0.8), "DGI", "Cora", place="runs/dgi")["next"]
         assert [step["command"] for step in steps[:3]] == [
-            "epagcl train cora --lr 0.0001",
-            "epagcl train cora --method epagcl+ --references",
+            "epagcl train cora --method dgi --lr 0.0001",
+            "epagcl train cora --method epagcl+",
             "epagcl train cora --method propagated",
         ]
-        steps = verdict_content([finding("kept edges", "poor")], None, "EPAGCL", "my graph")["next"]
-        assert steps[0]["command"] == "epagcl train --edges EDGES --features FEATURES --method epagcl+ --references"
+        steps = verdict_content([finding("kept edges", "poor")], None, "EPAGCL", "my graph", place="z.npy")["next"]
+        assert steps[0]["command"] == "epagcl train --edges EDGES --features FEATURES --method epagcl+"
         assert "Put your files in place" in steps[0]["why"]
+
+    def test_a_method_without_training_is_not_trained_more_carefully(self):
+        rows = {"rows": [{"name": "raw features", "accuracy": 0.8}, {"name": "propagated", "accuracy": 0.5}]}
+        bad = [finding("effective rank", "poor")]
+        steps = verdict_content(bad, rows, "propagated", "Cora", place="runs/p")["next"]
+        assert [step["command"] for step in steps if " train " in step["command"]] == [
+            "epagcl train cora --method epagcl+"
+        ]
+
+    def test_the_own_method_is_not_offered_again(self):
+        steps = verdict_content([finding("kept edges", "poor")], None, "EPAGCL+", "Cora", place="z.npy")["next"]
+        assert not any(" train " in step["command"] for step in steps)
+
+    def test_repairs_in_a_notebook_are_python(self):
+        bad = [finding("effective rank", "poor")]
+        steps = verdict_content(bad, scores(0.5, propagated=0.8), "DGI", "Cora")["next"]
+        assert [step["command"] for step in steps[:3]] == [
+            "epagcl.method('dgi')(lr=0.0001).fit(data)",
+            "epagcl.method('epagcl+')().fit(data)",
+            "epagcl.method('propagated')().fit(data)",
+        ]
+        for step in steps[:3]:
+            assert hasattr(eval(step["command"].removesuffix(".fit(data)"), {"epagcl": epagcl}), "fit")
 
     def test_in_a_notebook_they_are_functions(self):
         for step in verdict_content([], None, "DGI", "mine")["next"]:

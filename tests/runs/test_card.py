@@ -12,7 +12,7 @@ from epagcl.core.config import read_config
 from epagcl.data import block_model, write_npz
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan
-from epagcl.runs.execute import run, run_seeds
+from epagcl.runs.execute import run
 
 SMALL = {"hidden": 16, "dim": 8, "projection": 8, "device": "cpu"}
 
@@ -159,19 +159,6 @@ def test_a_supervised_model_predicts(graph, tmp_path, monkeypatch):
     y = code(text, tmp_path, monkeypatch)["y"]
     assert y.shape == (100,)
     assert set(y.tolist()) <= {0, 1, 2}
-
-
-@pytest.mark.slow
-def test_several_seeds(graph, tmp_path, monkeypatch):
-    methods = [EPAGCL(epochs=1, seed=seed, **SMALL) for seed in (4, 5)]
-    metrics = run_seeds(graph, methods, tmp_path, plan=Plan(), name="g", source={"file": "g.npz"})
-    text = write_card(tmp_path, json.loads(json.dumps(metrics)), read_config(tmp_path / "config.toml")).read_text()
-    provenance = dict(rows(sections(text)["Provenance"]))
-    assert provenance["seeds"] == "4, 5"
-    assert provenance["epochs"] == "1, 1"
-    write_npz(graph, tmp_path / "g.npz")
-    z = code(text, tmp_path, monkeypatch)["z"]
-    np.testing.assert_allclose(z.numpy(), np.load(tmp_path / "seed-4" / "embeddings.npy"), rtol=1e-5, atol=1e-6)
 
 
 def test_settings_of_version_0_1_are_listed_under_their_current_name(finished):
