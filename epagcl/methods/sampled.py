@@ -82,6 +82,7 @@ class Sampled(Method):
             self.history_ = train(self, self.network_, subgraphs.at(0), subgraphs=subgraphs, **options)
         self._calibrate_large(graph)
 
+    @torch.no_grad()  # of a generator: within it, not in the loop of the caller
     def embed_chunks(self, data: "Data | GraphArrays") -> Iterator[Tensor]:
         """Yield the embedding in chunks of rows, in memory that does not grow with the number of nodes times its width.
 
@@ -103,8 +104,8 @@ class Sampled(Method):
             yield super()._embed(data).cpu()
             return
         graph = self._matched(data)
-        with torch.no_grad():
-            yield from (rotated(chunk, self.rotation_).cpu() for chunk in self.represent_chunks(network, graph))
+        for chunk in self.represent_chunks(network, graph):
+            yield rotated(chunk, self.rotation_).cpu()
 
     def health(self, data: "Data | GraphArrays") -> list[Finding]:
         """Judge the embedding of a graph without labels; that of a large graph by one subgraph."""

@@ -37,6 +37,19 @@ def test_chunks_are_the_rows_of_the_embedding_of_the_whole_graph(data, name):
     torch.testing.assert_close(torch.cat(list(model.embed_chunks(data))), model.embed(data), atol=1e-5, rtol=1e-4)
 
 
+def test_gradients_are_off_in_the_generator_and_on_in_the_loop_of_the_caller(monkeypatch, data):
+    model, inside = create("grace").fit(data), []
+
+    def chunks(network, graph):
+        for rows in torch.ones(400, 8).split(200):
+            inside.append(torch.is_grad_enabled())
+            yield rows
+
+    monkeypatch.setattr(model, "represent_chunks", chunks)
+    assert [torch.is_grad_enabled() for _ in model.embed_chunks(data)] == [True, True]
+    assert inside == [False, False]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_train_embed_and_are_judged_like_a_graph_in_memory(data, name):
     arrays = Arrays.from_data(data)
