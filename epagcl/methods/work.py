@@ -149,8 +149,7 @@ def work_of(model: "Method", sizes: Sizes, *, training: bool = True) -> Work:
 def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     views = 2 if training else 1
     added = 2 * sizes.edges if settings.get("p_add") else 0  # candidates of Algorithm 1
-    dropped = (settings["p_drop_1"] + settings["p_drop_2"]) / 2 if training else 0.0
-    tally = _Tally(sizes, views, 2 * sizes.edges * (1 - dropped))
+    tally = _Tally(sizes, views, _entries(sizes, settings, training))
     width, hidden, dim = settings["projection"], settings["hidden"], settings["dim"]
     if settings["encoder"] in SCALES:
         tally.scales(dim, settings["encoder"])
@@ -172,8 +171,8 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     members, hidden, width = settings["members"], settings["hidden"], settings["projection"]
     views = 2 * members if training else members
     near = settings["k"] * sizes.nodes  # candidates for adding: nearest neighbours
-    entries = 2 * sizes.edges * (1 - 0.35) + 2 * settings["p_add"] * near if training else 2 * sizes.edges
-    tally = _Tally(sizes, views, entries)
+    added = 2 * settings["p_add"] * near if training else 0.0
+    tally = _Tally(sizes, views, _entries(sizes, settings, training) + added)
     tally.layer(sizes.features, hidden, first=True, root=True, models=members)
     tally.layer(hidden, hidden // 2, first=False, root=True, models=members)
     tally.scales(hidden, "scales", models=members)
@@ -209,6 +208,12 @@ def _propagated(sizes: Sizes, dim: int, blocks: int, products: int) -> Work:
     held = FLOAT * sizes.nodes * 3 * dim
     kept = _features(sizes) + ENTRY * (2 * sizes.edges + sizes.nodes)
     return Work(0.0, dense, moved, gathered, held, kept, 0.0)
+
+
+def _entries(sizes: Sizes, settings: dict[str, Any], training: bool) -> float:
+    """Return the entries of a view that stem from edges, on average over both views; an embedding has all."""
+    dropped = (settings["p_drop_1"] + settings["p_drop_2"]) / 2 if training else 0.0
+    return 2 * sizes.edges * (1 - dropped)
 
 
 def _features(sizes: Sizes) -> float:

@@ -59,3 +59,11 @@ def test_sizes_of_graphs_in_memory_and_as_arrays():
 def test_other_methods_are_not_modelled():
     with pytest.raises(InputError, match="dgi: trains on the whole graph"):
         work_of(epagcl.DGI(), SIZES)
+
+
+def test_views_without_drops_gather_all_entries():
+    sizes = Sizes(1000, 50_000, 64)
+    settings = {"members": 1, "p_add": 0.0}
+    half, none = (work_of(epagcl.EPAGCLPlus(**settings, p_drop_1=p, p_drop_2=p), sizes) for p in (0.5, 0.0))
+    default = work_of(epagcl.EPAGCLPlus(**settings), sizes)  # drops 0.3 and 0.4
+    assert none.gathered - default.gathered == pytest.approx(0.7 * (none.gathered - half.gathered))
