@@ -86,7 +86,8 @@ def train(
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
     check_ranks(models[0])
     with several_ranks(models[0].device) as ranks:
-        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
+        restarted = max(ranks.gathered(restarts())) > 0  # machines count their restarts by themselves
+        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite, restarted=restarted))
         if ranks.size == 1 and (note := cost_note(models[0], loaded.data)):
             log.warning("%s: %s", loaded.name, note)
         with interruptible(resume_line()), fixed_order(models[0], deterministic):
@@ -99,11 +100,11 @@ def train(
         show_metrics(metrics, folder, type(models[0]).title)
 
 
-def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool) -> None:
-    """Prepare the run folder. If torchrun has started the ranks again, the run of the first start goes on."""
+def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool, restarted: bool) -> None:
+    """Prepare the run folder. If torchrun has started a rank again, the run of the first start goes on."""
     from epagcl.runs.folder import CONFIG, claim
 
-    if restarts() and not resume:
+    if restarted and not resume:
         resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 
