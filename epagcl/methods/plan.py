@@ -8,7 +8,7 @@ import torch
 from epagcl.core.cost import Cost, Machine, boundary_share, cost, machine, with_memory
 from epagcl.core.errors import InputError
 from epagcl.core.memory import available_memory
-from epagcl.core.streamed import COLUMN_BYTES
+from epagcl.core.streamed import COLUMN_BYTES_PER_ROW, columns_at_once
 from epagcl.data.large import is_arrays
 from epagcl.methods.work import MODELLED, Sizes, sizes_of, work_of
 
@@ -168,7 +168,8 @@ def _modes(model: "Method", sizes: Sizes, on: Machine, ranks: int) -> list[Mode]
     if kind != "off":
         part = cost(work_of(model, subgraph_sizes(sizes, settings["subgraph_nodes"])), on)
         # The arrays of the whole graph stay on the host; on a CPU this is the same memory.
-        kept = PER_NODE * sizes.nodes + COLUMN_BYTES if on.kind == "cpu" else 0.0
+        columns = columns_at_once(sizes.nodes, available=on.memory)
+        kept = (PER_NODE + COLUMN_BYTES_PER_ROW * columns) * sizes.nodes if on.kind == "cpu" else 0.0
         modes.append(Mode("subgraphs", 1, part._replace(bytes=part.bytes + kept), part.bytes + kept <= limit))
     return modes
 
@@ -240,7 +241,7 @@ def cost_note(model: "Method", graph: Any) -> str | None:
         >>> cost_note(EPAGCL(epochs=10, device="cpu"), block_model(60)) is None
         True
     """
-    if type(model).name not in MODELLED:
+    if type(model).name not in MODELLED or not type(model).trained:
         return None
     settings, sizes = model.get_params(), sizes_of(graph)
     if is_arrays(graph) and settings["subgraphs"] == "auto":  # as `fit` does

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
+from epagcl.core.streamed import check_temporary_space
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, GraphArrays, LargeGraph, is_arrays
@@ -60,6 +61,13 @@ class Sampled(Method):
         return
 
     @abstractmethod
+    def columns_on_disk(self, network: Any) -> int:
+        """Return the most columns of N numbers that :meth:`represent_chunks` has in temporary files at the same time.
+
+        Sparse features need fewer.
+        """
+
+    @abstractmethod
     def represent_chunks(self, network: Any, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the rows of :meth:`represent` in chunks, for a graph that is read by chunks of rows."""
 
@@ -76,6 +84,7 @@ class Sampled(Method):
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = _columns(data)
         self.network_ = self.initial_network().to(graph.device)
+        check_temporary_space(graph.num_nodes, self.columns_on_disk(self.network_))  # before hours of training
         if type(self).trained:
             subgraphs = Subgraphs(graph, kind, self.subgraph_nodes, self.seed)
             subgraphs.survey = self.survey(graph)
@@ -104,6 +113,7 @@ class Sampled(Method):
             yield super()._embed(data).cpu()
             return
         graph = self._matched(data)
+        check_temporary_space(graph.num_nodes, self.columns_on_disk(network))
         for chunk in self.represent_chunks(network, graph):
             yield rotated(chunk, self.rotation_).cpu()
 

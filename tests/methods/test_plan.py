@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -92,6 +93,7 @@ def test_a_long_training_is_announced(monkeypatch):
     data = block_model(60)
     assert cost_note(epagcl.EPAGCL(), data) is None
     assert cost_note(epagcl.DGI(), data) is None
+    assert cost_note(epagcl.method("propagated")(), data) is None
     monkeypatch.setattr(module, "LITTLE_WORK", 0.0)
     assert cost_note(epagcl.EPAGCL(epochs=1, device="cpu"), data) is None
     monkeypatch.setattr(module, "LONG", 0.0)
@@ -119,3 +121,14 @@ def test_the_note_is_on_the_mode_of_the_setting(monkeypatch):
 def test_the_edges_of_a_subgraph():
     assert subgraph_sizes(Sizes(100, 1000, 5), 1000) == Sizes(100, 1000, 5)
     assert duration(600) == "10 min"
+
+
+@pytest.mark.parametrize(("nodes", "columns"), [(10**6, 53), (10**7, 16), (10**9, 1)])
+def test_subgraphs_on_a_cpu_need_memory_for_the_columns_of_the_embedding(monkeypatch, nodes, columns):
+    slow = replace(machine("h200"), kind="cpu")
+    monkeypatch.setattr(module, "machine", lambda name: slow)
+    model = epagcl.EPAGCL(subgraphs="neighbours")
+    sizes = {"nodes": nodes, "edges": nodes, "features": 8}
+    (mode,) = plan(**sizes, method=model, device="cpu", memory=120).modes
+    part = cost(work_of(model, subgraph_sizes(Sizes(**sizes), 8192)), slow).bytes
+    assert mode.epoch.bytes - part == pytest.approx((40 + 20 * columns) * nodes)
