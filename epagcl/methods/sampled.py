@@ -204,6 +204,9 @@ class Sampled(Method):
                 f"graph: {graph.num_features:,} feature columns, the model has {self.num_features_:,}; "
                 "give the columns of the training graph"
             )
+        names = _columns(data)[0]
+        if None not in (names, self.feature_names_) and names != self.feature_names_:
+            raise InputError("graph: other feature columns, or in another order; give those of the training graph")
         return graph
 
     @torch.no_grad()
@@ -226,4 +229,4 @@ def _columns(data: "Data | GraphArrays") -> tuple[Any, Any]:
     if isinstance(data, Data):
         return column_names(data), data.get("encoding")
     names = getattr(data, "feature_names", None)
-    return None if names is None else [str(name) for name in names], None
+    return None if names is None else [str(name) for name in names], getattr(data, "encoding", None)
