@@ -155,11 +155,10 @@ def plan(
 
 def _modes(model: "Method", sizes: Sizes, on: Machine, ranks: int) -> list[Mode]:
     """Return the ways to train that the setting ``subgraphs`` allows."""
-    settings = model.get_params()
+    work, settings = work_of(model, sizes), model.get_params()
     kind = settings["subgraphs"] if type(model).trained else "off"
     limit, modes = HEADROOM * on.memory, []
     if kind in ("auto", "off"):
-        work = work_of(model, sizes)
         whole = cost(work, on)
         modes.append(Mode("whole", 1, whole, whole.bytes <= limit))
         if ranks > 1:

@@ -54,6 +54,8 @@ def test_wrong_sizes_are_refused():
         plan(nodes=5)
     with pytest.raises(InputError, match="give positive numbers"):
         plan(nodes=0, edges=1, features=1, device="h200")
+    with pytest.raises(InputError, match="dgi: trains on the whole graph, and its cost is not modelled"):
+        plan(**MILLION, method="dgi", device="h200")
 
 
 def test_the_graph_gives_its_own_sizes():
