@@ -89,6 +89,7 @@ def main() -> None:
     cost_parser = commands.add_parser("cost", help="fit the model of cost and check it on other runs")
     cost_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     cost_parser.add_argument("--refit", action="store_true", help="fit the measurements of the last run again")
+    cost_parser.add_argument("--later", action="store_true", help="measure the runs that only check the model")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
     for command in (*writers, new_nodes_parser, drift_parser, scale_parser, large_parser, cost_parser):
@@ -205,7 +206,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         file = arguments.out / "scale" / "cost.json"
         before = json.loads(file.read_text(encoding="utf-8")) if arguments.refit else None
-        _write(cost(arguments.device, before), file)
+        _write(cost(arguments.device, before, later=arguments.later), file)
     elif arguments.command == "tune":
         from benchmarks.tune import tune, write
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from epagcl.report.content import read_content
+from epagcl.runs.folder import CONFIG
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -190,9 +191,26 @@ def test_the_shell_scripts_are_valid(name):
     assert '-m epagcl train "$@"' in text
 
 
-def test_the_kubernetes_job_is_valid():
+def test_machines_have_a_new_store_at_each_start():
+    for name in ("two_machines.sh", "slurm.sbatch"):
+        assert "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in (DISTRIBUTED / name).read_text()
+
+
+def test_the_kubernetes_job_starts_a_run_and_continues_it(tmp_path):
     yaml = pytest.importorskip("yaml")
     job = yaml.safe_load((DISTRIBUTED / "kubernetes.yaml").read_text())
-    assert (job["kind"], job["spec"]["elasticPolicy"]["maxRestarts"]) == ("PyTorchJob", 3)
-    (container,) = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-    assert container["command"] == ["torchrun", "-m", "epagcl", "train"]
+    policy, worker = job["spec"]["elasticPolicy"], job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    assert (job["kind"], policy["rdzvBackend"], policy["maxRestarts"]) == ("PyTorchJob", "c10d", 3)
+    assert (worker["restartPolicy"], job["spec"]["runPolicy"]["backoffLimit"]) == ("OnFailure", 10)
+    (container,) = worker["template"]["spec"]["containers"]
+    assert {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"} in container["env"]
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text('#!/bin/sh\necho "$@"\n')
+    torchrun.chmod(0o755)
+    command = [*container["command"], *(text.replace("/data", str(tmp_path)) for text in container["args"])]
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    first = f"-m epagcl train {tmp_path}/graph.npz --method epagcl --out {tmp_path}/run"
+    assert subprocess.check_output(command, env=path, text=True).split() == first.split()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / CONFIG).touch()
+    assert subprocess.check_output(command, env=path, text=True).split() == [*first.split(), "--resume"]

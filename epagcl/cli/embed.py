@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from epagcl.cli.auto import AUTO, check_settings, chosen_method, load_graph
+from epagcl.cli.from_disk import embed_from_disk, graph_on_disk, refuse
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
@@ -95,6 +96,15 @@ def embed(
             raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
     trained = None if model is None else _load_model(context, model, method, save, config)
+    if (disk := graph_on_disk(context, inputs, method, config, trained)) is not None:
+        refuse({"--only": only, "--previous": previous, "--align": align, "--columns": columns, "--vectors": vectors})
+        _claim(save, overwrite=overwrite, make=False)
+        target = _Target(out, map_, None, save, overwrite, vectors)
+        with fixed_order(disk.model, deterministic), TrainingProgress(console, disk.model) as progress:
+            result = embed_from_disk(disk, out, progress, None if trained else lambda model: _save(model, target))
+        result["model"] = None if save is None else str(save)
+        _show(result, disk.model, as_json=as_json, quiet=quiet)
+        return
     with busy(console, "reading the graph"):
         loaded = load_graph(inputs, method, None if trained is None else trained.encoding_)
         table = None if columns is None else _read_columns(columns, loaded)
@@ -115,12 +125,15 @@ def embed(
         else:
             earlier = read_earlier(estimator, previous, align)
             result = _embed_all(estimator, loaded, earlier, target, progress, train=trained is None)
-    if launched_rank() > 0:
-        return
+    if launched_rank() == 0:
+        _show(result, estimator, as_json=as_json, quiet=quiet)
+
+
+def _show(result: EmbeddingResult, model: "Method", *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print(json.dumps(result, indent=2))
     elif not quiet:
-        show_embedding(result, trained=type(estimator).trained)
+        show_embedding(result, trained=type(model).trained)
 
 
 class _Target(NamedTuple):

@@ -10,6 +10,7 @@ import typer
 
 from epagcl.cli.auto import check_settings, chosen_method, load_graph
 from epagcl.cli.completion import complete_protocols
+from epagcl.cli.from_disk import DiskInput, graph_on_disk, note_cost, refuse
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
@@ -76,6 +77,14 @@ def train(
         _check_options(protocol, seeds, runs, map_, logger)
         method = method_of(method, config, inputs.graph)
         check_settings(context, method)
+    if (disk := graph_on_disk(context, inputs, method, config)) is not None:
+        refuse({"--seeds": seeds > 1, "--log": logger})
+        folder = out or Path("runs") / f"{disk.name}-{disk.model.name}".lower()
+        _claim(folder, 1, resume=resume, overwrite=overwrite, restarted=False)
+        with interruptible(resume_line()), fixed_order(disk.model, deterministic):
+            result = _run_on_disk(console, disk, str(inputs.graph), folder, Plan(protocol, runs, references))
+        _show(result, folder, type(disk.model).title, as_json=as_json, quiet=quiet)
+        return
     with busy(console, "reading the graph"):
         loaded = load_graph(inputs, method)
         method = chosen_method(context, method, loaded)
@@ -86,24 +95,42 @@ def train(
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
     check_ranks(models[0])
     with several_ranks(models[0].device) as ranks:
-        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite))
+        restarted = max(ranks.gathered(restarts())) > 0  # machines count their restarts by themselves
+        ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite, restarted=restarted))
         if ranks.size == 1 and (note := cost_note(models[0], loaded.data)):
             log.warning("%s: %s", loaded.name, note)
         with interruptible(resume_line()), fixed_order(models[0], deterministic):
             metrics = _run(console, loaded, models, folder, plan, map_, logger if ranks.is_first else None)
-    if not ranks.is_first:
-        return
+    if ranks.is_first:
+        _show(metrics, folder, type(models[0]).title, as_json=as_json, quiet=quiet)
+
+
+def _show(metrics: "RunMetrics | SeedsMetrics", folder: Path, title: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print(json.dumps({**metrics, "folder": str(folder)}, indent=2))
     elif not quiet:
-        show_metrics(metrics, folder, type(models[0]).title)
+        show_metrics(metrics, folder, title)
 
 
-def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool) -> None:
-    """Prepare the run folder. If torchrun has started the ranks again, the run of the first start goes on."""
+def _run_on_disk(console: "Console", disk: DiskInput, file: str, folder: Path, plan: "Plan") -> "RunMetrics":
+    """Train a model on a graph that stays on disk. Labels are evaluated on a sample of nodes."""
+    from epagcl.runs.from_disk import labelled_sample, run_from_disk
+
+    graph, name, model = disk
+    note_cost(disk)
+    source = {"file": file}
+    usable = _usable_plan(plan, LoadedGraph(name, labelled_sample(graph)[1], source), model)
+    with Observer(console, model, None, folder) as observer:
+        return run_from_disk(
+            graph, model, folder, name=name, plan=usable, source=source, callback=observer, say=observer.say
+        )
+
+
+def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool, restarted: bool) -> None:
+    """Prepare the run folder. If torchrun has started a rank again, the run of the first start goes on."""
     from epagcl.runs.folder import CONFIG, claim
 
-    if restarts() and not resume:
+    if restarted and not resume:
         resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 

@@ -19,7 +19,7 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_bf16
-from epagcl.core.memory import available_memory
+from epagcl.core.memory import KEEP_BYTES, available_memory
 
 FITTED = Path(__file__).with_name("costs.toml")
 SIZE = 1024  # of the product that measures this machine's rate
@@ -41,6 +41,8 @@ class Work(NamedTuple):
             share :func:`ring_share` of them.
         rows: bytes of the rows that propagation exchanges if every rank needs the rows of all others.
         lists: bytes of the pairs and candidates that each of several ranks has, while they are sorted.
+        tiles: number of similarities that the loss computes forward, half of them by symmetry.
+        fresh: the part of ``moved`` that is in large blocks, which a CPU allocates anew (``FRESH_BYTES``).
     """
 
     loss: float
@@ -53,6 +55,8 @@ class Work(NamedTuple):
     ring: float = 0.0
     rows: float = 0.0
     lists: float = 0.0
+    tiles: float = 0.0
+    fresh: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Efficiency:
         held: copies of the activations that are alive at the peak.
         kept: bytes in use per byte of graph, views and features.
         base: bytes that a process has before training.
+        fresh: share of the bandwidth at which new blocks are allocated; unlimited on a GPU, which keeps them.
     """
 
     loss: float
@@ -78,6 +83,7 @@ class Efficiency:
     held: float
     kept: float
     base: float
+    fresh: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Machine:
         memory: bytes.
         link: bytes per second between two ranks, in one direction.
         latency: seconds of a message.
+        loss_bytes: of a similarity in the precision of the loss.
 
     Examples:
         >>> machine("h200").memory / 2**30 > 100
@@ -107,6 +114,7 @@ class Machine:
     memory: float
     link: float
     latency: float
+    loss_bytes: int = 2
 
 
 def machine(name: str = "auto") -> Machine:
@@ -156,6 +164,7 @@ def _measured(device: torch.device) -> Machine:
         memory=float(available_memory(device) or math.inf),
         link=_fitted()["links"]["nvlink" if device.type == "cuda" else "ethernet"]["bandwidth"],
         latency=_fitted()["links"]["nvlink" if device.type == "cuda" else "ethernet"]["latency"],
+        loss_bytes=loss_dtype.itemsize,
     )
 
 
@@ -217,9 +226,10 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
         508333333.3333333
     """
     share = efficiency(on.kind)
-    loss = work.loss / (share.loss * on.loss_flops) / ranks
+    products, tiles = loss_products(work, on.kind, on.loss_bytes, ranks)
+    loss = products / (share.loss * on.loss_flops) / ranks
     dense = work.dense / (share.dense * on.dense_flops) / ranks
-    moved = work.moved / (share.moved * on.bandwidth) / ranks
+    moved = (work.moved / share.moved + work.fresh / share.fresh) / on.bandwidth / ranks
     gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
     others = (ranks - 1) / ranks
     ring, rows = ring_share(ranks) * work.ring, others * boundary * work.rows
@@ -241,10 +251,27 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     }
     return Cost(
         seconds=sum(parts.values()),
-        bytes=share.base + held + 16 * work.parameters,
+        bytes=share.base + held + tiles + 16 * work.parameters,
         sent=ring + rows + gradients if ranks > 1 else 0.0,
         parts=parts,
     )
+
+
+def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tuple[float, float]:
+    """Return the floating-point operations of the loss on all ranks, and the bytes of tiles that each rank keeps.
+
+    On a CPU, forward computes half of the similarities. If it keeps them, forward and backward take 1.5 products of
+    2M²d, otherwise 2. ``work.loss`` counts 3, those of a GPU, which keeps none.
+
+    Examples:
+        >>> work = Work(3e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, tiles=1e6)
+        >>> loss_products(work, "cpu", 2), loss_products(work._replace(tiles=1e9), "cpu", 2)
+        ((1500000000.0, 2000000.0), (2000000000.0, 0.0))
+    """
+    if kind != "cpu":
+        return work.loss, 0.0
+    tiles = loss_bytes * work.tiles / ranks
+    return (work.loss / 2, tiles) if tiles <= KEEP_BYTES else (work.loss * 2 / 3, 0.0)
 
 
 def ring_share(ranks: int) -> float:

@@ -56,6 +56,11 @@ class MissingExtra(ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}: pip install 'epagcl[{extra}]'")
+        self._arguments = package, extra, purpose
+
+    def __reduce__(self) -> tuple[type["MissingExtra"], tuple[str, str, str]]:
+        # Errors travel between ranks and from worker processes.
+        return type(self), self._arguments
 
 
 class TrainingError(RuntimeError):

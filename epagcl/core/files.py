@@ -238,12 +238,13 @@ def locked(path: Path) -> Iterator[bool]:
                 path.unlink(missing_ok=True)
 
 
-def check_space(folder: Path, needed: int) -> None:
+def check_space(folder: Path, needed: int, otherwise: str = "write elsewhere") -> None:
     """Raise if the disk of a folder has less free space than the files to be written need.
 
     Args:
         folder: an existing folder.
         needed: size of the files in bytes, roughly.
+        otherwise: what to do if no space can be freed.
 
     Examples:
         >>> check_space(Path(), needed=1)  # a byte is free
@@ -254,7 +255,7 @@ def check_space(folder: Path, needed: int) -> None:
         return  # unknown; writing tells
     if free < needed:
         sizes = f"about {needed / 1e6:,.0f} MB will be written, but only {free / 1e6:,.0f} MB are free"
-        raise OutputError(f"{folder}: {sizes}; free some space there, or write elsewhere")
+        raise OutputError(f"{folder}: {sizes}; free some space there, or {otherwise}")
 
 
 def remove_leftovers(folder: Path) -> None:

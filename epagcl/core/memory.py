@@ -25,6 +25,11 @@ _FULL = re.compile(r"can't allocate memory|allocate memory|out of memory|not eno
 #: What NumPy raises if a file is not an array.
 _UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, OverflowError)
 
+#: The loss keeps the tiles of similarities for its backward pass if they take at most this many bytes.
+KEEP_BYTES = 128 * 2**20
+#: glibc allocates blocks above this size anew each time: the kernel clears their pages, which takes longer than a pass.
+FRESH_BYTES = 32 * 2**20
+
 
 def available_memory(device: torch.device | str = "cpu") -> int | None:
     """Return the memory in bytes that a process can still use on a device; None if it is unknown.

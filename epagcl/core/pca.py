@@ -156,7 +156,7 @@ def principal_components(
     n, f = operator.shape
     if mean is None:
         mean = operator.multiply_transposed(torch.ones(operator.num_rows, 1, device=operator.device))[:, 0] / n
-    width = dim + (max(dim, LEAST_OVERSAMPLING) if oversampling is None else oversampling)
+    width = basis_width(dim, oversampling)
     product: Tensor | DiskMatrix
     if f <= width and store is None:
         basis = torch.eye(f, device=operator.device)
@@ -174,6 +174,16 @@ def principal_components(
         basis, product = _krylov(operator, mean, width, iterations, store)
     removed = n * double(mean).square().sum()
     return Components(mean, rotated(basis, operator.total(_gram(product)), removed, dim))
+
+
+def basis_width(dim: int, oversampling: int | None = None) -> int:
+    """Return the number of directions among which :func:`principal_components` searches.
+
+    Examples:
+        >>> basis_width(256), basis_width(8), basis_width(8, 10)
+        (512, 72, 18)
+    """
+    return dim + (max(dim, LEAST_OVERSAMPLING) if oversampling is None else oversampling)
 
 
 def _krylov(

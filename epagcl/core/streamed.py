@@ -7,6 +7,8 @@
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -14,30 +16,34 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from epagcl.core.errors import OutputError
+from epagcl.core.files import check_space
 from epagcl.core.memory import available_memory
 from epagcl.core.sparse import SparseMatrix
 
 CHUNK_BYTES = 1 << 26  # of dense rows that are read at once
 ENTRIES = 1 << 22  # of a sparse matrix that are read at once
 COLUMN_BYTES = 1 << 30  # for all columns that are multiplied at once, on graphs of usual size
-COPIES = 5  # of these columns: the result, and what a Chebyshev iteration keeps
+COLUMN_BYTES_PER_ROW = 20  # five copies of a column: the result, and what a Chebyshev iteration keeps
 LEAST_COLUMNS, MOST_COLUMNS = 16, 256
+OTHERWISE = "set TMPDIR to another folder"  # if there is no space for temporary files
 
 
-def columns_at_once(num_rows: int, device: torch.device | str = "cpu") -> int:
-    """Return how many columns of N numbers are multiplied at once: what 1 GiB holds, or a quarter of the memory.
+def columns_at_once(num_rows: int, device: torch.device | str = "cpu", available: float | None = None) -> int:
+    """Return how many columns of N numbers are multiplied at once.
 
-    The more columns, the less often an operand is read; the result is the same up to rounding.
+    As many as 1 GiB holds; if these are fewer than 16, up to 16 within a quarter of the memory, ``available`` bytes or
+    what is available on the device. The more columns, the less often an operand is read.
 
     Examples:
-        >>> columns_at_once(1_000_000) >= 16
-        True
+        >>> columns_at_once(1_000_000), columns_at_once(100_000_000, available=16 * 2**30)
+        (53, 2)
     """
-    per_column = 4 * COPIES * max(num_rows, 1)
+    per_column = COLUMN_BYTES_PER_ROW * max(num_rows, 1)
     columns = min(COLUMN_BYTES // per_column, MOST_COLUMNS)
     if columns < LEAST_COLUMNS:
-        available = available_memory(device) or COLUMN_BYTES
-        columns = max(1, min(LEAST_COLUMNS, available // 4 // per_column))
+        available = available or available_memory(device) or COLUMN_BYTES
+        columns = max(1, min(LEAST_COLUMNS, int(available / 4 / per_column)))
     return columns
 
 
@@ -155,7 +161,6 @@ class DiskMatrix(StreamedRows):
     Args:
         num_rows: N.
         device: where chunks are put.
-        folder: where the files are; by default the system's folder for temporary files.
 
     Examples:
         >>> with DiskMatrix(2) as matrix:
@@ -165,8 +170,8 @@ class DiskMatrix(StreamedRows):
         ((2, 2), [[2.0, 4.0]])
     """
 
-    def __init__(self, num_rows: int, device: torch.device | str = "cpu", folder: str | None = None):
-        self.num_rows, self.device, self.folder = num_rows, torch.device(device), folder
+    def __init__(self, num_rows: int, device: torch.device | str = "cpu"):
+        self.num_rows, self.device = num_rows, torch.device(device)
         self._files: list[tuple[IO[bytes], int]] = []
 
     @property
@@ -180,11 +185,15 @@ class DiskMatrix(StreamedRows):
 
     def append_rows(self, chunks: "Iterator[Tensor] | Sequence[Tensor]", width: int) -> None:
         """Add columns that come as chunks of rows, ``[n, width]`` each."""
-        file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 (closed by close)
+        with _temporary_files():
+            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self._files.append((file, width))
         for rows in chunks:
-            file.write(rows.detach().cpu().contiguous().numpy().data)
-        file.flush()
+            values = rows.detach().cpu().contiguous().numpy().data
+            with _temporary_files():
+                file.write(values)
+        with _temporary_files():
+            file.flush()
 
     def chunk(self, start: int, stop: int) -> Tensor:
         """Return some rows."""
@@ -199,7 +208,8 @@ class DiskMatrix(StreamedRows):
     def close(self) -> None:
         """Remove the files."""
         for file, _ in self._files:
-            file.close()
+            with suppress(OSError):  # what could not be written is written again; it is not needed
+                file.close()
 
     def __enter__(self) -> "DiskMatrix":
         return self
@@ -212,6 +222,27 @@ class DiskMatrix(StreamedRows):
         file.seek(4 * width * start)
         values = np.fromfile(file, dtype=np.float32, count=width * (stop - start))
         return torch.from_numpy(values.reshape(stop - start, width))
+
+
+def check_temporary_space(num_rows: int, columns: int) -> None:
+    """Raise if the folder for temporary files has no space for so many columns of N rows.
+
+    Examples:
+        >>> check_temporary_space(1000, 2)
+    """
+    with _temporary_files():
+        folder = Path(tempfile.gettempdir())
+    check_space(folder, 4 * num_rows * columns, OTHERWISE)
+
+
+@contextmanager
+def _temporary_files() -> Iterator[None]:
+    """Turn the errors of temporary files into one line that says where they are."""
+    try:
+        yield
+    except OSError as error:
+        place, reason = tempfile.tempdir or "the folder for temporary files", error.strerror or error
+        raise OutputError(f"{place}: cannot be written ({reason}); free some space there, or {OTHERWISE}") from error
 
 
 class CSR(NamedTuple):

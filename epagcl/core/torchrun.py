@@ -34,13 +34,38 @@ def local_rank() -> int:
 
 
 def restarts() -> int:
-    """Return how often ``torchrun`` has started the processes again after a rank failed.
+    """Return how often ``torchrun`` has started the processes of this machine again after one of them failed.
+
+    Machines count by themselves: one that starts its processes again because another one did so does not count it.
 
     Examples:
         >>> restarts()
         0
     """
     return _number("TORCHELASTIC_RESTART_COUNT", 0) if launched_ranks() > 1 else 0
+
+
+def uses_agent_store() -> bool:
+    """Return whether the ranks share the store of ``torchrun``, which outlives a restart.
+
+    With ``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1`` and the rendezvous c10d, rank 0 has a new store at each start.
+
+    Examples:
+        >>> uses_agent_store()
+        False
+    """
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+def may_restart_apart() -> bool:
+    """Return whether machines that count their restarts by themselves share one store, so that they may not meet again.
+
+    Examples:
+        >>> may_restart_apart()
+        False
+    """
+    several = _number("GROUP_WORLD_SIZE", 1) > 1 and _number("TORCHELASTIC_MAX_RESTARTS", 0) > 0
+    return several and uses_agent_store()
 
 
 def _number(name: str, default: int) -> int:

@@ -159,11 +159,13 @@ class LargeGraph:
         known = getattr(self.arrays, "fingerprint", None)
         if known is None:
             digest = hashlib.sha256(np.ascontiguousarray(self.csr.indptr).data)
-            step = max(1, self.num_nodes // 4096)
-            for node in range(0, self.num_nodes, step):
-                digest.update(np.array(self.csr.indices[self.csr.indptr[node] : self.csr.indptr[node + 1]]).tobytes())
-            x = self.arrays.features[np.arange(0, self.num_nodes, step)]
-            digest.update(np.ascontiguousarray(x.data if scipy.sparse.issparse(x) else x).data)
+            nodes = np.arange(0, self.num_nodes, max(1, self.num_nodes // 4096))
+            _, entry = self.neighbour_lists(nodes)
+            x = self.arrays.features[nodes]
+            parts = (x.indptr, x.indices, x.data) if scipy.sparse.issparse(x) else (x,)
+            weights = () if self.csr.weights is None else (self.csr.weights[entry],)
+            for part in (self.csr.indices[entry], *weights, *parts):
+                digest.update(np.ascontiguousarray(part).data)
             known = digest.hexdigest()[:32]
         return f"{self.num_nodes}-{self.num_pairs}-{self.num_features}-{known}"
 

@@ -89,13 +89,17 @@ class Subgraphs:
         return max(1, self.num_nodes // per_root)
 
     def _turn(self, count: int, size: int, step: int) -> Nodes:
-        """Return ``size`` of 0..count−1: all come up once, in a random order, before any comes up again."""
-        per_round = max(1, count // size)
+        """Return at most ``size`` of 0..count−1: all come up once, in a random order, before any comes up again.
+
+        If ``size`` does not divide ``count``, all turns have nearly the same number: a last small one would be a step
+        with few negatives.
+        """
+        per_round = -(-count // size)
         turn = step // per_round
         if self._round[0] != turn:
             self._round = turn, permutation(count, self.seed, Stream.SUBGRAPHS, ROOTS, turn).numpy()
-        start = step % per_round * size
-        return self._round[1][start : start + size]
+        place = step % per_round
+        return self._round[1][place * count // per_round : (place + 1) * count // per_round]
 
     @cached_property
     def _cells(self) -> tuple[Nodes, Nodes]:

@@ -16,13 +16,25 @@ from torch.distributed.rendezvous import rendezvous
 
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.log import log
-from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank, restarts
+from epagcl.core.torchrun import (
+    launched_rank,
+    launched_ranks,
+    local_rank,
+    may_restart_apart,
+    restarts,
+    uses_agent_store,
+)
 
 #: Seconds that a rank waits for another one; ``EPAGCL_RANK_TIMEOUT`` in the environment overrides it.
 RANK_TIMEOUT = 600.0
 GRACE_SECONDS = 2.0  # after a timeout, the ranks that still run tell each other that they do
 #: Words in the errors of Gloo and NCCL that mean that another rank has died or hangs.
 LOST = ("timed out", "timeout", "connection closed", "connection reset", "socket", "broken pipe", "nccl")
+
+APART = (
+    "several machines share the store of torchrun, and may not find each other after a restart: "
+    "use --rdzv-backend c10d, and set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+)
 
 Plain = TypeVar("Plain")
 _active: "Ranks | None" = None  # set by several_ranks
@@ -208,13 +220,17 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     store = None
     try:
         shared, rank, size = next(rendezvous("env://", timeout=timeout))
-        # Without the addresses of processes that have died.
-        store = dist.PrefixStore(f"epagcl-{restarts()}", shared)  # type: ignore[attr-defined]
+        # A store that outlives a restart has the addresses of processes that have died.
+        attempt = restarts() if uses_agent_store() else 0
+        store = dist.PrefixStore(f"epagcl-{attempt}", shared)  # type: ignore[attr-defined]
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         ranks = Ranks(rank, size)
         with _sharing(ranks), _only_first_logs(ranks):
+            if may_restart_apart():
+                log.warning(APART)
             yield ranks
-        _leave(store, ranks, backend)
+        if "nccl" in backend:
+            _leave(store, ranks, seconds)
     except (RuntimeError, ConnectionError) as error:
         if isinstance(error, TrainingError) or not _is_lost(error):
             raise
@@ -236,14 +252,23 @@ def _only_first_logs(ranks: Ranks) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _leave(store: Any, ranks: Ranks, backend: str) -> None:
-    """Wait until rank 0 has finished, if the group has to be destroyed by all ranks at once, as that of NCCL."""
-    if "nccl" not in backend:
-        return
+def _leave(store: Any, ranks: Ranks, seconds: float) -> None:
+    """Wait until all ranks have finished, since they must destroy a group of NCCL at once; rank 0 may be the last.
+
+    Rank 0 may have the store, so it leaves after the others; if one of them has died by now, the work is done anyway.
+    """
     if ranks.is_first:
-        store.set("finished", "1")
-    while not store.check(["finished"]):
+        store.add("finished", 1)
+    deadline = time.monotonic() + seconds
+    goal = ("left", ranks.size - 1) if ranks.is_first else ("finished", 1)
+    while store.add(goal[0], 0) < goal[1]:
+        if time.monotonic() > deadline:
+            if ranks.is_first:
+                return
+            raise RuntimeError("timed out: rank 0 has not finished")
         time.sleep(0.2)
+    if not ranks.is_first:
+        store.add("left", 1)
 
 
 @contextmanager
@@ -313,8 +338,8 @@ def _lost_message(store: Any, rank: int, size: int, timeout: float, error: Excep
         missing = [other for other in range(size) if not store.check([f"runs/{other}"])]
     except Exception as second:  # the store is lost as well
         log.debug("the store does not answer: %s", second)
-    who = f"rank {', '.join(map(str, missing))}" if missing else "another rank"
-    words = "hangs or has died" if len(missing) < 2 else "hang or have died"
+    who = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}" if missing else "another rank"
+    words = "it hangs or has died; see its" if len(missing) < 2 else "they hang or have died; see their"
     timed_out = "timed out" in str(error).lower() or "timeout" in str(error).lower()
     wait = f" within {timeout:g} s" if timed_out else ""
-    return f"rank {rank} of {size}: no answer from {who}{wait}: it {words}; see its output, then --resume the run"
+    return f"rank {rank} of {size}: no answer from {who}{wait}: {words} output, then --resume the run"

@@ -15,7 +15,7 @@ from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, GCN, ScalesEncoder, build_encoder
 from epagcl.nn.heads import ProjectionHead
 from epagcl.nn.layers import SLOPES
-from epagcl.nn.layerwise import encode
+from epagcl.nn.layerwise import columns_on_disk, encode
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views
 
@@ -93,6 +93,10 @@ class Contrast(Sampled):
                 z, self.temperature, self.batch_size, order, precision=self.precision, part=graph.part
             )
         return info_nce_stacked(z, self.temperature, precision=self.precision, part=graph.part)
+
+    def columns_on_disk(self, network: Network) -> int:
+        """Return the most columns that an embedding by chunks has in temporary files at the same time."""
+        return columns_on_disk(network.encoder)
 
     def represent_chunks(self, network: Network, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the output of the encoder, computed layer by layer."""

@@ -190,6 +190,10 @@ class EPAGCLPlus(Sampled):
         """Compute the propagated features and the principal components of all blocks by chunks of rows."""
         fit_large(network, graph)
 
+    def columns_on_disk(self, network: Mixture) -> int:
+        """Return the most columns that are in temporary files at the same time: all blocks, and the scores of one."""
+        return sum(network.widths) + COMPONENTS
+
     def represent_chunks(self, network: Mixture, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the principal components of all blocks side by side."""
         return embed_large(network, graph)

@@ -160,9 +160,7 @@ def with_nearest(graph: LargeGraph, z: DiskMatrix | None, k: int, *, keep: bool)
     if z is not None and n > 1:
         key = _nearest_pairs(z, k)
         if keep:
-            present = (pairs[0] * n + pairs[1] for pairs, _ in graph.pair_chunks())
-            for chunk in present:  # sorted, so that each chunk covers a range
-                key = key[~torch.isin(key, chunk, assume_unique=True)]
+            key = _absent(key, (pairs[0] * n + pairs[1] for pairs, _ in graph.pair_chunks()))
     i, j = key // n, key % n
     both = torch.cat([key, j * n + i]).sort().values
     counts = torch.bincount(both // n, minlength=n)
@@ -173,6 +171,15 @@ def with_nearest(graph: LargeGraph, z: DiskMatrix | None, k: int, *, keep: bool)
     scale = (joined.degree.float() + 1).rsqrt().to(graph.device)
     joined.__dict__["adjacency"] = StreamedMatrix([graph.csr, near] if keep else [near], scale, loop=1.0)
     return joined
+
+
+def _absent(key: Tensor, chunks: Iterator[Tensor]) -> Tensor:
+    """Return the keys that are in none of the chunks. Keys ascend; each entry of a chunk is looked up once."""
+    absent = torch.ones(len(key), dtype=torch.bool)
+    for chunk in chunks if len(key) else ():
+        place = torch.searchsorted(key, chunk).clamp_(max=len(key) - 1)
+        absent[place[key[place] == chunk]] = False
+    return key[absent]
 
 
 def _nearest_pairs(z: DiskMatrix, k: int) -> Tensor:

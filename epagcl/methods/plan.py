@@ -8,7 +8,8 @@ import torch
 from epagcl.core.cost import Cost, Machine, boundary_share, cost, machine, with_memory
 from epagcl.core.errors import InputError
 from epagcl.core.memory import available_memory
-from epagcl.core.streamed import COLUMN_BYTES
+from epagcl.core.streamed import COLUMN_BYTES_PER_ROW, columns_at_once
+from epagcl.data.large import is_arrays
 from epagcl.methods.work import MODELLED, Sizes, sizes_of, work_of
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def plan(
     """Predict how long a training takes and how much memory it needs, and choose a mode.
 
     Args:
-        graph: ``Data`` or a graph on disk; None: the sizes are given.
+        graph: ``Data`` or a graph on disk, which has its own sizes; None: they are given.
         nodes: N.
         edges: E, undirected.
         features: F, dense.
@@ -130,6 +131,8 @@ def plan(
     """
     from epagcl.methods.registry import method as method_class
 
+    if graph is not None and (nodes, edges, features) != (None, None, None):
+        raise InputError("plan: graph= has its own sizes; leave out nodes=, edges= and features=")
     if graph is None:
         if nodes is None or edges is None or features is None:
             raise InputError("plan: give graph=, or nodes=, edges= and features=")
@@ -151,17 +154,21 @@ def plan(
 
 
 def _modes(model: "Method", sizes: Sizes, on: Machine, ranks: int) -> list[Mode]:
-    work = work_of(model, sizes)
-    limit = HEADROOM * on.memory
-    whole = cost(work, on)
-    modes = [Mode("whole", 1, whole, whole.bytes <= limit)]
-    if ranks > 1:
-        shared = cost(work, on, ranks, boundary_share(sizes.average_degree, ranks))
-        modes.append(Mode("ranks", ranks, shared, shared.bytes <= limit))
-    if type(model).trained:
-        part = cost(work_of(model, subgraph_sizes(sizes, model.get_params()["subgraph_nodes"])), on)
+    """Return the ways to train that the setting ``subgraphs`` allows."""
+    work, settings = work_of(model, sizes), model.get_params()
+    kind = settings["subgraphs"] if type(model).trained else "off"
+    limit, modes = HEADROOM * on.memory, []
+    if kind in ("auto", "off"):
+        whole = cost(work, on)
+        modes.append(Mode("whole", 1, whole, whole.bytes <= limit))
+        if ranks > 1:
+            shared = cost(work, on, ranks, boundary_share(sizes.average_degree, ranks))
+            modes.append(Mode("ranks", ranks, shared, shared.bytes <= limit))
+    if kind != "off":
+        part = cost(work_of(model, subgraph_sizes(sizes, settings["subgraph_nodes"])), on)
         # The arrays of the whole graph stay on the host; on a CPU this is the same memory.
-        kept = PER_NODE * sizes.nodes + COLUMN_BYTES if on.kind == "cpu" else 0.0
+        columns = columns_at_once(sizes.nodes, available=on.memory)
+        kept = (PER_NODE + COLUMN_BYTES_PER_ROW * columns) * sizes.nodes if on.kind == "cpu" else 0.0
         modes.append(Mode("subgraphs", 1, part._replace(bytes=part.bytes + kept), part.bytes + kept <= limit))
     return modes
 
@@ -233,7 +240,14 @@ def cost_note(model: "Method", graph: Any) -> str | None:
         >>> cost_note(EPAGCL(epochs=10, device="cpu"), block_model(60)) is None
         True
     """
-    if type(model).name not in MODELLED or model.epochs * work_of(model, sizes_of(graph)).loss < LITTLE_WORK:
+    if type(model).name not in MODELLED or not type(model).trained:
+        return None
+    settings, sizes = model.get_params(), sizes_of(graph)
+    if is_arrays(graph) and settings["subgraphs"] == "auto":  # as `fit` does
+        settings["subgraphs"] = "neighbours"
+        model = type(model)(**settings)
+    seen = sizes if settings["subgraphs"] in ("auto", "off") else subgraph_sizes(sizes, settings["subgraph_nodes"])
+    if model.epochs * work_of(model, seen).loss < LITTLE_WORK:
         return None
     predicted = plan(graph, method=model, device=model.device)
     choice = predicted.choice

@@ -5,6 +5,7 @@ from functools import partial
 
 from torch import Tensor
 
+from epagcl.core.pca import basis_width
 from epagcl.data.graph import Graph
 from epagcl.data.large import LargeGraph
 from epagcl.data.relations import are_one_way
@@ -95,6 +96,10 @@ class Propagated(Sampled):
     def calibrate_large(self, network: PropagatedPCA, graph: LargeGraph) -> None:
         """Compute the principal components by chunks of rows."""
         network.fit(graph)
+
+    def columns_on_disk(self, network: PropagatedPCA | SideBySidePCA) -> int:
+        """Return the most columns that are in temporary files at the same time: those of the search of components."""
+        return basis_width(self.dim)
 
     def represent_chunks(self, network: PropagatedPCA, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the scores of the principal components."""

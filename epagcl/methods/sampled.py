@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
+from epagcl.core.streamed import check_temporary_space
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, GraphArrays, LargeGraph, is_arrays
@@ -60,6 +61,13 @@ class Sampled(Method):
         return
 
     @abstractmethod
+    def columns_on_disk(self, network: Any) -> int:
+        """Return the most columns of N numbers that :meth:`represent_chunks` has in temporary files at the same time.
+
+        Sparse features need fewer.
+        """
+
+    @abstractmethod
     def represent_chunks(self, network: Any, graph: LargeGraph) -> Iterator[Tensor]:
         """Yield the rows of :meth:`represent` in chunks, for a graph that is read by chunks of rows."""
 
@@ -76,12 +84,14 @@ class Sampled(Method):
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = _columns(data)
         self.network_ = self.initial_network().to(graph.device)
+        check_temporary_space(graph.num_nodes, self.columns_on_disk(self.network_))  # before hours of training
         if type(self).trained:
             subgraphs = Subgraphs(graph, kind, self.subgraph_nodes, self.seed)
             subgraphs.survey = self.survey(graph)
             self.history_ = train(self, self.network_, subgraphs.at(0), subgraphs=subgraphs, **options)
         self._calibrate_large(graph)
 
+    @torch.no_grad()  # of a generator: within it, not in the loop of the caller
     def embed_chunks(self, data: "Data | GraphArrays") -> Iterator[Tensor]:
         """Yield the embedding in chunks of rows, in memory that does not grow with the number of nodes times its width.
 
@@ -103,8 +113,9 @@ class Sampled(Method):
             yield super()._embed(data).cpu()
             return
         graph = self._matched(data)
-        with torch.no_grad():
-            yield from (rotated(chunk, self.rotation_).cpu() for chunk in self.represent_chunks(network, graph))
+        check_temporary_space(graph.num_nodes, self.columns_on_disk(network))
+        for chunk in self.represent_chunks(network, graph):
+            yield rotated(chunk, self.rotation_).cpu()
 
     def health(self, data: "Data | GraphArrays") -> list[Finding]:
         """Judge the embedding of a graph without labels; that of a large graph by one subgraph."""
@@ -193,6 +204,9 @@ class Sampled(Method):
                 f"graph: {graph.num_features:,} feature columns, the model has {self.num_features_:,}; "
                 "give the columns of the training graph"
             )
+        names = _columns(data)[0]
+        if None not in (names, self.feature_names_) and names != self.feature_names_:
+            raise InputError("graph: other feature columns, or in another order; give those of the training graph")
         return graph
 
     @torch.no_grad()
@@ -215,4 +229,4 @@ def _columns(data: "Data | GraphArrays") -> tuple[Any, Any]:
     if isinstance(data, Data):
         return column_names(data), data.get("encoding")
     names = getattr(data, "feature_names", None)
-    return None if names is None else [str(name) for name in names], None
+    return None if names is None else [str(name) for name in names], getattr(data, "encoding", None)

@@ -1,5 +1,6 @@
 """The work of an epoch, counted from the sizes of the graph and the settings of the method, for the model of cost."""
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -7,7 +8,9 @@ from torch_geometric.data import Data
 
 from epagcl.core.cost import Work
 from epagcl.core.errors import InputError
+from epagcl.core.memory import FRESH_BYTES
 from epagcl.diffusion import ppr_products
+from epagcl.losses.infonce.tiled_bf16 import TILE
 from epagcl.nn.encoders import PRODUCTS, SCALES
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ class _Tally:
 
     def __init__(self, sizes: Sizes, views: int, entries: float):
         self.sizes, self.views, self.entries = sizes, views, entries
-        self.dense = self.moved = self.gathered = self.held = self.parameters = self.rows = 0.0
+        self.dense = self.moved = self.gathered = self.held = self.parameters = self.rows = self.fresh = 0.0
 
     def product(self, width_in: int, width_out: int, *, first: bool = False, models: int = 1) -> None:
         """Count X W with its gradients; ``first``: X are the features, which need none."""
@@ -91,8 +94,10 @@ class _Tally:
 
     def activation(self, width: int) -> None:
         """Count an activation, which is held for the gradient."""
-        self.held += FLOAT * self.views * self.sizes.nodes * width
-        self.moved += PASSES * FLOAT * self.views * self.sizes.nodes * width
+        size = FLOAT * self.views * self.sizes.nodes * width
+        self.held += size
+        self.moved += PASSES * size
+        self.fresh += PASSES * size if size > FRESH_BYTES else 0.0
 
     def layer(self, width_in: int, width_out: int, *, first: bool, root: bool = False, models: int = 1) -> None:
         """Count a GCN layer, which multiplies by Â where that costs less."""
@@ -149,8 +154,7 @@ def work_of(model: "Method", sizes: Sizes, *, training: bool = True) -> Work:
 def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     views = 2 if training else 1
     added = 2 * sizes.edges if settings.get("p_add") else 0  # candidates of Algorithm 1
-    dropped = (settings["p_drop_1"] + settings["p_drop_2"]) / 2 if training else 0.0
-    tally = _Tally(sizes, views, 2 * sizes.edges * (1 - dropped))
+    tally = _Tally(sizes, views, _entries(sizes, settings, training))
     width, hidden, dim = settings["projection"], settings["hidden"], settings["dim"]
     if settings["encoder"] in SCALES:
         tally.scales(dim, settings["encoder"])
@@ -165,15 +169,18 @@ def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     loss = 6 * rows * 2 * min(batch, sizes.nodes) * (dim + EXPONENTIAL) if training else 0
     ring = 3 * FLOAT * rows * dim if training and not settings["batch_size"] else 0
     kept = _features(sizes) + ENTRY * (views * (2 * sizes.edges + sizes.nodes) + (2 * added if training else 0))
-    return _work(tally, loss, kept, ring, training)._replace(lists=LIST * (sizes.edges + added) if training else 0.0)
+    work = _work(tally, loss, kept, ring, training)
+    if not training:
+        return work
+    return work._replace(lists=LIST * (sizes.edges + added), tiles=_tiles(rows, 2 * min(batch, sizes.nodes)))
 
 
 def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     members, hidden, width = settings["members"], settings["hidden"], settings["projection"]
     views = 2 * members if training else members
     near = settings["k"] * sizes.nodes  # candidates for adding: nearest neighbours
-    entries = 2 * sizes.edges * (1 - 0.35) + 2 * settings["p_add"] * near if training else 2 * sizes.edges
-    tally = _Tally(sizes, views, entries)
+    added = 2 * settings["p_add"] * near if training else 0.0
+    tally = _Tally(sizes, views, _entries(sizes, settings, training) + added)
     tally.layer(sizes.features, hidden, first=True, root=True, models=members)
     tally.layer(hidden, hidden // 2, first=False, root=True, models=members)
     tally.scales(hidden, "scales", models=members)
@@ -182,14 +189,14 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
         tally.head(hidden, width, width, models=members)
     one = _Tally(sizes, 2 if training else 1, 2 * sizes.edges)  # the global model: features as they are, and shuffled
     one.scales(hidden, "pagerank")
-    for name in ("dense", "moved", "gathered", "held", "parameters", "rows"):
+    for name in ("dense", "moved", "gathered", "held", "parameters", "rows", "fresh"):
         setattr(tally, name, getattr(tally, name) + getattr(one, name))
     batch = min(settings["batch_size"] or sizes.nodes, sizes.nodes)
     loss = 2 * members * 6 * 2 * sizes.nodes * 2 * batch * (width + EXPONENTIAL) if training else 0
     kept = _features(sizes) + ENTRY * (views if training else 1) * (2 * sizes.edges + sizes.nodes + 2 * near)
     work = _work(tally, loss, kept, 0.0, training)
     if training:
-        return work._replace(lists=LIST * (sizes.edges + near))
+        return work._replace(lists=LIST * (sizes.edges + near), tiles=_tiles(2 * members * 2 * sizes.nodes, 2 * batch))
     blocks = _propagated(sizes, COMPONENTS, BLOCKS, 13)
     side_by_side = FLOAT * sizes.nodes * (members * (hidden + hidden // 2) + hidden + BLOCKS * COMPONENTS)
     return work._replace(
@@ -211,6 +218,18 @@ def _propagated(sizes: Sizes, dim: int, blocks: int, products: int) -> Work:
     return Work(0.0, dense, moved, gathered, held, kept, 0.0)
 
 
+def _tiles(rows: int, size: int) -> float:
+    """Return the number of similarities in the tiles of the loss, for groups of ``size`` of all rows."""
+    tile = math.ceil(size / max(1, round(size / TILE)))
+    return rows * (size + tile) / 2
+
+
+def _entries(sizes: Sizes, settings: dict[str, Any], training: bool) -> float:
+    """Return the entries of a view that stem from edges, on average over both views; an embedding has all."""
+    dropped = (settings["p_drop_1"] + settings["p_drop_2"]) / 2 if training else 0.0
+    return 2 * sizes.edges * (1 - dropped)
+
+
 def _features(sizes: Sizes) -> float:
     return FLOAT * sizes.nodes * sizes.features if sizes.entries is None else 3 * FLOAT * sizes.entries
 
@@ -220,5 +239,6 @@ def _work(tally: _Tally, loss: float, kept: float, ring: float, training: bool) 
     if training:
         return Work(
             loss, tally.dense, tally.moved, tally.gathered, tally.held, kept, tally.parameters, ring, tally.rows
-        )
-    return Work(0.0, tally.dense / 3, tally.moved / 2, tally.gathered / 2, tally.held, kept, tally.parameters / 4)
+        )._replace(fresh=tally.fresh)
+    work = Work(0.0, tally.dense / 3, tally.moved / 2, tally.gathered / 2, tally.held, kept, tally.parameters / 4)
+    return work._replace(fresh=tally.fresh / 2)

@@ -57,6 +57,23 @@ def encode(encoder: GCN | ScalesEncoder, graph: LargeGraph, member: int = 0) -> 
     return rows
 
 
+def columns_on_disk(encoder: GCN | ScalesEncoder) -> int:
+    """Return the most columns that :func:`encode` has in temporary files at the same time, for dense features.
+
+    Examples:
+        >>> columns_on_disk(GCN([128, 512, 256]))  # Â X and the first layer; then both layers
+        768
+    """
+    if isinstance(encoder, ScalesEncoder):
+        return sum(encoder.widths)
+    most, held = 0, 0
+    for layer in cast("Sequence[GCNLayer]", encoder.layers):
+        width_in, width_out = layer.weight.shape[-2:]
+        most = max(most, held + width_out + (width_in if width_in < width_out else 0))
+        held = width_out
+    return most
+
+
 def _member(parameter: Tensor | None, member: int, dims: int) -> Tensor:
     """Return the parameter of one member, detached; ``dims`` is the number of dimensions without members."""
     assert parameter is not None

@@ -15,6 +15,7 @@ from epagcl.core.config import read_config, write_config
 from epagcl.core.files import check_space, read_json, reading, write_json
 from epagcl.core.memory import read_array
 from epagcl.data.checking import check
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.identity import data_fingerprint
 from epagcl.data.splits import Split
 from epagcl.distributed.group import Ranks, active_ranks, alone
@@ -158,7 +159,7 @@ def _run(
     return metrics
 
 
-def trained_metrics(data: Data, method: Method, name: str) -> RunMetrics:
+def trained_metrics(data: Data | OnDiskGraph, method: Method, name: str) -> RunMetrics:
     """Return the metrics of a trained model, without scores.
 
     Args:

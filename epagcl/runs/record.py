@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 from epagcl.core.determinism import is_deterministic
 from epagcl.core.hardware import resolve_device
 from epagcl.core.version import __version__
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.epr.rate import error_passing_rate
 from epagcl.epr.relations import relation_rates
 from epagcl.report.metrics import GraphSummary, Hardware, Provenance
@@ -23,11 +24,11 @@ from epagcl.report.metrics import GraphSummary, Hardware, Provenance
 ROOT = Path(__file__).resolve().parents[2]  # the repository, if the package is not installed elsewhere
 
 
-def describe(data: Data, name: str) -> GraphSummary:
+def describe(data: Data | OnDiskGraph, name: str) -> GraphSummary:
     """Return the size of a graph, its EPR if every node has a label, its relations, and its columns if encoded.
 
     Args:
-        data: the graph.
+        data: the graph; EPR is not computed for a graph on disk.
         name: the graph's name.
 
     Examples:
@@ -36,6 +37,8 @@ def describe(data: Data, name: str) -> GraphSummary:
         >>> summary["name"], summary["nodes"], summary["features"], summary["classes"]
         ('demo', 60, 40, 3)
     """
+    if isinstance(data, OnDiskGraph):
+        return _describe_on_disk(data, name)
     labelled = data.y is not None and bool((data.y >= 0).all())
     epr = partial(error_passing_rate, data.edge_index, data.y, edge_weight=data.get("edge_weight"))
     summary: GraphSummary = {
@@ -54,6 +57,22 @@ def describe(data: Data, name: str) -> GraphSummary:
         ]
     if data.get("encoding") is not None:
         summary["columns"] = data.encoding.summary()
+    return summary
+
+
+def _describe_on_disk(graph: OnDiskGraph, name: str) -> GraphSummary:
+    classes = None if graph.labels is None else np.unique(graph.labels)
+    summary: GraphSummary = {
+        "name": name,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "features": graph.num_features,
+        "classes": None if classes is None else int((classes >= 0).sum()),
+        "epr_per_node": None,
+        "epr_per_edge": None,
+    }
+    if (encoding := graph.encoding) is not None:
+        summary["columns"] = encoding.summary()
     return summary
 
 

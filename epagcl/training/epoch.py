@@ -72,6 +72,10 @@ class EpochRunner:
                     default.wait_stream(self._stream)
         return [tuple(values) for values in torch.stack(losses).tolist()]
 
+    def close(self) -> None:
+        """Free what is kept between epochs: gradients of a captured epoch would keep its memory."""
+        self.optimiser.zero_grad(set_to_none=True)
+
     def _epoch(self, epoch: int | Tensor) -> Tensor:
         """Run the optimiser steps of one epoch, then ``after_epoch``, then the validation loss."""
         method, network = self.method, self.network

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -74,7 +75,7 @@ def train(
     collapsed = False  # whether a warning has been logged
     block = FIRST_BLOCK
     start = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
-    with deferred_interrupts(enabled=checkpoint is not None) as interrupted:
+    with closing(epochs), deferred_interrupts(enabled=checkpoint is not None) as interrupted:
         while len(history) < method.epochs and not stopped:
             first = len(history)
             stop = min(first + block, next_measurement(first), method.epochs)
@@ -112,7 +113,6 @@ def train(
                 raise KeyboardInterrupt
     if not method.epochs:
         calibrate(method, network, graph)
-    epochs.optimiser.zero_grad(set_to_none=True)  # gradients of a captured epoch would keep its memory
     network.eval()
     return history
 

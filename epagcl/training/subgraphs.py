@@ -32,9 +32,10 @@ class SubgraphRunner(EpochRunner):
         >>> subgraphs = Subgraphs(LargeGraph(Arrays.from_data(block_model(300))), "neighbours", 100, seed=0)
         >>> method, network = GRACE(hidden=8, dim=4), GRACE(hidden=8, dim=4).build(1400)
         >>> optimiser = adam(method, network, torch.device("cpu"))
-        >>> losses = SubgraphRunner(method, network, subgraphs.at(0), optimiser, subgraphs).run(0, 2)
-        >>> len(losses)
+        >>> runner = SubgraphRunner(method, network, subgraphs.at(0), optimiser, subgraphs)
+        >>> len(runner.run(0, 2))
         2
+        >>> runner.close()
     """
 
     def __init__(
@@ -56,6 +57,12 @@ class SubgraphRunner(EpochRunner):
     def fingerprint(self) -> str:
         """The fingerprint of the whole graph."""
         return self.subgraphs.graph.fingerprint
+
+    def close(self) -> None:
+        """End the thread that reads subgraphs, also in the middle of a training."""
+        super().close()
+        self._reader.shutdown(cancel_futures=True)
+        self._next = None
 
     def _epoch(self, epoch: int | Tensor) -> Tensor:
         """Run one optimiser step on the subgraph of this number."""

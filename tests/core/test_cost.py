@@ -16,6 +16,7 @@ from epagcl.core.cost import (
     with_memory,
 )
 from epagcl.core.errors import InputError
+from epagcl.core.memory import KEEP_BYTES
 from epagcl.losses.infonce.ring import ring_bytes
 
 WORK = Work(loss=4e14, dense=1e13, moved=1e11, gathered=2e11, held=1e10, kept=1e9, parameters=1e6, ring=6e9, rows=1e9)
@@ -94,5 +95,25 @@ def test_machines_are_known_by_name_or_measured():
 def test_every_fitted_parameter_is_positive_and_known():
     fitted = tomllib.loads(FITTED.read_text())
     for kind in ("cpu", "cuda"):
-        assert set(fitted["efficiency"][kind]) == {field.name for field in dataclasses.fields(efficiency(kind))}
+        known = {field.name for field in dataclasses.fields(efficiency(kind))}
+        assert set(fitted["efficiency"][kind]) == (known if kind == "cpu" else known - {"fresh"})
         assert all(value >= 0 for value in fitted["efficiency"][kind].values())
+
+
+def test_a_cpu_keeps_the_tiles_of_the_loss_or_computes_them_twice():
+    on, share = dataclasses.replace(machine("h200"), kind="cpu", loss_bytes=2), efficiency("cpu")
+    few, many = WORK._replace(tiles=KEEP_BYTES / 2), WORK._replace(tiles=KEEP_BYTES)
+    kept, again = cost(few, on), cost(many, on)
+    assert again.parts["loss"] / kept.parts["loss"] == pytest.approx(4 / 3)
+    assert kept.parts["loss"] == pytest.approx(2e14 / (share.loss * on.loss_flops))
+    assert kept.bytes - again.bytes == pytest.approx(KEEP_BYTES)
+    assert cost(few, dataclasses.replace(on, loss_bytes=4)).bytes == pytest.approx(again.bytes)
+    assert cost(many, machine("h200")) == cost(WORK, machine("h200"))
+
+
+def test_large_blocks_take_time_on_a_cpu_only():
+    on, share = dataclasses.replace(machine("h200"), kind="cpu"), efficiency("cpu")
+    fresh = WORK._replace(fresh=5e10)
+    slower = cost(fresh, on).parts["moved"] - cost(WORK, on).parts["moved"]
+    assert slower == pytest.approx(5e10 / (share.fresh * on.bandwidth))
+    assert cost(fresh, machine("h200")) == cost(WORK, machine("h200"))

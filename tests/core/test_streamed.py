@@ -1,9 +1,16 @@
+import errno
+import os
+import re
+import tempfile
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
 
-from epagcl.core import streamed
+from epagcl.core import files, streamed
+from epagcl.core.errors import OutputError
 from epagcl.core.norms import inverse_norms
 from epagcl.core.pca import Operator, principal_components
 from epagcl.core.streamed import (
@@ -11,6 +18,7 @@ from epagcl.core.streamed import (
     DiskMatrix,
     FeatureRows,
     StreamedMatrix,
+    check_temporary_space,
     column_blocks,
     columns_at_once,
 )
@@ -79,6 +87,34 @@ def test_a_matrix_on_disk_reads_back_what_was_appended(small_chunks):
         assert torch.equal(torch.cat(list(matrix.chunks())), x)
         assert torch.equal(torch.cat(list(matrix.split(11))), x)
         torch.testing.assert_close(matrix @ torch.eye(10), x)
+
+
+class Full:
+    """A temporary file on a full disk."""
+
+    def write(self, values):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    close = flush = lambda self: self.write(b"")
+
+
+def test_a_full_disk_is_one_line_that_names_the_folder(monkeypatch):
+    monkeypatch.setattr(streamed.tempfile, "TemporaryFile", Full)
+    folder = tempfile.gettempdir()
+    message = (
+        f"^{re.escape(folder)}: cannot be written \\(No space left on device\\); free some space there, or set TMPDIR"
+    )
+    with DiskMatrix(2) as matrix, pytest.raises(OutputError, match=message):
+        matrix.append(torch.ones(2, 1))
+    with DiskMatrix(2) as matrix, pytest.raises(OutputError, match=message):
+        matrix.append_rows([], 1)
+
+
+def test_too_little_space_for_temporary_files_is_said_before(monkeypatch):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**6))
+    check_temporary_space(1000, 250)
+    with pytest.raises(OutputError, match=r"about 2 MB will be written, but only 1 MB are free; .*set TMPDIR"):
+        check_temporary_space(1000, 500)
 
 
 @pytest.mark.parametrize(("features", "dim"), [(30, 8), (300, 4)], ids=["exact", "krylov"])

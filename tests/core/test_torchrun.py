@@ -1,6 +1,6 @@
 import pytest
 
-from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank, restarts
+from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank, may_restart_apart, restarts
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,14 @@ def test_the_environment_of_torchrun(monkeypatch, environment, expected):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert (launched_ranks(), launched_rank(), local_rank(), restarts()) == expected
+
+
+@pytest.mark.parametrize(
+    ("machines", "most", "shared", "expected"),
+    [("2", "3", "True", True), ("1", "3", "True", False), ("2", "0", "True", False), ("2", "3", "False", False)],
+)
+def test_machines_with_one_store_may_restart_apart(monkeypatch, machines, most, shared, expected):
+    monkeypatch.setenv("GROUP_WORLD_SIZE", machines)
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", most)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", shared)
+    assert may_restart_apart() is expected

@@ -89,6 +89,20 @@ def test_the_fingerprint_changes_with_edges_and_features():
     assert LargeGraph(Arrays.from_data(data)).fingerprint != large[0].fingerprint
 
 
+def test_the_fingerprint_changes_with_weights_and_columns():
+    arrays = Arrays.from_data(example())
+    entries = len(arrays.indices)
+    moved = arrays.features.copy()
+    moved.indices[0] = next(column for column in range(moved.shape[1]) if column not in moved[[0]].indices)
+    graphs = [
+        arrays,
+        arrays._replace(weights=np.ones(entries, dtype=np.float32)),
+        arrays._replace(weights=np.full(entries, 2, dtype=np.float32)),
+        arrays._replace(features=moved),
+    ]
+    assert len({LargeGraph(graph).fingerprint for graph in graphs}) == 4
+
+
 def test_a_graph_without_features_is_refused():
     arrays = Arrays.from_data(example())._replace(features=None)
     assert is_arrays(arrays)

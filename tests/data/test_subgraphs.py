@@ -63,6 +63,16 @@ def test_every_node_is_a_root_once_before_any_is_again(graph):
     assert not np.array_equal(roots[:10], subgraphs._turn(1000, 10, 100))
 
 
+@pytest.mark.parametrize(("count", "size"), [(1000, 7), (9, 8), (17, 8), (5, 8)])
+def test_a_round_has_the_remainder_too(graph, count, size):
+    subgraphs = Subgraphs(graph, "neighbours", 610, seed=0)
+    steps = -(-count // size)
+    for turn in range(2):
+        drawn = [subgraphs._turn(count, size, turn * steps + step) for step in range(steps)]
+        assert np.array_equal(np.sort(np.concatenate(drawn)), np.arange(count))
+        assert {len(part) for part in drawn} <= {count // steps, -(-count // steps)}
+
+
 def test_a_partition_covers_all_nodes_with_equal_cells(graph):
     order, bounds = partition(graph, 7, seed=0)
     assert np.array_equal(np.sort(order), np.arange(1000))

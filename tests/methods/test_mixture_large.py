@@ -7,7 +7,7 @@ from epagcl.core.streamed import DiskMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, LargeGraph
-from epagcl.methods.mixture_large import embed_large, fit_large, with_nearest
+from epagcl.methods.mixture_large import _absent, embed_large, fit_large, with_nearest
 from epagcl.views.candidates import neighbour_candidates
 
 
@@ -46,3 +46,20 @@ def test_nearest_neighbours_join_the_pairs_that_candidates_are(data):
     near = neighbour_candidates(z, graph.pairs[:, :0], 3)
     torch.testing.assert_close(alone.adjacency @ y, Graph(graph.x, near, 300).adjacency @ y)
     assert np.array_equal(joined.csr.indices, large.csr.indices)
+
+
+def test_keys_in_chunks_are_left_out_and_each_entry_is_looked_up_once(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    key = torch.randint(0, 5000, (900,), generator=generator).unique()
+    present = torch.randint(0, 5000, (700,), generator=generator).unique()
+    looked_up, search = [], torch.searchsorted
+
+    def counting(sorted_sequence, values):
+        looked_up.append(len(values))
+        return search(sorted_sequence, values)
+
+    monkeypatch.setattr(torch, "searchsorted", counting)
+    found = _absent(key, iter(present.split(50)))
+    assert found.tolist() == sorted(set(key.tolist()) - set(present.tolist()))
+    assert sum(looked_up) == len(present)
+    assert len(_absent(key[:0], iter([present]))) == 0

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,7 +7,8 @@ import torch
 import epagcl
 from epagcl.core.cost import cost, machine
 from epagcl.core.errors import InputError
-from epagcl.data import block_model
+from epagcl.data import block_model, check
+from epagcl.data.large import Arrays
 from epagcl.methods import plan as module
 from epagcl.methods.plan import cost_note, duration, memory_of, plan, subgraph_sizes, too_large
 from epagcl.methods.work import Sizes, work_of
@@ -52,11 +54,31 @@ def test_wrong_sizes_are_refused():
         plan(nodes=5)
     with pytest.raises(InputError, match="give positive numbers"):
         plan(nodes=0, edges=1, features=1, device="h200")
+    with pytest.raises(InputError, match="dgi: trains on the whole graph, and its cost is not modelled"):
+        plan(**MILLION, method="dgi", device="h200")
 
 
 def test_the_graph_gives_its_own_sizes():
     data = block_model(60, num_features=40, topic_words=10)
     assert plan(data, device="h200").sizes.nodes == 60
+    with pytest.raises(InputError, match=r"plan: graph= has its own sizes; leave out nodes="):
+        plan(data, nodes=60, device="h200")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("auto", ["whole", "ranks", "subgraphs"]),
+        ("off", ["whole", "ranks"]),
+        ("neighbours", ["subgraphs"]),
+        ("partitions", ["subgraphs"]),
+    ],
+)
+def test_a_plan_has_the_modes_that_the_setting_allows(kind, expected):
+    model = epagcl.EPAGCL(subgraphs=kind, subgraph_nodes=1000)
+    found = plan(**MILLION, method=model, device="h200", gpus=2, memory=1)
+    assert [mode.name for mode in found.modes] == expected
+    assert found.choice.name == (expected[-1])
 
 
 def test_a_note_is_written_only_if_memory_lacks(monkeypatch):
@@ -73,12 +95,42 @@ def test_a_long_training_is_announced(monkeypatch):
     data = block_model(60)
     assert cost_note(epagcl.EPAGCL(), data) is None
     assert cost_note(epagcl.DGI(), data) is None
+    assert cost_note(epagcl.method("propagated")(), data) is None
     monkeypatch.setattr(module, "LITTLE_WORK", 0.0)
     assert cost_note(epagcl.EPAGCL(epochs=1, device="cpu"), data) is None
     monkeypatch.setattr(module, "LONG", 0.0)
     assert "EPAGCL will take about" in cost_note(epagcl.EPAGCL(epochs=1, device="cpu"), data)
 
 
+def test_the_note_is_on_the_mode_of_the_setting(monkeypatch):
+    data = check(block_model(600), quiet=True)
+    monkeypatch.setattr(module, "LITTLE_WORK", 0.0)
+    monkeypatch.setattr(module, "LONG", 0.0)
+    model = epagcl.EPAGCL(epochs=7, subgraph_nodes=64, device="cpu")
+    for graph, kind, mode in (
+        (data, "off", "whole"),
+        (data, "neighbours", "subgraphs"),
+        (Arrays.from_data(data), "auto", "subgraphs"),
+    ):
+        model.set_params(subgraphs=kind)
+        modes = {found.name: found.epoch.seconds for found in plan(graph, method=model, device="cpu").modes}
+        assert f"(7 epochs of {modes[mode]:.2g} s)" in cost_note(model, graph)
+    monkeypatch.setattr(module, "LITTLE_WORK", 1e9)  # the whole graph is above it, a subgraph is not
+    assert cost_note(model.set_params(subgraphs="off"), data) is not None
+    assert cost_note(model.set_params(subgraphs="neighbours"), data) is None
+
+
 def test_the_edges_of_a_subgraph():
     assert subgraph_sizes(Sizes(100, 1000, 5), 1000) == Sizes(100, 1000, 5)
     assert duration(600) == "10 min"
+
+
+@pytest.mark.parametrize(("nodes", "columns"), [(10**6, 53), (10**7, 16), (10**9, 1)])
+def test_subgraphs_on_a_cpu_need_memory_for_the_columns_of_the_embedding(monkeypatch, nodes, columns):
+    slow = replace(machine("h200"), kind="cpu")
+    monkeypatch.setattr(module, "machine", lambda name: slow)
+    model = epagcl.EPAGCL(subgraphs="neighbours")
+    sizes = {"nodes": nodes, "edges": nodes, "features": 8}
+    (mode,) = plan(**sizes, method=model, device="cpu", memory=120).modes
+    part = cost(work_of(model, subgraph_sizes(Sizes(**sizes), 8192)), slow).bytes
+    assert mode.epoch.bytes - part == pytest.approx((40 + 20 * columns) * nodes)

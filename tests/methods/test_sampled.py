@@ -1,11 +1,14 @@
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import epagcl
-from epagcl.core.errors import InputError, OutOfMemory
+from epagcl.core import files
+from epagcl.core.errors import InputError, OutOfMemory, OutputError
+from epagcl.core.streamed import DiskMatrix
 from epagcl.data import OnDiskGraph, block_model, check
 from epagcl.data.large import Arrays
 from epagcl.distributed.group import Ranks
@@ -37,6 +40,19 @@ def test_chunks_are_the_rows_of_the_embedding_of_the_whole_graph(data, name):
     torch.testing.assert_close(torch.cat(list(model.embed_chunks(data))), model.embed(data), atol=1e-5, rtol=1e-4)
 
 
+def test_gradients_are_off_in_the_generator_and_on_in_the_loop_of_the_caller(monkeypatch, data):
+    model, inside = create("grace").fit(data), []
+
+    def chunks(network, graph):
+        for rows in torch.ones(400, 8).split(200):
+            inside.append(torch.is_grad_enabled())
+            yield rows
+
+    monkeypatch.setattr(model, "represent_chunks", chunks)
+    assert [torch.is_grad_enabled() for _ in model.embed_chunks(data)] == [True, True]
+    assert inside == [False, False]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_train_embed_and_are_judged_like_a_graph_in_memory(data, name):
     arrays = Arrays.from_data(data)
@@ -51,6 +67,41 @@ def test_arrays_train_embed_and_are_judged_like_a_graph_in_memory(data, name):
         assert torch.equal(again.embed(data), model.embed(data))
     if name == "grace":
         assert model.health(arrays)[0].name == "effective rank"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("settings", [{}, {"hidden": 8, "dim": 16}], ids=["narrowing", "widening"])
+def test_the_columns_in_temporary_files_are_known_before(monkeypatch, data, name, settings):
+    alive, most = [], 0
+
+    def append_rows(matrix, chunks, width):
+        nonlocal most
+        alive.append(matrix)
+        write(matrix, chunks, width)
+        most = max(most, sum(one.shape[1] for one in set(alive)))
+
+    def close(matrix):
+        alive[:] = [one for one in alive if one is not matrix]
+        end(matrix)
+
+    dense = data.clone()
+    dense.x = data.x.to_dense()
+    write, end = DiskMatrix.append_rows, DiskMatrix.close
+    monkeypatch.setattr(DiskMatrix, "append_rows", append_rows)
+    monkeypatch.setattr(DiskMatrix, "close", close)
+    model = create(name, **settings).fit(Arrays.from_data(dense))
+    model.embed(Arrays.from_data(dense))
+    assert most <= model.columns_on_disk(model.network_)
+    if name not in ("epagcl+", "propagated"):  # these have fewer columns than features here
+        assert most == model.columns_on_disk(model.network_)
+
+
+def test_too_little_space_for_temporary_files_is_said_before_training(monkeypatch, data):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
+    rows = []
+    with pytest.raises(OutputError, match="set TMPDIR to another folder"):
+        create("grace").fit(Arrays.from_data(data), callback=rows.append)
+    assert rows == []
 
 
 @pytest.mark.parametrize("kind", ["neighbours", "partitions"])

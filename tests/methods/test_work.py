@@ -1,9 +1,12 @@
+import math
+
 import pytest
 
 import epagcl
 from epagcl.core.errors import InputError
 from epagcl.data import block_model
 from epagcl.data.large import Arrays
+from epagcl.losses.infonce.tiled_bf16 import TILE, _slices
 from epagcl.methods.work import MODELLED, Sizes, sizes_of, work_of
 
 SIZES = Sizes(1000, 5000, 600)
@@ -59,3 +62,28 @@ def test_sizes_of_graphs_in_memory_and_as_arrays():
 def test_other_methods_are_not_modelled():
     with pytest.raises(InputError, match="dgi: trains on the whole graph"):
         work_of(epagcl.DGI(), SIZES)
+
+
+def test_views_without_drops_gather_all_entries():
+    sizes = Sizes(1000, 50_000, 64)
+    settings = {"members": 1, "p_add": 0.0}
+    half, none = (work_of(epagcl.EPAGCLPlus(**settings, p_drop_1=p, p_drop_2=p), sizes) for p in (0.5, 0.0))
+    default = work_of(epagcl.EPAGCLPlus(**settings), sizes)  # drops 0.3 and 0.4
+    assert none.gathered - default.gathered == pytest.approx(0.7 * (none.gathered - half.gathered))
+
+
+@pytest.mark.parametrize(("nodes", "batch"), [(1000, 0), (1000, 256), (700, 500)])
+def test_tiles_are_those_that_the_loss_computes(nodes, batch):
+    size = 2 * (batch or nodes)
+    rows = 2 * (nodes // batch * batch if batch else nodes)  # of batches of full size
+    tile = math.ceil(size / max(1, round(size / TILE)))
+    slices = list(_slices(rows, rows // size, tile))
+    entries = sum((i.stop - i.start) * (j.stop - j.start) for i, j in slices)
+    counted = work_of(epagcl.EPAGCL(batch_size=batch), Sizes(nodes, 5000, 60)).tiles
+    assert counted * rows / (2 * nodes) == pytest.approx(entries, rel=0.01)
+
+
+def test_blocks_above_32_mib_are_fresh():
+    model = epagcl.EPAGCL(hidden=512, dim=64, projection=64)
+    assert work_of(model, Sizes(8_000, 5000, 60)).fresh == 0
+    assert work_of(model, Sizes(9_000, 5000, 60)).fresh == 6 * 4 * 2 * 9_000 * 512

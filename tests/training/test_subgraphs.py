@@ -1,3 +1,6 @@
+import threading
+
+import pytest
 import torch
 
 import epagcl
@@ -24,3 +27,22 @@ def test_an_epoch_is_one_step_on_the_subgraph_of_its_number():
     assert runner.fingerprint == subgraphs.graph.fingerprint
     assert any(not torch.equal(value, before[key]) for key, value in network.state_dict().items())
     assert torch.equal(runner.graph.nodes, graph.nodes)
+    runner.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_thread_that_reads_subgraphs_ends_with_the_training(fails):
+    data = check(block_model(300, num_features=20, topic_words=5, seed=0), quiet=True)
+    settings = {"hidden": 8, "dim": 4, "projection": 4, "device": "cpu", "subgraphs": "neighbours"}
+    model = epagcl.GRACE(**settings, subgraph_nodes=120, epochs=3)
+    before = set(threading.enumerate())
+
+    def stop(row):
+        raise ValueError("stopped")
+
+    if fails:
+        with pytest.raises(ValueError, match="stopped"):
+            model.fit(data, callback=stop)
+    else:
+        model.fit(data)
+    assert set(threading.enumerate()) <= before

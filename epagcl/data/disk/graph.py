@@ -147,6 +147,12 @@ class OnDiskGraph:
         """The names of the classes; None if the labels were numbers 0..C−1."""
         return self.manifest["label_names"]
 
+    @property
+    def encoding(self) -> TableEncoding | None:
+        """How the columns of a table were encoded; None if they were given as numbers."""
+        saved = self.manifest["encoding"]
+        return None if saved is None else TableEncoding.from_dict(saved, str(self.path / MANIFEST))
+
     @cached_property
     def features(self) -> "np.ndarray | scipy.sparse.csr_array | None":
         """The features, dense or as a CSR matrix; None without features."""
@@ -217,8 +223,8 @@ class OnDiskGraph:
             data.node_ids = np.array(ids)
         if self.feature_names is not None:
             data.feature_names = self.feature_names
-        if self.manifest["encoding"] is not None:
-            data.encoding = TableEncoding.from_dict(self.manifest["encoding"], str(self.path / MANIFEST))
+        if (encoding := self.encoding) is not None:
+            data.encoding = encoding
         if self.labels is not None:
             data.y = torch.from_numpy(np.array(self.labels))
         if self.label_names is not None:

@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.memory import KEEP_BYTES
 from epagcl.distributed.group import Transfer
 from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.ring_products import Products, products_for
-from epagcl.losses.infonce.tiled import KEEP_BYTES, TILE
+from epagcl.losses.infonce.tiled import TILE
 
 #: Names of the traffic: blocks on the ring, and what goes back to their owners.
 RING, HOME = "ring", "home"

@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.memory import KEEP_BYTES
+
 # On a CPU two tiles and their operands fit in a core's cache; on a GPU one tile is large enough to occupy it.
 TILE = {"cpu": 768, "cuda": 8192, "mps": 4096}
-KEEP_BYTES = 128 * 2**20
 LOG2_E = math.log2(math.e)
 
 Tile = tuple[slice, slice, Tensor]

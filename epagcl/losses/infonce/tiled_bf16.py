@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.hardware import fused_sigmoid
+from epagcl.core.memory import KEEP_BYTES
 
 TILE = 768  # two bf16 tiles and their operands fit in a core's cache
-KEEP_BYTES = 128 * 2**20
 MARGIN = 16.0  # the distance of the largest exponent from 0
 MIN_ROWS = 128  # with fewer rows, calling the products takes longer than the products
 
