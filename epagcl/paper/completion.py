@@ -9,6 +9,7 @@ from epagcl.core.files import write_json
 from epagcl.core.progress import Progress
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Result
+from epagcl.paper.operators import GRAPHS
 from epagcl.paper.plan import COMPARISON, MissingRuns, Plan, same_settings
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
@@ -75,7 +76,7 @@ def complete(
             for part in runs.parts:
                 new.setdefault(part, []).append((cell, result))
     changed = {
-        name: _with_runs(name, result, new[name], plan.order[name], command)
+        name: _with_runs(name, result, new[name], plan.rows[name], command)
         for name, result in results.items()
         if name in new
     }
@@ -83,7 +84,8 @@ def complete(
         return Completed(changed, None)
     stored = [cell for row in comparison["results"].values() for cell in row]
     by_graph: dict[str, list[CellResult]] = {}
-    for cell_result in _joined(stored, new[COMPARISON], plan.order[COMPARISON], comparison["protocols"]):
+    joined_cells = _joined(stored, new[COMPARISON], comparison["protocols"])
+    for cell_result in ordered(joined_cells, GRAPHS, plan.rows[COMPARISON]):
         by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
     seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
     return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
@@ -104,34 +106,49 @@ def _with_runs(
     name: str,
     result: Result,
     new: Sequence[tuple[Cell, CellResult]],
-    order: Sequence[tuple[str, str]],
+    rows: Sequence[str],
     command: str,
 ) -> Result:
     """Return an artefact's result with new runs, and with the graphs and seeds that it then has."""
-    cells = _joined(result["cells"], new, order, result["asked"]["protocols"])
+    graphs = find_artefact(name).datasets
+    cells = ordered(_joined(result["cells"], new, result["asked"]["protocols"]), graphs, rows)
     seeds = max(len(cell["seeds"]) for cell in cells)
     known = {name.lower() for name in (*(cell["graph"]["name"] for cell in cells), *result["absent"])}
     asked = {
         **result["asked"],
-        "datasets": [graph for graph in find_artefact(name).datasets if graph.lower() in known],
+        "datasets": [graph for graph in graphs if graph.lower() in known],
         "runs": seeds,
         "seeds": list(range(seeds)),
     }
     return {**result, "command": command, **provenance(), "asked": asked, "cells": cells}
 
 
+def ordered(cells: Sequence[CellResult], graphs: Sequence[str], rows: Sequence[str]) -> list[CellResult]:
+    """Sort cells by graph and row in the given orders; others follow in their present order.
+
+    Examples:
+        >>> cells = [{"graph": {"name": "Cora"}, "row": row} for row in ("GRACE", "mine", "DGI")]
+        >>> [cell["row"] for cell in ordered(cells, ["cora"], ["DGI", "GRACE"])]
+        ['DGI', 'GRACE', 'mine']
+    """
+    graph_places = {name.lower(): place for place, name in enumerate(graphs)}
+    row_places = {title: place for place, title in enumerate(rows)}
+
+    def place(cell: CellResult) -> tuple[int, int]:
+        graph = graph_places.get(cell["graph"]["name"].lower(), len(graphs))
+        return graph, row_places.get(cell["row"], len(rows))
+
+    return sorted(cells, key=place)
+
+
 def _joined(
-    stored: Sequence[CellResult],
-    new: Sequence[tuple[Cell, CellResult]],
-    order: Sequence[tuple[str, str]],
-    protocols: Collection[str],
+    stored: Sequence[CellResult], new: Sequence[tuple[Cell, CellResult]], protocols: Collection[str]
 ) -> list[CellResult]:
-    """Return stored and new results in the order of the artefact. Stored results with other settings are replaced."""
+    """Return stored and new results. Stored results with other settings than today's are replaced."""
     by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in stored}
     for cell, result in new:
         scores = {name: value for name, value in result["protocols"].items() if name in protocols}
         result = {**result, "protocols": scores}
         old = by_place.get((cell.name, cell.title))
         by_place[cell.name, cell.title] = joined(old, result) if old and same_settings(cell, old) else result
-    places = [place for place in dict.fromkeys(order) if place in by_place]
-    return [by_place[place] for place in (*places, *(place for place in by_place if place not in places))]
+    return list(by_place.values())

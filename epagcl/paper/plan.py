@@ -70,7 +70,7 @@ class Plan:
     Attributes:
         runs: the missing runs.
         absent: the reason for each graph that cannot be loaded.
-        order: the graphs and rows of each part of the study, in their order.
+        rows: the titles of the rows of each part of the study, in their order.
 
     Examples:
         >>> Plan([], {}, {}).seconds
@@ -79,7 +79,7 @@ class Plan:
 
     runs: list[MissingRuns]
     absent: dict[str, str]
-    order: dict[str, list[tuple[str, str]]]
+    rows: dict[str, list[str]]
 
     @property
     def seconds(self) -> float:
@@ -123,17 +123,17 @@ def plan(
     by_place: dict[tuple[str, str], list[CellResult]] = {}
     for cell in stored:
         by_place.setdefault((cell["graph"]["name"], cell["row"]), []).append(cell)
-    undecided, wanted_runs = undecided_claims(results), _wanted(requests)
+    cells = {part: _cells(part, request) for part, request in requests.items()}
+    undecided = undecided_claims(results)
     missing = [
-        runs for wanted in wanted_runs.values() if (runs := _missing(wanted, by_place, stored, undecided)) is not None
+        runs
+        for wanted in _wanted(cells).values()
+        if (runs := _missing(wanted, by_place, stored, undecided)) is not None
     ]
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
-    order: dict[str, list[tuple[str, str]]] = {part: [] for part in parts}
-    for wanted in wanted_runs.values():
-        for part in wanted.parts:
-            order[part].append((wanted.cell.name, wanted.cell.title))
-    return Plan(missing, absent, order)
+    rows_of = {part: list(dict.fromkeys(cell.title for cell in own)) for part, own in cells.items()}
+    return Plan(missing, absent, rows_of)
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:
@@ -160,15 +160,17 @@ def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str
     return artefact.datasets, artefact.methods, protocols
 
 
-def _wanted(requests: Mapping[str, Request]) -> dict[tuple[str, str, str], _Wanted]:
+def _cells(part: str, request: Request) -> list[Cell]:
+    if part == COMPARISON:
+        return request.cells(lambda _: rows(request.methods, untrained=True))
+    return find_artefact(part).cells(request)
+
+
+def _wanted(cells: Mapping[str, Sequence[Cell]]) -> dict[tuple[str, str, str], _Wanted]:
     """Return the runs that the parts of the study need. Parts share a run if row, graph and settings are the same."""
     wanted: dict[tuple[str, str, str], _Wanted] = {}
-    for part, request in requests.items():
-        if part == COMPARISON:
-            cells = request.cells(lambda _, request=request: rows(request.methods, untrained=True))  # type: ignore[misc]
-        else:
-            cells = find_artefact(part).cells(request)
-        for cell in cells:
+    for part, own in cells.items():
+        for cell in own:
             key = (cell.name, cell.title, repr(sorted(cell.resolved.items())))
             entry = wanted.setdefault(key, _Wanted(cell, [], set()))
             entry.parts.append(part)
