@@ -137,7 +137,7 @@ class GraphInput:
             encoding: the encoding of a trained model, to use in place of a new one.
         """
         from epagcl.data.io.columns.kinds import parse_columns_as
-        from epagcl.data.io.roles import OPTION, Roles
+        from epagcl.data.io.roles import NAMED, OPTION, Roles
 
         try:
             columns_as = parse_columns_as(self.columns_as or "")
@@ -145,8 +145,8 @@ class GraphInput:
             raise InputError(f"--columns-as: {error}") from None
         if encoding is not None and columns_as:
             raise InputError("--columns-as: the model has an encoding of its own; leave it out")
-        columns = (self.source, self.target, self.id, self.label, self.bipartite)
-        return Roles(*columns, columns_as, encoding, OPTION, self.weight, self.type, self.directed)
+        columns = {name: getattr(self, name) for name in NAMED}
+        return Roles(**columns, bipartite=self.bipartite, columns_as=columns_as, encoding=encoding, argument=OPTION)
 
     def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
         """Load the graph.

@@ -179,11 +179,7 @@ def read_files(
 
 def _refuse_roles(path: Path | str, roles: Roles) -> None:
     """Raise if columns are named for a file that has no tables."""
-    given = [
-        name
-        for name in ("source", "target", "weight", "type", "id", "label", "bipartite", "columns_as")
-        if getattr(roles, name)
-    ]
+    given = [name for name in roles.record() if name != "directed"]
     if given:
         raise InputError(f"{path}: has no tables; leave out {', '.join(roles.name_of(name) for name in given)}")
 
