@@ -41,21 +41,32 @@ class MissingFeatures(InputError):
     """
 
 
+def install_command(extra: str) -> str:
+    """Return how to install an extra, as ``docs/install.md`` says it.
+
+    Examples:
+        >>> install_command("tune")
+        "pip install '.[tune]' in a copy of the repository"
+    """
+    return f"pip install '.[{extra}]' in a copy of the repository"
+
+
 class MissingExtra(ImportError):
     """An optional package that is not installed. The message names the extra that installs it.
 
     Args:
         package: the import name of the package.
-        extra: the extra of ``epagcl`` that installs it.
+        extra: the extra of ``epagcl`` that installs it; None for a package that every installation should have.
         purpose: the feature that needs the package, which begins the message.
 
     Examples:
         >>> print(MissingExtra("umap", "report", "UMAP"))
-        UMAP needs umap: pip install 'epagcl[report]'
+        UMAP needs umap: pip install '.[report]' in a copy of the repository
     """
 
-    def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs {package}: pip install 'epagcl[{extra}]'")
+    def __init__(self, package: str, extra: str | None, purpose: str):
+        fix = f"pip install {package}" if extra is None else install_command(extra)
+        super().__init__(f"{purpose} needs {package}: {fix}")
 
 
 class TrainingError(RuntimeError):

@@ -172,7 +172,7 @@ def write_comparison(
         'both.html'
     """
     if not have_plotly():
-        raise MissingExtra("plotly", "report", "the report page")
+        raise MissingExtra("plotly", None, "the report page")
     folders = [Path(folder) for folder in folders]
     if not folders:
         raise InputError("no run to report; give folders of finished runs")

@@ -91,7 +91,7 @@ def _packed(text: str, level: int) -> str:
 def _plotly() -> tuple[str, str]:
     """Return the drawing library, packed, and the hash of its text."""
     if not have_plotly():
-        raise MissingExtra("plotly", "report", "the report page")
+        raise MissingExtra("plotly", None, "the report page")
     from plotly.offline import get_plotlyjs
 
     # A browser turns all line breaks of a text into \n before it compares the hash.

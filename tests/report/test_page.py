@@ -84,7 +84,7 @@ class TestFile:
     def test_without_plotly_there_is_one_line_and_no_file(self, tmp_path, monkeypatch):
         page_module._plotly.cache_clear()
         monkeypatch.setattr(page_module, "have_plotly", lambda: False)
-        with pytest.raises(MissingExtra, match=r"^the report page needs plotly: pip install 'epagcl\[report\]'$"):
+        with pytest.raises(MissingExtra, match=r"^the report page needs plotly: pip install plotly$"):
             write_page(payload(), tmp_path / "r.html")
         assert list(tmp_path.iterdir()) == []
 
