@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from epagcl.core.formatting import duration
 from epagcl.core.log import log
 from epagcl.core.torchrun import launched_rank
 
@@ -21,7 +22,7 @@ progress_log = logging.getLogger(f"{log.name}.progress")
 
 LOG_SECONDS = 20  # between lines of progress without a terminal
 SETTLED_SECONDS = 5  # of training before its total time is estimated
-LONG_MINUTES = 5  # a training that takes longer gets advice on how to shorten it
+LONG_SECONDS = 300  # a training that takes longer gets advice on how to shorten it
 
 
 def console_for(quiet: bool = False) -> "Console":
@@ -117,19 +118,19 @@ class TrainingProgress:
         seconds = row["seconds"] - first["seconds"]
         pace = seconds / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
         if seconds > SETTLED_SECONDS:
-            self._advise(self.method.epochs * pace / 60)
+            self._advise(self.method.epochs * pace)
         if not self.console.is_terminal and row["seconds"] - self._logged_at > LOG_SECONDS:
             self._logged_at = row["seconds"]
-            left = (self.method.epochs - row["epoch"]) * pace / 60
-            words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
+            left = duration((self.method.epochs - row["epoch"]) * pace)
+            words = "%s: epoch %d of %d, loss %.4f, %s left, %s"
             progress_log.info(words, self.title, row["epoch"], self.method.epochs, row["loss"], left, memory)
 
-    def _advise(self, minutes: float) -> None:
+    def _advise(self, seconds: float) -> None:
         """Say once how to train faster, if training takes long."""
         if not self._advised and (advice := _faster(self.method)) is not None:
             self._advised = True
-            if minutes > LONG_MINUTES:
-                progress_log.info("about %.0f minutes; %s", minutes, advice)
+            if seconds > LONG_SECONDS:
+                progress_log.info("about %s; %s", duration(seconds), advice)
 
     def say(self, words: str) -> None:
         """Show the current activity after training."""
@@ -227,11 +228,11 @@ class StudyProgress:
         words = ""
         seconds = self.remaining_cost * self.seconds / max(self.finished_cost, 1e-9)
         if self.finished_cost and self.remaining_cost:
-            words = f"about {seconds / 60:.0f} min left" if seconds >= 60 else "less than a minute left"
+            words = f"about {duration(seconds)} left"
         if self.deadline is not None:
             until_deadline = max(self.deadline - time.monotonic(), 0)
             if not words or seconds > until_deadline:
-                words = f"{until_deadline / 60:.0f} min left"
+                words = f"{duration(until_deadline)} left"
         return ", ".join(part for part in (self.note, words) if part)
 
     def _show_one_run(self, words: str, total: int | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from epagcl.core.formatting import duration
 from epagcl.core.html import block, text
 from epagcl.training.history import Callback, Row
 
@@ -85,9 +86,7 @@ class ProgressBar:
     def words(self, row: Row) -> str:
         """Return the progress in words."""
         left = row["seconds"] / max(row["epoch"], 1) * (self.epochs - row["epoch"])
-        when = f"{left:.0f} s left" if left < 90 else f"{left / 60:.0f} min left"
-        if row["epoch"] >= self.epochs:
-            when = f"{row['seconds']:.1f} s"
+        when = f"{duration(left)} left" if row["epoch"] < self.epochs else duration(row["seconds"])
         return f"{self.title}: epoch {row['epoch']} of {self.epochs}, loss {row['loss']:.4f}, {when}"
 
     def _show(self, row: Row) -> None:

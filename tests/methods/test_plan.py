@@ -8,7 +8,7 @@ from epagcl.core.cost import cost, machine
 from epagcl.core.errors import InputError
 from epagcl.data import block_model
 from epagcl.methods import plan as module
-from epagcl.methods.plan import cost_note, duration, memory_of, plan, subgraph_sizes, too_large
+from epagcl.methods.plan import cost_note, memory_of, plan, subgraph_sizes, too_large
 from epagcl.methods.work import Sizes, work_of
 
 MILLION = {"nodes": 1_000_000, "edges": 10_000_000, "features": 128}
@@ -81,4 +81,3 @@ def test_a_long_training_is_announced(monkeypatch):
 
 def test_the_edges_of_a_subgraph():
     assert subgraph_sizes(Sizes(100, 1000, 5), 1000) == Sizes(100, 1000, 5)
-    assert duration(600) == "10 min"
