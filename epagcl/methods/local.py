@@ -132,18 +132,28 @@ def rotated(z: Tensor, rotation: Tensor | None) -> Tensor:
     return z if rotation is None else z @ rotation.to(z)
 
 
-def node_numbers(nodes: NodesLike, num_nodes: int) -> Tensor:
+def node_numbers(nodes: NodesLike, num_nodes: int, argument: str = "nodes", *, least: int = 1) -> Tensor:
     """Return node numbers as a tensor. Raise unless they are numbers of nodes.
+
+    Args:
+        nodes: node numbers, or a mask of all nodes.
+        num_nodes: N.
+        argument: the name of the caller's argument, for messages.
+        least: how many there must be: 1, or 0 if there may be none.
 
     Examples:
         >>> node_numbers([2, 0], num_nodes=3), node_numbers(torch.tensor([False, True, True]), num_nodes=3)
         (tensor([2, 0]), tensor([1, 2]))
     """
-    numbers = torch.as_tensor(nodes)
+    numbers = torch.as_tensor(nodes if isinstance(nodes, Tensor | np.ndarray) else list(nodes))
+    if numbers.shape == (0,):
+        numbers = numbers.long()
     if numbers.dtype == torch.bool and numbers.shape == (num_nodes,):
         numbers = numbers.nonzero().flatten()
-    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point() or not numbers.numel():
-        raise InputError("nodes=: give a list of node numbers, or a mask with one value per node")
+    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point():
+        raise InputError(f"{argument}=: give a list of node numbers, or a mask with one value per node")
+    if numbers.numel() < least:
+        raise InputError(f"{argument}=: names no node; give at least one")
     if (wrong := (numbers < 0) | (numbers >= num_nodes)).any():
-        raise InputError(f"nodes=: {int(numbers[wrong][0])} is no node; nodes are 0 to {num_nodes - 1:,}")
+        raise InputError(f"{argument}=: {int(numbers[wrong][0])} is no node; nodes are 0 to {num_nodes - 1:,}")
     return numbers.long()

@@ -17,7 +17,7 @@ from tests.study.conftest import SMALL
 
 @pytest.mark.slow
 def test_a_long_training_gets_advice_to_use_batches(run, monkeypatch, caplog):
-    monkeypatch.setattr(progress, "LONG_MINUTES", 0)
+    monkeypatch.setattr(progress, "LONG_SECONDS", 0)
     monkeypatch.setattr(progress, "SETTLED_SECONDS", 0)
     assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
     assert any("--batch-size 512 is faster" in message for message in caplog.messages)

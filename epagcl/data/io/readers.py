@@ -156,7 +156,7 @@ def read_files(
         _refuse_roles(path, roles)
         if Path(path).is_dir():
             return _read_folder(Path(path), need_features, roles)
-        return _read_whole(existing_file(path), need_features, names, roles.directed)
+        return _read_whole(existing_file(path), need_features, names, roles)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
@@ -205,11 +205,16 @@ def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
     return data
 
 
-def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:
+def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], roles: Roles) -> Data:
     if path.suffix.lower() in (".npz", ".pt"):
-        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path, directed)
-        if directed is not None and data.get("edge_relation") is None:
-            data.directed = directed
+        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path)
+        if isinstance(data, HeteroData):
+            data = from_hetero(data, directed=roles.directed)
+        elif roles.directed is not None and data.get("edge_relation") is not None:
+            fix = f"leave out {roles.name_of('directed')}"
+            raise InputError(f"{path.name}: its edges have relations, which hold their directions; {fix}")
+        elif roles.directed is not None:
+            data.directed = roles.directed
         return check(data, source=path.name, features=need_features)
     if table_suffix(path) in TABLE_SUFFIXES:
         with_features = f", with {names['features']}" if need_features else ""
@@ -219,8 +224,8 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], direc
     raise InputError(f"{path.name}: cannot read {suffix}; give {suffixes}, or {names['edges']}")
 
 
-def _read_pt(path: Path, directed: str | None) -> Data:
-    """Return a ``Data``, ``HeteroData`` or dict of tensors as ``Data``, loaded without running any code of the file."""
+def _read_pt(path: Path) -> Data | HeteroData:
+    """Return a ``Data``, also of a dict of tensors, or a ``HeteroData``, loaded without running any code of the file."""
     fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (
@@ -232,7 +237,7 @@ def _read_pt(path: Path, directed: str | None) -> Data:
     except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, ValueError, TypeError, AttributeError):
         raise InputError(f"{path.name}: not a graph that can be loaded safely; {fix}") from None
     if isinstance(loaded, HeteroData):
-        return from_hetero(loaded, directed=directed)
+        return loaded
     if isinstance(loaded, dict):
         if not all(isinstance(key, str) for key in loaded):
             raise InputError(f"{path.name}: a dict with keys that are not text; {fix}")
