@@ -37,6 +37,7 @@ from epagcl.cli.versions import (
     check_versions,
     compare_with_earlier,
     embed_only,
+    needed_part,
     read_earlier,
 )
 from epagcl.core.errors import InputError
@@ -96,7 +97,8 @@ def embed(
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
     trained = None if model is None else _load_model(context, model, method, save, config)
     with busy(console, "reading the graph"):
-        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_)
+        near = None if only is None or trained is None else needed_part(trained, only, hops)
+        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_, near)
         table = None if columns is None else _read_columns(columns, loaded)
     estimator = trained or _new_model(context, loaded, method, config)
     _note_positions(trained)

@@ -19,6 +19,7 @@ from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
     from epagcl.data.io.columns.encoding import TableEncoding
+    from epagcl.data.io.feature_list import Near
     from epagcl.data.io.roles import Roles
 
 Source = Annotated[
@@ -148,14 +149,18 @@ class GraphInput:
         columns = {name: getattr(self, name) for name in NAMED}
         return Roles(**columns, bipartite=self.bipartite, columns_as=columns_as, encoding=encoding, argument=OPTION)
 
-    def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
+    def load(
+        self, *, need_features: bool = True, encoding: "TableEncoding | None" = None, near: "Near | None" = None
+    ) -> LoadedGraph:
         """Load the graph.
 
         Args:
             need_features: raise if the graph has no features.
             encoding: the encoding of a trained model, to use in place of a new one.
+            near: the part of the graph whose features are needed; None: all of it.
         """
-        loaded = graph_of(self.graph, self.data, need_features=need_features, roles=self.roles(encoding), **self.files)
+        roles = self.roles(encoding)
+        loaded = graph_of(self.graph, self.data, need_features=need_features, roles=roles, near=near, **self.files)
         if self.name is None:
             return loaded
         if not loaded.source:

@@ -11,7 +11,7 @@ it then meets elsewhere is an error. ``python -m benchmarks new-nodes`` measures
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,11 +59,18 @@ class LocalEmbedding:
 
 @torch.no_grad()
 def embed_nodes(
-    method: "Method", data: Data, nodes: NodesLike, hops: int | None = None, *, estimate: bool = False
+    method: "Method",
+    data: Data,
+    nodes: NodesLike,
+    hops: int | None = None,
+    *,
+    estimate: bool = False,
+    checked: bool = False,
 ) -> LocalEmbedding:
     """Embed a few nodes of a graph from their neighbourhood.
 
-    The graph is checked as a whole. Everything else takes time in proportion to the neighbourhood.
+    The graph is checked as a whole, and its edges are read once per hop. Everything else takes time in proportion to
+    the neighbourhood.
 
     Args:
         method: a trained model.
@@ -71,6 +78,7 @@ def embed_nodes(
         nodes: node numbers, or a mask of all nodes.
         hops: size of the neighbourhood; None: as many as the encoder has layers, 2 if it contains PageRank.
         estimate: also estimate the error.
+        checked: whether the graph is as :func:`epagcl.data.check` returned it, and need not be checked again.
 
     Examples:
         >>> import epagcl
@@ -80,18 +88,35 @@ def embed_nodes(
         >>> local.z.shape, local.exact
         (torch.Size([2, 4]), False)
     """
-    if hops is not None and hops < 0:
-        raise InputError(f"hops={hops}: must be at least 0")
+    reach, used = used_hops(method, hops)
     network = method.fitted_network.eval()
-    graph = method._checked_graph(data, quiet=True)
+    graph = method._checked_graph(data, quiet=True, checked=checked)
     wanted = node_numbers(nodes, graph.num_nodes).to(graph.device)
-    reach = receptive_field(network)
-    used = hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach)
     part = neighbourhood(graph, wanted, used)
     z = rotated(method.represent(network, part.graph)[part.places], method.rotation_)
     exact = used >= reach or part.graph.num_nodes == graph.num_nodes
     error = 0.0 if exact else estimate_error(method, network, graph, wanted, used) if estimate else None
     return LocalEmbedding(z.to(data.edge_index.device), used, exact, part.graph.num_nodes, error)
+
+
+class Hops(NamedTuple):
+    """The number of hops on which an embedding depends, and the size of the neighbourhood that is used."""
+
+    reach: float
+    used: int
+
+
+def used_hops(method: "Method", hops: int | None = None) -> Hops:
+    """Return how far the embedding of a node depends on others, and how far the neighbourhood reaches.
+
+    Args:
+        method: a trained model.
+        hops: size of the neighbourhood; None: as many as the encoder has layers, 2 if it contains PageRank.
+    """
+    if hops is not None and hops < 0:
+        raise InputError(f"hops={hops}: must be at least 0")
+    reach = receptive_field(method.fitted_network)
+    return Hops(reach, hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach))
 
 
 def receptive_field(network: nn.Module) -> float:

@@ -192,7 +192,7 @@ def _record(folder: Path) -> tuple[RunConfig, Provenance]:
     config, metrics = run_config(folder), read_json(folder / METRICS, _FIX)
     with reading(folder, _FIX):
         _ = config["method"]["name"], config["data"]["fingerprint"], metrics["versions"]["torch"], metrics["commit"]
-        _ = metrics["hardware"]["device"], int(metrics["hardware"]["threads"]), _ranks(metrics)
+        _ = metrics["hardware"]["device"], int(metrics["hardware"]["threads"]), int(metrics.get("training", {}).get("ranks", 1))
     return config, cast(Provenance, metrics)
 
 

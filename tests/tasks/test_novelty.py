@@ -30,7 +30,11 @@ def test_more_nodes_of_the_same_kind_are_not_novel(data):
     assert novelty(data, torch.arange(540, 600)) < 0.05
 
 
-@pytest.mark.parametrize("new", [[], torch.zeros(600, dtype=torch.bool), [3], list(range(595))], ids=["none", "empty mask", "one", "nearly all"])
+@pytest.mark.parametrize(
+    "new",
+    [[], torch.zeros(600, dtype=torch.bool), [3], list(range(595))],
+    ids=["none", "empty mask", "one", "nearly all"],
+)
 def test_too_few_nodes_tell_nothing(data, new):
     assert novelty(data, new) == 0
 

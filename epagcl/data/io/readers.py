@@ -22,6 +22,7 @@ from epagcl.core.memory import check_memory, read_array
 from epagcl.data.checking import check
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.io.assemble import graph_from_parts
+from epagcl.data.io.feature_list import Near
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
 from epagcl.data.io.hetero import from_hetero
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
@@ -132,6 +133,7 @@ def read_files(
     parts: Mapping[str, Path | str | None],
     need_features: bool = True,
     roles: Roles = Roles(),  # noqa: B008 (frozen)
+    near: Near | None = None,
 ) -> Data:
     """Read a graph as :func:`read_graph` does, with argument names in messages formatted for the caller.
 
@@ -140,6 +142,7 @@ def read_files(
         parts: the files of ``edges``, ``features``, ``labels`` and ``nodes``; absent or None if not given.
         need_features: whether features are required.
         roles: the columns that the user names, and how messages write arguments.
+        near: the part of the graph whose features are needed; those of other nodes may be zeros. None: all of it.
     """
     preset, features_file = split_preset(parts.get("features"))
     if preset is not None:  # computed from the edges, beside those of the file
@@ -174,6 +177,7 @@ def read_files(
         _read_labels(files["labels"]) if "labels" in files else None,
         _read_nodes(files["nodes"], roles) if "nodes" in files else None,
         roles,
+        near,
     )
 
 
@@ -225,7 +229,7 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], roles
 
 
 def _read_pt(path: Path) -> Data | HeteroData:
-    """Return a ``Data``, also of a dict of tensors, or a ``HeteroData``, loaded without running any code of the file."""
+    """Return the ``Data``, ``HeteroData`` or dict of tensors of a file, loaded without running any code of it."""
     fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (

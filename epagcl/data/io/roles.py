@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from epagcl.core.errors import InputError
 from epagcl.data.io.columns.encoding import TableEncoding
@@ -74,7 +74,7 @@ class Roles:
             >>> Roles.from_record({"name": "payments", **roles.record()}) == roles
             True
         """
-        columns = {name: str(record[name]) for name in NAMED if name in record}
+        columns: dict[str, Any] = {name: str(record[name]) for name in NAMED if name in record}
         columns_as = parse_columns_as(str(record.get("columns_as", "")))
         return cls(**columns, bipartite=bool(record.get("bipartite", False)), columns_as=columns_as)
 
