@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from epagcl.core.formatting import duration
 from epagcl.core.log import log
+from epagcl.core.progress import CountedProgress
 from epagcl.core.torchrun import launched_rank
 
 if TYPE_CHECKING:
@@ -144,10 +145,10 @@ class TrainingProgress:
         self._activity.update(self._activity.tasks[0].id, description=words)
 
 
-class StudyProgress:
+class StudyProgress(CountedProgress):
     """Progress of many runs: how many are done, the current training, and the time left.
 
-    Implements :class:`epagcl.core.progress.Progress`. Runs differ in cost, so the time left is estimated from their
+    Runs differ in cost, so the time left is estimated from their
     expected costs, not from their number. Use it as a context manager.
 
     Args:
@@ -155,13 +156,9 @@ class StudyProgress:
         noun: what the runs are called.
     """
 
-    note: str = ""
-    deadline: float | None = None
-
     def __init__(self, console: "Console | None" = None, noun: str = "runs"):
+        super().__init__()
         self.console, self.noun = console, noun
-        self.runs = self.done = 0
-        self.remaining_cost = self.finished_cost = self.seconds = 0.0
         self._bars: Bars | None = None
         self._logged_at = time.monotonic()
 
@@ -183,24 +180,15 @@ class StudyProgress:
         if self._bars is not None and self.console is not None and self.console.is_terminal:
             self._bars.stop()  # elsewhere, older versions of rich print an empty line
 
-    def plan(self, costs: list[float]) -> None:
-        """Announce runs by their expected costs."""
-        self.runs += len(costs)
-        self.remaining_cost += sum(costs)
-        self._show_all_runs()
-
-    def drop(self, costs: list[float]) -> None:
-        """Remove announced runs that another process has finished."""
-        self.done += len(costs)
-        self.remaining_cost = max(0.0, self.remaining_cost - sum(costs))
-        self._show_all_runs()
-
     def finish(self, costs: list[float], seconds: float) -> None:
         """Record runs that were computed here, and their time in total."""
-        self.finished_cost += sum(costs)
-        self.seconds += seconds
-        self.drop(costs)
+        super().finish(costs, seconds)
         self._log_now_and_then()
+
+    def changed(self) -> None:
+        """Show the counts and the time left."""
+        if self._bars is not None:
+            self._bars.update(self._all_runs, total=self.runs, completed=self.done, note=self.time_left())
 
     def say(self, words: str) -> None:
         """Show the current activity."""
@@ -220,28 +208,9 @@ class StudyProgress:
 
         yield update
 
-    def time_left(self) -> str:
-        """Return the note and the remaining time in words, or "" while neither is known.
-
-        The computation ends with its runs or at the deadline, whichever comes first.
-        """
-        words = ""
-        seconds = self.remaining_cost * self.seconds / max(self.finished_cost, 1e-9)
-        if self.finished_cost and self.remaining_cost:
-            words = f"about {duration(seconds)} left"
-        if self.deadline is not None:
-            until_deadline = max(self.deadline - time.monotonic(), 0)
-            if not words or seconds > until_deadline:
-                words = f"{duration(until_deadline)} left"
-        return ", ".join(part for part in (self.note, words) if part)
-
     def _show_one_run(self, words: str, total: int | None) -> None:
         if self._bars is not None:
             self._bars.update(self._one_run, description=words, total=total, completed=0, note="", visible=True)
-
-    def _show_all_runs(self) -> None:
-        if self._bars is not None:
-            self._bars.update(self._all_runs, total=self.runs, completed=self.done, note=self.time_left())
 
     def _log_now_and_then(self, current: str = "") -> None:
         """Write a line to the log if there is no terminal and the last line is old enough."""
