@@ -71,7 +71,10 @@ def graph_from_parts(
         y = None
     table = None if feature_list is None else feature_list.table
     described = Edges(torch.from_numpy(edge_index), edge_list.weights(), edge_list.types(), roles.directed)
-    return checked_data(table, described, y, node_ids, edge_list.name)
+    data = checked_data(table, described, y, node_ids, edge_list.name)
+    if edge_list.kinds is not None:
+        data.node_type = torch.from_numpy(edge_list.kinds_of(node_ids))
+    return data
 
 
 class Edges(NamedTuple):

@@ -60,6 +60,12 @@ class EdgeIds:
             raise InputError(f"{name}: {repeated} occurs twice, with and without its kind; keep one row per node")
         return ids
 
+    def kinds_of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the number of the kind of each node of a bipartite graph: 0, 1, or 2 if an id names no kind."""
+        text = pd.Series(as_text(ids))
+        first, second = (text.str.startswith(f"{kind}:").to_numpy(dtype=bool) for kind in self.kinds or ("", ""))
+        return np.where(first, 0, np.where(second, 1, 2)).astype(np.int64)
+
 
 class EdgeList(EdgeIds):
     """An edge list.
