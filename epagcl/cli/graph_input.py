@@ -55,7 +55,7 @@ ColumnsAs = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN=KIND,...",
-        help="Kinds of feature columns: number, boolean, category, date, text, given or skip.",
+        help="Kinds of feature columns: number, boolean, category, date, text, vector, given or skip.",
     ),
 ]
 Name = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of your graph in results. Default: of its file.")]

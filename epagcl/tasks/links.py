@@ -253,8 +253,9 @@ def _sampled_pairs(split: EdgeSplit, data: Data, seed: int) -> _Pairs:
     among = min(AMONG, num_nodes - 2)
     # An end of each edge, in random order, keeps its place; the other end is replaced.
     first = generator.random(ranked.shape[1]) < 0.5
-    sources, replaced = (np.repeat(np.where(ends, *ranked)[:, None], among, axis=1) for ends in (first, ~first))
-    targets = sample_non_edges(sources, replaced, known, draw)
+    kept, replaced = np.where(first, ranked[0], ranked[1]), np.where(first, ranked[1], ranked[0])
+    sources, like = (np.repeat(ends[:, None], among, axis=1) for ends in (kept, replaced))
+    targets = sample_non_edges(sources, like, known, draw)
     return _Pairs(split.val, val, split.test, test, ranked, np.stack([sources, targets]))
 
 

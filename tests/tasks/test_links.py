@@ -125,7 +125,7 @@ def test_random_ratings_cannot_be_predicted(tmp_path):
     ratings = np.stack([generator.integers(60, size=700), generator.integers(80, size=700)], 1)
     path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in ratings.tolist()))
     data = epagcl.read_graph(edges=path, bipartite=True, need_features=False)
-    assert data.node_type.tolist() == [0 if str(node).startswith("user:") else 1 for node in data.node_ids]
+    assert data.node_type.tolist() == [int(str(node).startswith("user:")) for node in data.node_ids]
     features = partial(with_structural_features, seed=0)
     result = predict_links(data, epagcl.Propagated(dim=16, device="cpu"), features=features)
     assert abs(result.scores["embedding, cosine"].auc - 0.5) < 0.15

@@ -21,7 +21,7 @@ from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.edge_types import EdgeTypes
 from epagcl.data.io.encoded import EncodedTable
 from epagcl.data.io.feature_list import Near, match_features
-from epagcl.data.io.ids import NodeIds, examples, positions, union
+from epagcl.data.io.ids import NodeIds, examples, node_kinds, positions, union
 from epagcl.data.io.label_list import LabelList, without_missing
 from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import ArrayRows, Table
@@ -73,7 +73,7 @@ def graph_from_parts(
     described = Edges(torch.from_numpy(edge_index), edge_list.weights(), edge_list.types(), roles.directed)
     data = checked_data(table, described, y, node_ids, edge_list.name)
     if edge_list.kinds is not None:
-        data.node_type = torch.from_numpy(edge_list.kinds_of(node_ids))
+        data.node_type = node_kinds(node_ids)
     return data
 
 

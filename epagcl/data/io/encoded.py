@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check_features
@@ -55,13 +56,16 @@ def encode_table(
     numbered = frame.set_axis(range(frame.shape[1]), axis=1)
     unique = len(set(titles)) == len(titles)
     if not unique and not roles.columns_as and roles.encoding is None:
+        twice = next(title for title in titles if titles.count(title) > 1)
+        log.warning("%s: two columns are named %r; a model matches the columns by their order", source, twice)
         return EncodedTable(table_features(numbered, source, lambda column: described[column], place), names)
     raw = raw_table(numbered, titles, source, place)
     encoding = roles.encoding
     if encoding is None:
         encoding = TableEncoding.fit(raw, roles.columns_as, roles.name_of("columns_as"))
         if encoding.as_given:
-            log.info("%s: %d columns of numbers are used as they are", source, len(titles))
+            verb = "is used as it is" if len(titles) == 1 else "are used as they are"
+            log.info("%s: %s of numbers %s", source, counted(len(titles), "column"), verb)
             return EncodedTable(table_features(numbered, source, lambda column: described[column], place), names)
     x = check_features(encoding.transform(raw), source)
     encoding.log(source)

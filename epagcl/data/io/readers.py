@@ -100,7 +100,8 @@ def read_graph(
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
             of its column: ``user:5``.
         columns_as: kinds of feature columns by name (or by a pattern such as ``w*``), in place of the detected ones:
-            number, boolean, category, date (or date:%d/%m/%Y), text, given (a number as it is) or skip.
+            number, boolean, category, date (or date:%d/%m/%Y), text, vector, given (a number as
+            it is) or skip.
         need_features: if False, features may be absent. The graph then has the nodes of ``nodes``, of the edges and of
             the labels, in this order; integers that are exactly 0..N−1 are in ascending order. Labels without ids are
             matched like feature rows without ids.
