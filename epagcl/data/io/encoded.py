@@ -13,6 +13,7 @@ from epagcl.core.log import log
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check_features
 from epagcl.data.io.columns.encoding import RawTable, TableEncoding, raw_table
+from epagcl.data.io.columns.number import is_real
 from epagcl.data.io.features import table_features
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import normalised_name
@@ -55,7 +56,8 @@ def encode_table(
     described = [f"column {title!r}" if names is not None else title for title in titles]
     numbered = frame.set_axis(range(frame.shape[1]), axis=1)
     unique = len(set(titles)) == len(titles)
-    if not unique and not roles.columns_as and roles.encoding is None:
+    numeric = all(is_real(values.dtype) for _, values in numbered.items())
+    if not unique and numeric and not roles.columns_as and roles.encoding is None:
         twice = next(title for title in titles if titles.count(title) > 1)
         log.warning("%s: two columns are named %r; a model matches the columns by their order", source, twice)
         return EncodedTable(table_features(numbered, source, lambda column: described[column], place), names)

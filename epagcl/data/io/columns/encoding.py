@@ -233,7 +233,8 @@ class TableEncoding:
         """Log in one line what was done to each column, grouped by kind."""
         features = counted(len(self.feature_names), "feature")
         words = columns_in_words(self.summary())
-        log.info("%s: %s become %s; %s", source, counted(len(self.columns), "column"), features, words)
+        verb = "becomes" if len(self.columns) == 1 else "become"
+        log.info("%s: %s %s %s; %s", source, counted(len(self.columns), "column"), verb, features, words)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoding as plain values."""
