@@ -89,13 +89,15 @@ def embed(
     with busy(console, "starting"):
         from epagcl.distributed.group import several_ranks
 
-        method = method_of(method, config)
+        asked, method = method, method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
         check_versions(model, only, hops, previous, align)
         if not out.suffix and (only or previous or align):
             raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
     trained = None if model is None else _load_model(context, model, method, save, config)
+    if trained is not None and asked not in (None, type(trained).name):
+        raise InputError(f"--method {asked}: the model is of {type(trained).name}; leave it out")
     with busy(console, "reading the graph"):
         near = None if only is None or trained is None else needed_part(trained, only, hops)
         loaded = load_graph(inputs, method, None if trained is None else trained.encoding_, near)

@@ -141,3 +141,10 @@ def test_only_the_rows_near_the_new_nodes_are_encoded(run, tmp_path, monkeypatch
     code, _, err = run(*embed)
     assert code == 2
     assert "f.csv: column 'since' is not a date ('soon' in line 40)" in err
+
+
+def test_another_method_than_that_of_the_model_is_refused(run, grown):
+    code, _, err = run("embed", "--model", "m", *TODAY, "--method", "dgi", "--out", "z.csv")
+    assert code == 2
+    assert "--method dgi: the model is of epagcl; leave it out" in err
+    assert run("embed", "--model", "m", *TODAY, "--method", "epagcl", "--only", "new.txt", "--out", "n.csv")[0] == 0

@@ -184,7 +184,11 @@ class TableEncoding:
                 fix = f"{override(argument, name, 'skip')} leaves it out"
                 raise _located(error, table, name, fix, argument) from None
             columns.append(SkippedColumn(name, reason) if base == "skip" else column)
-        return cls(tuple(columns))
+        encoding = cls(tuple(columns))
+        if not any(isinstance(column, TextColumn) for column in columns):
+            return encoding
+        others = [encoding._block(column, table) for column in columns if not isinstance(column, TextColumn)]
+        return cls(tuple(column.beside(others) if isinstance(column, TextColumn) else column for column in columns))
 
     @property
     def feature_names(self) -> list[str]:
