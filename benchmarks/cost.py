@@ -20,9 +20,9 @@ from scipy.optimize import nnls
 import epagcl
 from epagcl.core import cost as core_cost
 from epagcl.core.cost import FITTED, Work, clock, loss_products, machine
+from epagcl.core.formatting import duration
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.methods.plan import duration
 from epagcl.methods.work import Sizes, sizes_of, work_of
 from epagcl.paper.costs import PeakMemory
 from epagcl.runs.record import provenance

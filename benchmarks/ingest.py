@@ -20,8 +20,9 @@ from typing import TypedDict
 import numpy as np
 
 from epagcl.core.errors import InputError
+from epagcl.core.memory import resident_memory
 from epagcl.report.metrics import Provenance
-from epagcl.runs.record import provenance
+from epagcl.runs.record import peak_memory_gib, provenance
 
 #: Edges for each node of the generated graphs.
 EDGES_PER_NODE = 10
@@ -170,9 +171,9 @@ def measured(arguments: list[str]) -> tuple[Measured, dict]:
 
     def sample() -> None:
         while not done.wait(SAMPLE_SECONDS):
-            resident = _resident_gib(process.pid)
+            resident = resident_memory(process.pid)
             if resident is not None:
-                memory.append((round(time.perf_counter() - start, 1), round(resident, 3)))
+                memory.append((round(time.perf_counter() - start, 1), round(resident / 2**30, 3)))
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
@@ -204,17 +205,6 @@ def _ingest_row(edges: int, folder: Path, memory: float) -> IngestRow:
     return IngestRow(**row, edges=edges, input_bytes=size, **answer)
 
 
-def _resident_gib(pid: int) -> float | None:
-    """Return the resident memory of a process; None if it has ended."""
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 2**20
-    except OSError:
-        pass
-    return None
-
-
 # ---- The measured processes
 
 
@@ -225,7 +215,7 @@ def main() -> None:
     job, *arguments = sys.argv[1:]
     answer = _ingest(*arguments) if job == "ingest" else {"pairs": _JOBS[arguments[0]](*arguments[1:])}
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps({**answer, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_gib": usage.ru_maxrss / 2**20}))
+    print(json.dumps({**answer, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_gib": peak_memory_gib("cpu")}))
 
 
 def _ingest(table: str, out: str, memory: str) -> dict:

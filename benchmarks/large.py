@@ -21,6 +21,7 @@ import torch
 from torch_geometric.data import Data
 
 import epagcl
+from epagcl.core.memory import resident_memory
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data import block_model
 from epagcl.runs.record import provenance
@@ -187,7 +188,7 @@ class MemoryCurve:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.2):
-            resident = int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**30
+            resident = (resident_memory() or 0) / 2**30
             self.peak = max(self.peak, resident)
             if not self.points or time.perf_counter() - self._start > self.points[-1][0] + 1:
                 self.points.append((round(time.perf_counter() - self._start, 1), round(resident, 3)))

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from epagcl.core.errors import TrainingError
+from epagcl.core.memory import peak_resident_memory, resident_memory
 from epagcl.data import block_model
 from epagcl.distributed.group import Ranks, several_ranks
 from epagcl.distributed.partition import Part
@@ -92,7 +93,7 @@ def measure(ranks: Ranks, nodes: int, repeats: int) -> dict[str, Any]:
 
 def _loss(part: Part, repeats: int) -> dict[str, float]:
     """Time one forward and backward pass of the loss over the rows of all ranks."""
-    before = _memory("VmRSS")
+    before = _mib(resident_memory())
     generator = torch.Generator().manual_seed(part.ranks.rank)
     x = torch.randn(2 * part.size, WIDTH, generator=generator).requires_grad_()
 
@@ -110,7 +111,7 @@ def _loss(part: Part, repeats: int) -> dict[str, float]:
         if seconds < best:
             best, waited = seconds, part.ranks.waited[RING] + part.ranks.waited[HOME]
         sent = part.ranks.sent[RING] + part.ranks.sent[HOME]
-    return {"seconds": best, "waited": waited, "sent": sent, "mib": _memory("VmHWM") - before}
+    return {"seconds": best, "waited": waited, "sent": sent, "mib": _mib(peak_resident_memory()) - before}
 
 
 def _epoch(nodes: int, batch_size: int = 0) -> dict[str, float]:
@@ -118,11 +119,11 @@ def _epoch(nodes: int, batch_size: int = 0) -> dict[str, float]:
     data = block_model(nodes, num_features=128, topic_words=16, words_per_node=64, average_degree=20, seed=0)
     data.x = data.x.to_dense()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = _memory("VmRSS")
+    before = _mib(resident_memory())
     rows: list[float] = []
     model = EPAGCL(epochs=2, batch_size=batch_size, precision="fp32", device="cpu")
     model.fit(data, callback=lambda row: rows.append(row["seconds"]))
-    return {"seconds": rows[1] - rows[0], "mib": _memory("VmHWM") - before}
+    return {"seconds": rows[1] - rows[0], "mib": _mib(peak_resident_memory()) - before}
 
 
 def _timed(function: Callable[[], None]) -> float:
@@ -131,10 +132,9 @@ def _timed(function: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def _memory(name: str) -> float:
-    """Return the resident memory of this process (VmRSS) or its peak (VmHWM) in MiB, on Linux."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+def _mib(size: int | None) -> float:
+    """Return a size in MiB; NaN on systems that do not report it."""
+    return float("nan") if size is None else size / 2**20
 
 
 def row_text(row: dict[str, Any]) -> str:

@@ -79,12 +79,10 @@ z.shape""",
 near = epagcl.nearest_neighbours(z.to_numpy(), k=3, nodes=new)
 titles = papers.set_index("paper_id").loc[z.index, "title"].to_list()
 pd.DataFrame({"new": [titles[k] for k in new], "nearest": [titles[k] for k in near.nodes[:, 0]]}).head()""",
-    """How far have old papers moved, by the edges of today? 1 means not at all.""",
-    """>before = pd.DataFrame(model.transform(yesterday), index=yesterday.node_ids)
-after = z.loc[before.index]
-squares = before.pow(2).sum(axis=1) * after.pow(2).sum(axis=1)
-cosine = (before * after).sum(axis=1) / squares**0.5
-cosine.describe().round(3)""",
+    """How far have old papers moved, by the edges of today? Should the model be trained again?""",
+    """>before = model.transform(yesterday)
+drift = epagcl.drift(z, before, ids=today.node_ids, previous_ids=yesterday.node_ids, data=today)
+drift.sentence()""",
 ]
 
 COMPARING_METHODS = [

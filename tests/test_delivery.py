@@ -12,7 +12,9 @@ from packaging.requirements import Requirement
 
 import epagcl
 from epagcl.core import memory
+from epagcl.core.errors import install_command
 from epagcl.data import block_model
+from epagcl.integrations.doctor import DEVELOPMENT
 from epagcl.runs import peak_memory_gib, run
 
 ROOT = Path(__file__).parent.parent
@@ -106,3 +108,31 @@ def test_a_run_needs_nothing_of_posix(tmp_path, monkeypatch):
     assert metrics["training"]["peak_memory_gib"] is None
     assert (tmp_path / "run" / "metrics.json").is_file()
     assert not list((tmp_path / "run").glob(".*"))
+
+
+def extras_in_calls():
+    """The package and the extra of each MissingExtra that the package raises."""
+    for path in sorted((ROOT / "epagcl").rglob("*.py")):
+        yield from re.findall(r'raise MissingExtra\("([\w-]+)", "([\w-]+)"', path.read_text(encoding="utf-8"))
+
+
+def test_messages_name_extras_that_install_what_is_missing():
+    calls = set(extras_in_calls())
+    assert len(calls) >= 8
+    for package, extra in calls:
+        names = {re.split(r"[<>=;\[]", line)[0].strip() for line in PROJECT["optional-dependencies"][extra]}
+        assert package in names, f"the extra {extra} does not install {package}"
+
+
+def test_the_table_of_extras_has_all_of_them():
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    table = page.split("| extra | adds |")[1].split("\n\n")[0]
+    listed = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+    assert sorted(listed) == sorted(set(PROJECT["optional-dependencies"]) - set(DEVELOPMENT))
+
+
+def test_extras_are_installed_by_one_command_everywhere():
+    """The package is installed from a copy of the repository, not from an index."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "epagcl").rglob("*.py"))]
+    assert [path.name for path in pages if "install 'epagcl[" in path.read_text(encoding="utf-8")] == []
+    assert install_command("tune").startswith("pip install '.[tune]'")

@@ -14,6 +14,7 @@ from epagcl.core.log import log
 
 if TYPE_CHECKING:
     from epagcl.data.io.columns.encoding import TableEncoding
+    from epagcl.data.io.feature_list import Near
 
 AUTO = "auto"
 #: The methods that may be chosen.
@@ -25,16 +26,19 @@ def check_settings(context: typer.Context, method: str) -> None:
     options_of(context, *(CHOICES if method == AUTO else (method,)))
 
 
-def load_graph(inputs: GraphInput, method: str, encoding: "TableEncoding | None" = None) -> LoadedGraph:
+def load_graph(
+    inputs: GraphInput, method: str, encoding: "TableEncoding | None" = None, near: "Near | None" = None
+) -> LoadedGraph:
     """Load the graph. With ``--method auto``, one without features gets those that its edges give.
 
     Args:
         inputs: the options that name the graph.
         method: the method.
         encoding: the encoding of a trained model, to use in place of a new one.
+        near: the part of the graph whose features are needed; None: all of it.
     """
     try:
-        return inputs.load(encoding=encoding)
+        return inputs.load(encoding=encoding, near=near)
     except MissingFeatures:
         if method != AUTO or inputs.features is not None or inputs.graph is not None:
             raise

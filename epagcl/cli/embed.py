@@ -38,6 +38,7 @@ from epagcl.cli.versions import (
     check_versions,
     compare_with_earlier,
     embed_only,
+    needed_part,
     read_earlier,
 )
 from epagcl.core.errors import InputError
@@ -89,13 +90,15 @@ def embed(
     with busy(console, "starting"):
         from epagcl.distributed.group import several_ranks
 
-        method = method_of(method, config)
+        asked, method = method, method_of(method, config)
         _check_options(context, method, out, map_, vectors=vectors)
         check_versions(model, only, hops, previous, align)
         if not out.suffix and (only or previous or align):
             raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
     trained = None if model is None else _load_model(context, model, method, save, config)
+    if trained is not None and asked not in (None, type(trained).name):
+        raise InputError(f"--method {asked}: the model is of {type(trained).name}; leave it out")
     if (disk := graph_on_disk(context, inputs, method, config, trained)) is not None:
         refuse({"--only": only, "--previous": previous, "--align": align, "--columns": columns, "--vectors": vectors})
         _claim(save, overwrite=overwrite, make=False)
@@ -106,7 +109,8 @@ def embed(
         _show(result, disk.model, as_json=as_json, quiet=quiet)
         return
     with busy(console, "reading the graph"):
-        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_)
+        near = None if only is None or trained is None else needed_part(trained, only, hops)
+        loaded = load_graph(inputs, method, None if trained is None else trained.encoding_, near)
         table = None if columns is None else _read_columns(columns, loaded)
     estimator = trained or _new_model(context, loaded, method, config)
     _note_positions(trained)

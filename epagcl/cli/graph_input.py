@@ -19,6 +19,7 @@ from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
     from epagcl.data.io.columns.encoding import TableEncoding
+    from epagcl.data.io.feature_list import Near
     from epagcl.data.io.roles import Roles
 
 Source = Annotated[
@@ -54,7 +55,7 @@ ColumnsAs = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN=KIND,...",
-        help="Kinds of feature columns: number, boolean, category, date, text, given or skip.",
+        help="Kinds of feature columns: number, boolean, category, date, text, vector, given or skip.",
     ),
 ]
 Name = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of your graph in results. Default: of its file.")]
@@ -137,7 +138,7 @@ class GraphInput:
             encoding: the encoding of a trained model, to use in place of a new one.
         """
         from epagcl.data.io.columns.kinds import parse_columns_as
-        from epagcl.data.io.roles import OPTION, Roles
+        from epagcl.data.io.roles import NAMED, OPTION, Roles
 
         try:
             columns_as = parse_columns_as(self.columns_as or "")
@@ -145,17 +146,21 @@ class GraphInput:
             raise InputError(f"--columns-as: {error}") from None
         if encoding is not None and columns_as:
             raise InputError("--columns-as: the model has an encoding of its own; leave it out")
-        columns = (self.source, self.target, self.id, self.label, self.bipartite)
-        return Roles(*columns, columns_as, encoding, OPTION, self.weight, self.type, self.directed)
+        columns = {name: getattr(self, name) for name in NAMED}
+        return Roles(**columns, bipartite=self.bipartite, columns_as=columns_as, encoding=encoding, argument=OPTION)
 
-    def load(self, *, need_features: bool = True, encoding: "TableEncoding | None" = None) -> LoadedGraph:
+    def load(
+        self, *, need_features: bool = True, encoding: "TableEncoding | None" = None, near: "Near | None" = None
+    ) -> LoadedGraph:
         """Load the graph.
 
         Args:
             need_features: raise if the graph has no features.
             encoding: the encoding of a trained model, to use in place of a new one.
+            near: the part of the graph whose features are needed; None: all of it.
         """
-        loaded = graph_of(self.graph, self.data, need_features=need_features, roles=self.roles(encoding), **self.files)
+        roles = self.roles(encoding)
+        loaded = graph_of(self.graph, self.data, need_features=need_features, roles=roles, near=near, **self.files)
         if self.name is None:
             return loaded
         if not loaded.source:

@@ -9,6 +9,7 @@ from epagcl.core.errors import InputError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from epagcl.data.io.feature_list import Near
     from epagcl.data.io.roles import Roles
 
 
@@ -31,6 +32,7 @@ def graph_of(
     *,
     need_features: bool = True,
     roles: "Roles | None" = None,
+    near: "Near | None" = None,
     **files: Path | None,
 ) -> LoadedGraph:
     """Load the graph that the command line names.
@@ -40,6 +42,7 @@ def graph_of(
         root: folder of named graphs.
         need_features: raise if the graph has no features.
         roles: the columns that the user names; None to find them by their names.
+        near: the part of the graph whose features are needed; None: all of it.
         files: tables of ``edges``, ``features``, ``labels`` and ``nodes``.
     """
     from epagcl.data import load
@@ -52,11 +55,11 @@ def graph_of(
         options = "--edges and --features" if need_features else "--edges and --labels"
         raise InputError(f"no graph given; name one (`epagcl datasets` lists them), or give a file, or {options}")
     if name is None:
-        data = read_files(None, tables, need_features, roles)
+        data = read_files(None, tables, need_features, roles, near)
         source = {**{key: str(path) for key, path in tables.items()}, **roles.record()}
         return LoadedGraph(tables.get("edges", Path("graph")).stem, data, source)
     if is_graph_path(name):
-        data = read_files(name, tables, need_features, roles)
+        data = read_files(name, tables, need_features, roles, near)
         source = {"file": name, **{key: str(path) for key, path in tables.items()}, **roles.record()}
         return LoadedGraph(data.get("name") or Path(name).stem, data, source)
     if superfluous := [*tables, *roles.record()]:

@@ -9,6 +9,7 @@ import typer
 from epagcl.cli.loaded_graph import graph_of
 from epagcl.cli.options import AsJson, Graph, Root, make_method, options_of
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import duration
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -70,7 +71,7 @@ def show(predicted: "Plan") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from epagcl.methods.plan import GIB, duration
+    from epagcl.methods.plan import GIB
 
     sizes, device = predicted.sizes, predicted.machine
     memory = f"{device.memory / GIB:,.0f} GiB"

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from epagcl.core.formatting import duration
 from epagcl.core.log import log
+from epagcl.core.progress import CountedProgress
 from epagcl.core.torchrun import launched_rank
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ progress_log = logging.getLogger(f"{log.name}.progress")
 
 LOG_SECONDS = 20  # between lines of progress without a terminal
 SETTLED_SECONDS = 5  # of training before its total time is estimated
-LONG_MINUTES = 5  # a training that takes longer gets advice on how to shorten it
+LONG_SECONDS = 300  # a training that takes longer gets advice on how to shorten it
 
 
 def console_for(quiet: bool = False) -> "Console":
@@ -117,19 +119,19 @@ class TrainingProgress:
         seconds = row["seconds"] - first["seconds"]
         pace = seconds / (row["epoch"] - first["epoch"]) if row is not first else row["seconds"] / row["epoch"]
         if seconds > SETTLED_SECONDS:
-            self._advise(self.method.epochs * pace / 60)
+            self._advise(self.method.epochs * pace)
         if not self.console.is_terminal and row["seconds"] - self._logged_at > LOG_SECONDS:
             self._logged_at = row["seconds"]
-            left = (self.method.epochs - row["epoch"]) * pace / 60
-            words = "%s: epoch %d of %d, loss %.4f, %.1f minutes left, %s"
+            left = duration((self.method.epochs - row["epoch"]) * pace)
+            words = "%s: epoch %d of %d, loss %.4f, %s left, %s"
             progress_log.info(words, self.title, row["epoch"], self.method.epochs, row["loss"], left, memory)
 
-    def _advise(self, minutes: float) -> None:
+    def _advise(self, seconds: float) -> None:
         """Say once how to train faster, if training takes long."""
         if not self._advised and (advice := _faster(self.method)) is not None:
             self._advised = True
-            if minutes > LONG_MINUTES:
-                progress_log.info("about %.0f minutes; %s", minutes, advice)
+            if seconds > LONG_SECONDS:
+                progress_log.info("about %s; %s", duration(seconds), advice)
 
     def say(self, words: str) -> None:
         """Show the current activity after training."""
@@ -143,10 +145,10 @@ class TrainingProgress:
         self._activity.update(self._activity.tasks[0].id, description=words)
 
 
-class StudyProgress:
+class StudyProgress(CountedProgress):
     """Progress of many runs: how many are done, the current training, and the time left.
 
-    Implements :class:`epagcl.core.progress.Progress`. Runs differ in cost, so the time left is estimated from their
+    Runs differ in cost, so the time left is estimated from their
     expected costs, not from their number. Use it as a context manager.
 
     Args:
@@ -154,13 +156,9 @@ class StudyProgress:
         noun: what the runs are called.
     """
 
-    note: str = ""
-    deadline: float | None = None
-
     def __init__(self, console: "Console | None" = None, noun: str = "runs"):
+        super().__init__()
         self.console, self.noun = console, noun
-        self.runs = self.done = 0
-        self.remaining_cost = self.finished_cost = self.seconds = 0.0
         self._bars: Bars | None = None
         self._logged_at = time.monotonic()
 
@@ -182,24 +180,15 @@ class StudyProgress:
         if self._bars is not None and self.console is not None and self.console.is_terminal:
             self._bars.stop()  # elsewhere, older versions of rich print an empty line
 
-    def plan(self, costs: list[float]) -> None:
-        """Announce runs by their expected costs."""
-        self.runs += len(costs)
-        self.remaining_cost += sum(costs)
-        self._show_all_runs()
-
-    def drop(self, costs: list[float]) -> None:
-        """Remove announced runs that another process has finished."""
-        self.done += len(costs)
-        self.remaining_cost = max(0.0, self.remaining_cost - sum(costs))
-        self._show_all_runs()
-
     def finish(self, costs: list[float], seconds: float) -> None:
         """Record runs that were computed here, and their time in total."""
-        self.finished_cost += sum(costs)
-        self.seconds += seconds
-        self.drop(costs)
+        super().finish(costs, seconds)
         self._log_now_and_then()
+
+    def changed(self) -> None:
+        """Show the counts and the time left."""
+        if self._bars is not None:
+            self._bars.update(self._all_runs, total=self.runs, completed=self.done, note=self.time_left())
 
     def say(self, words: str) -> None:
         """Show the current activity."""
@@ -219,28 +208,9 @@ class StudyProgress:
 
         yield update
 
-    def time_left(self) -> str:
-        """Return the note and the remaining time in words, or "" while neither is known.
-
-        The computation ends with its runs or at the deadline, whichever comes first.
-        """
-        words = ""
-        seconds = self.remaining_cost * self.seconds / max(self.finished_cost, 1e-9)
-        if self.finished_cost and self.remaining_cost:
-            words = f"about {seconds / 60:.0f} min left" if seconds >= 60 else "less than a minute left"
-        if self.deadline is not None:
-            until_deadline = max(self.deadline - time.monotonic(), 0)
-            if not words or seconds > until_deadline:
-                words = f"{until_deadline / 60:.0f} min left"
-        return ", ".join(part for part in (self.note, words) if part)
-
     def _show_one_run(self, words: str, total: int | None) -> None:
         if self._bars is not None:
             self._bars.update(self._one_run, description=words, total=total, completed=0, note="", visible=True)
-
-    def _show_all_runs(self) -> None:
-        if self._bars is not None:
-            self._bars.update(self._all_runs, total=self.runs, completed=self.done, note=self.time_left())
 
     def _log_now_and_then(self, current: str = "") -> None:
         """Write a line to the log if there is no terminal and the last line is old enough."""

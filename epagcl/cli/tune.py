@@ -23,7 +23,7 @@ from epagcl.cli.options import (
 from epagcl.cli.progress import StudyProgress, busy, console_for
 from epagcl.cli.rendering import show, table
 from epagcl.core.errors import InputError
-from epagcl.core.formatting import counted, percent
+from epagcl.core.formatting import counted, duration, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,7 +121,7 @@ def show_tuning(name: str, result: "Tuning", folder: Path, use: str) -> None:
     """
     search = result.search
     counts = ", ".join(f"{count} {state}" for state, count in search["trials"].items() if count)
-    items: list[str | Table] = [f"{name}, {result.method.title}: {counts} trials in {search['seconds'] / 60:.1f} min"]
+    items: list[str | Table] = [f"{name}, {result.method.title}: {counts} trials in {duration(search['seconds'])}"]
     items.append(_best_trials(result))
     if result.scores is not None:
         items += _score_items(result.scores)

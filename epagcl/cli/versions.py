@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from epagcl.cli.rendering import AlignmentResult, DriftResult, NeighbourhoodResult
+    from epagcl.data.io.feature_list import Near
     from epagcl.methods.base import Method
     from epagcl.runs.reading import Rows
 
@@ -99,18 +100,24 @@ def compare_with_earlier(
     return z, result, alignment
 
 
+def needed_part(model: "Method", only: Path, hops: int | None) -> "Near":
+    """Return the part of a graph that the embeddings of the nodes of a file need, with their estimated error."""
+    from epagcl.data.io.feature_list import Near
+    from epagcl.methods.local import used_hops
+
+    wanted = _listed(only)
+    return Near(lambda ids: _numbers(wanted, ids, only), used_hops(model, hops).used + 1)
+
+
 def embed_only(
     model: "Method", graph: LoadedGraph, only: Path, hops: int | None
 ) -> "tuple[Tensor, list[Any], NeighbourhoodResult]":
     """Embed the nodes of a file from their neighbourhood. Return the embeddings, their ids and the neighbourhood."""
-    from epagcl.data.io.ids import listed_ids
-    from epagcl.data.io.tables.files import existing_file, open_table
     from epagcl.methods.local import embed_nodes
-    from epagcl.tasks.inputs import numbers_of
 
     ids = _ids(graph)
-    nodes = numbers_of(list(listed_ids(open_table(existing_file(only))).values), ids, f"--only {only}:")
-    local = embed_nodes(model, graph.data, nodes, hops, estimate=True)
+    nodes = _numbers(_listed(only), ids, only)
+    local = embed_nodes(model, graph.data, nodes, hops, estimate=True, checked=True)
     used: NeighbourhoodResult = {
         "hops": local.hops,
         "nodes_used": local.nodes_used,
@@ -119,6 +126,22 @@ def embed_only(
         "error": local.error,
     }
     return local.z, [ids[node] for node in nodes.tolist()], used
+
+
+def _listed(only: Path) -> list[Any]:
+    """Return the ids in the file of ``--only``."""
+    from epagcl.data.io.ids import listed_ids
+    from epagcl.data.io.tables.files import existing_file, open_table
+
+    return list(listed_ids(open_table(existing_file(only))).values)
+
+
+def _numbers(wanted: list[Any], ids: Any, only: Path) -> "Tensor":
+    import torch
+
+    from epagcl.tasks.inputs import numbers_of
+
+    return torch.from_numpy(numbers_of(wanted, ids, f"--only {only}:"))
 
 
 def _ids(graph: LoadedGraph) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, install_command
 from epagcl.core.hardware import has_triton
 from epagcl.core.log import log
 
@@ -46,7 +46,8 @@ def deterministic(device: torch.device | str) -> Iterator[None]:
         return
     _fix_workspace()
     if not has_triton(device):
-        raise InputError("deterministic=True: on a GPU this needs Triton (pip install triton), or use device=cpu")
+        fix = f"{install_command('gpu')}, or use device=cpu"
+        raise InputError(f"deterministic=True: on a GPU this needs Triton; {fix}")
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
     filled = memory.fill_uninitialized_memory

@@ -41,6 +41,16 @@ class MissingFeatures(InputError):
     """
 
 
+def install_command(extra: str) -> str:
+    """Return how to install an extra, as ``docs/install.md`` says it.
+
+    Examples:
+        >>> install_command("tune")
+        "pip install '.[tune]' in a copy of the repository"
+    """
+    return f"pip install '.[{extra}]' in a copy of the repository"
+
+
 class MissingExtra(ImportError):
     """An optional package that is not installed. The message names the extra that installs it.
 
@@ -51,11 +61,11 @@ class MissingExtra(ImportError):
 
     Examples:
         >>> print(MissingExtra("umap", "report", "UMAP"))
-        UMAP needs umap: pip install 'epagcl[report]'
+        UMAP needs umap: pip install '.[report]' in a copy of the repository
     """
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs {package}: pip install 'epagcl[{extra}]'")
+        super().__init__(f"{purpose} needs {package}: {install_command(extra)}")
         self._arguments = package, extra, purpose
 
     def __reduce__(self) -> tuple[type["MissingExtra"], tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Numbers as text: means with their standard deviation, counts with their noun; and users' text in one line."""
+"""Numbers as text: means and their standard deviation, counts, durations; and users' text in one line."""
 
 import re
 import unicodedata
@@ -51,6 +51,20 @@ def counted(count: int, noun: str) -> str:
         ('1 node', '2,708 nodes')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it, with two or three digits.
+
+    Examples:
+        >>> [duration(seconds) for seconds in (0.25, 4, 90, 1800, 7200, 10 * 86400)]
+        ['0.25 s', '4 s', '90 s', '30 min', '2.0 h', '10 days']
+    """
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:,.0f} days"
 
 
 def one_line(text: object, longest: int = LONGEST) -> str:

@@ -1,6 +1,7 @@
-"""Memory, estimated before it is spent: what is available, and what an array or a network needs."""
+"""Memory: what is available, what an array or a network needs, and what a process holds."""
 
 import os
+import platform
 import re
 import tokenize
 import warnings
@@ -51,6 +52,48 @@ def available_memory(device: torch.device | str = "cpu") -> int | None:
         if hasattr(os, "sysconf"):
             limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def resident_memory(process: int | None = None) -> int | None:
+    """Return the memory in bytes that a process holds now; None if it has ended, or on systems other than Linux.
+
+    Args:
+        process: its number; None: this process.
+
+    Examples:
+        >>> resident = resident_memory()
+        >>> resident is None or resident > 2**20
+        True
+    """
+    return _status("VmRSS", process)
+
+
+def peak_resident_memory() -> int | None:
+    """Return the most memory in bytes that this process has held; None on systems that do not report it.
+
+    Examples:
+        >>> peak = peak_resident_memory()
+        >>> peak is None or peak > 2**20
+        True
+    """
+    # On Linux, unlike ru_maxrss, this is not inherited from the process that started this one.
+    if (peak := _status("VmHWM")) is not None:
+        return peak
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if platform.system() == "Darwin" else most * 1024  # macOS reports bytes, others KiB
+
+
+def _status(name: str, process: int | None = None) -> int | None:
+    """Return a size of Linux' status of a process in bytes; None if there is none."""
+    try:
+        lines = Path("/proc", "self" if process is None else str(process), "status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
 
 
 def _container_memory() -> int | None:

@@ -89,6 +89,8 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         i, j = checked.edge_index.sort(dim=0).values
         place = torch.searchsorted(pairs[0] * num_nodes + pairs[1], i * num_nodes + j)
         checked.edge_weight = weight[place].float()
+        if not bool(checked.edge_weight.all()):
+            raise InputError(f"{source}: edge weights differ by more than float32 can hold; scale the smallest up")
     if kinds is not None:
         relations = relations_of(kinds, edge_index, edge_weight, checked.edge_index, num_nodes, source)
         if relations is not None:

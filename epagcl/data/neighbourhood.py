@@ -51,12 +51,7 @@ def neighbourhood(graph: Graph, nodes: Tensor, hops: int) -> Neighbourhood:
         ([1.0, 2.0], [0.0, 1.0])
     """
     i, j = graph.pairs
-    inside = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
-    inside[nodes] = True
-    for _ in range(hops):
-        crossing = inside[i] != inside[j]
-        inside[i[crossing]] = True
-        inside[j[crossing]] = True
+    inside = within(graph.pairs, nodes, hops, graph.num_nodes)
     members = inside.nonzero().flatten()
     number = torch.zeros(graph.num_nodes, dtype=torch.int64, device=graph.device)
     number[members] = torch.arange(members.numel(), device=graph.device)
@@ -76,6 +71,29 @@ def neighbourhood(graph: Graph, nodes: Tensor, hops: int) -> Neighbourhood:
         outside=outside[members],
     )
     return Neighbourhood(part, members, number[nodes])
+
+
+def within(pairs: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
+    """Return a mask of the nodes within some hops of a few nodes.
+
+    Args:
+        pairs: the edges, ``[2, E]``, in one direction or in both.
+        nodes: node numbers.
+        hops: at least 0.
+        num_nodes: N.
+
+    Examples:
+        >>> within(torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0]), hops=2, num_nodes=4)
+        tensor([ True,  True,  True, False])
+    """
+    i, j = pairs
+    inside = torch.zeros(num_nodes, dtype=torch.bool, device=pairs.device)
+    inside[nodes] = True
+    for _ in range(hops):
+        crossing = inside[i] != inside[j]
+        inside[i[crossing]] = True
+        inside[j[crossing]] = True
+    return inside
 
 
 def _rows(x: Tensor | SparseMatrix, nodes: Tensor) -> Tensor | SparseMatrix:

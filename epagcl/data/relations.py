@@ -189,10 +189,14 @@ def _merge_rare(kind: Tensor, names: list[str], source: str, *, quiet: bool) -> 
     frequent = torch.bincount(kind).argsort(descending=True, stable=True)[: MOST_KINDS - 1].sort().values
     number = torch.full((len(names),), MOST_KINDS - 1, device=kind.device)
     number[frequent] = torch.arange(MOST_KINDS - 1, device=kind.device)
+    kept = [names[k] for k in frequent.tolist()]
+    merged = OTHER
+    while merged in kept:  # a kind of the user's has this name
+        merged += "*"
     if not quiet:
         rest = len(names) - MOST_KINDS + 1
-        log.warning("%s: %d kinds of edges; the %d rarest are merged into %r", source, len(names), rest, OTHER)
-    return number[kind], [names[k] for k in frequent.tolist()] + [OTHER]
+        log.warning("%s: %d kinds of edges; the %d rarest are merged into %r", source, len(names), rest, merged)
+    return number[kind], [*kept, merged]
 
 
 def _relative(value: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from epagcl.core.errors import install_command
 from epagcl.core.formatting import counted, one_line
 from epagcl.core.version import __version__
 
@@ -26,7 +27,7 @@ LEAST_DISK_GB = 1.0
 #: Import names of packages whose import name is not the name with underscores.
 IMPORT_NAMES = {"scikit-learn": "sklearn", "umap-learn": "umap"}
 #: Extras of developers, which users do not miss.
-DEVELOPMENT = ("docs", "test")
+DEVELOPMENT = ("audit", "docs", "test")
 #: Where typer's ``--install-completion`` writes, relative to the home folder.
 COMPLETION_FILES = (
     ".bash_completions/epagcl.sh",
@@ -118,7 +119,7 @@ def doctor(data: Path | str | None = None) -> Diagnosis:
         _resources,
         _training,
         lambda: _data_folder(data),
-        _folders,
+        lambda: _folders(data),
         _shell,
     )
     return Diagnosis(tuple(check for part in parts for check in _guarded(part)))
@@ -206,7 +207,7 @@ def _extras() -> Iterator[Check]:
         missing = [
             one.name for one in wanted if find_spec(IMPORT_NAMES.get(one.name, one.name.replace("-", "_"))) is None
         ]
-        install = f"pip install 'epagcl[{extra}]' if you need it"
+        install = f"{install_command(extra)}, if you need it"
         if missing:
             yield Check(f"extra {extra}", "missing", f"no {', '.join(missing)} (optional)", install)
             continue
@@ -214,7 +215,7 @@ def _extras() -> Iterator[Check]:
         old = [one for one in wanted if not one.specifier.contains(found[one.name], prereleases=True)]
         if old:
             words = ", ".join(f"{one.name} {found[one.name]}, but {one.specifier} is needed" for one in old)
-            yield Check(f"extra {extra}", "wrong", words, f"pip install 'epagcl[{extra}]'")
+            yield Check(f"extra {extra}", "wrong", words, install_command(extra))
         else:
             words = ", ".join(f"{name} {version}" for name, version in found.items())
             yield Check(f"extra {extra}", "ok", words or "not for this system")
@@ -257,7 +258,7 @@ def _gpu(device: "torch.device") -> Iterator[Check]:
     if reason is None:
         yield Check(f"triton on {name}", "ok", "a kernel was compiled and run")
         return
-    fix = "pip install 'epagcl[gpu]'; it needs a C compiler (apt install gcc python3-dev); plain PyTorch is used"
+    fix = f"{install_command('gpu')}; it needs a C compiler (apt install gcc python3-dev); plain PyTorch is used"
     yield Check(f"triton on {name}", "missing" if "not installed" in reason else "wrong", one_line(reason, 200), fix)
 
 
@@ -309,14 +310,15 @@ def _data_folder(data: Path | str | None) -> Iterator[Check]:
     yield Check("data folder", "ok", found, "" if there else "graphs are downloaded to it at first use")
 
 
-def _folders() -> Iterator[Check]:
+def _folders(data: Path | str | None) -> Iterator[Check]:
     """Check that the folders to which this package and its libraries write can be written to."""
     from epagcl.data.catalogue import data_root
 
+    setting = "set EPAGCL_DATA" if data is None else "set --data"
     folders = {
         "working folder": (Path.cwd(), "run epagcl in a folder that you may write to, or give --out"),
         "temporary folder": (Path(tempfile.gettempdir()), "set TMPDIR to a folder that you may write to"),
-        "cache": (data_root(), "set EPAGCL_DATA to a folder that you may write to; only downloads need it"),
+        "cache": (data_root(data), f"{setting} to a folder that you may write to; only downloads need it"),
     }
     if find_spec("triton") is not None:
         triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton")

@@ -331,12 +331,12 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             graph = self._checked_graph(data, quiet)
             return rotated(graph.all_rows(self.represent(network, graph)), self.rotation_).to(data.edge_index.device)
 
-    def _checked_graph(self, data: Data, quiet: bool) -> Graph:
-        """Check a graph to embed, match its columns to the training columns, and move it to the network's device."""
+    def _checked_graph(self, data: Data, quiet: bool, *, checked: bool = False) -> Graph:
+        """Return a graph to embed: checked, with the training columns in their order, on the network's device."""
         device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
-        checked = check(data, quiet=quiet, labels=False)
-        checked = match_columns(checked, self.feature_names_, self.num_features_, self.encoding_)
-        return apply_relations(self, input_graph(self, checked, device), quiet=quiet)
+        data = data if checked else check(data, quiet=quiet, labels=False)
+        data = match_columns(data, self.feature_names_, self.num_features_, self.encoding_)
+        return apply_relations(self, input_graph(self, data, device), quiet=quiet)
 
     def initial_network(self) -> nn.Module:
         """Return the untrained network with the initial weights of the seed."""

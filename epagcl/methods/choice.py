@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch_geometric.data import Data
 
+from epagcl.core.formatting import duration
 from epagcl.core.hardware import resolve_device
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check
@@ -14,7 +15,6 @@ from epagcl.methods.epagcl_plus import EPAGCLPlus
 from epagcl.methods.mixture import ADVANTAGE, NO_ADVANTAGE
 from epagcl.methods.propagated import Propagated
 
-AUTO = "auto"  # the name of this choice on the command line
 LONGEST = 3600.0  # seconds of training above which a method without training is chosen
 
 
@@ -81,7 +81,7 @@ def recommend(data: Data, *, device: str = "auto", seconds: float = LONGEST) -> 
             Propagated.name,
             f"propagated needs no training, and has mean rank {propagated.rank:.1f} of {propagated.rows} rows over "
             f"{propagated.graphs} graphs. {EPAGCLPlus.title}, with mean rank {plus.rank:.1f}, "
-            f"would train for about {_duration(expected)} on {data.num_nodes:,} nodes with this {where.upper()}.",
+            f"would train for about {duration(expected)} on {data.num_nodes:,} nodes with this {where.upper()}.",
         )
     return Recommendation(
         EPAGCLPlus.name,
@@ -100,7 +100,3 @@ def _about(data: Data) -> str:
     if advantage <= NO_ADVANTAGE:
         return f"Here neighbours say as much about a node as its own features do ({shown}), so it propagates features."
     return f"Here own features say somewhat more about a node than its neighbours do ({shown}), so it mixes both."
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"

@@ -11,7 +11,7 @@ it then meets elsewhere is an error. ``python -m benchmarks new-nodes`` measures
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,11 +59,18 @@ class LocalEmbedding:
 
 @torch.no_grad()
 def embed_nodes(
-    method: "Method", data: Data, nodes: NodesLike, hops: int | None = None, *, estimate: bool = False
+    method: "Method",
+    data: Data,
+    nodes: NodesLike,
+    hops: int | None = None,
+    *,
+    estimate: bool = False,
+    checked: bool = False,
 ) -> LocalEmbedding:
     """Embed a few nodes of a graph from their neighbourhood.
 
-    The graph is checked as a whole. Everything else takes time in proportion to the neighbourhood.
+    The graph is checked as a whole, and its edges are read once per hop. Everything else takes time in proportion to
+    the neighbourhood.
 
     Args:
         method: a trained model.
@@ -71,6 +78,7 @@ def embed_nodes(
         nodes: node numbers, or a mask of all nodes.
         hops: size of the neighbourhood; None: as many as the encoder has layers, 2 if it contains PageRank.
         estimate: also estimate the error.
+        checked: whether the graph is as :func:`epagcl.data.check` returned it, and need not be checked again.
 
     Examples:
         >>> import epagcl
@@ -80,18 +88,35 @@ def embed_nodes(
         >>> local.z.shape, local.exact
         (torch.Size([2, 4]), False)
     """
-    if hops is not None and hops < 0:
-        raise InputError(f"hops={hops}: must be at least 0")
+    reach, used = used_hops(method, hops)
     network = method.fitted_network.eval()
-    graph = method._checked_graph(data, quiet=True)
+    graph = method._checked_graph(data, quiet=True, checked=checked)
     wanted = node_numbers(nodes, graph.num_nodes).to(graph.device)
-    reach = receptive_field(network)
-    used = hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach)
     part = neighbourhood(graph, wanted, used)
     z = rotated(method.represent(network, part.graph)[part.places], method.rotation_)
     exact = used >= reach or part.graph.num_nodes == graph.num_nodes
     error = 0.0 if exact else estimate_error(method, network, graph, wanted, used) if estimate else None
     return LocalEmbedding(z.to(data.edge_index.device), used, exact, part.graph.num_nodes, error)
+
+
+class Hops(NamedTuple):
+    """The number of hops on which an embedding depends, and the size of the neighbourhood that is used."""
+
+    reach: float
+    used: int
+
+
+def used_hops(method: "Method", hops: int | None = None) -> Hops:
+    """Return how far the embedding of a node depends on others, and how far the neighbourhood reaches.
+
+    Args:
+        method: a trained model.
+        hops: size of the neighbourhood; None: as many as the encoder has layers, 2 if it contains PageRank.
+    """
+    if hops is not None and hops < 0:
+        raise InputError(f"hops={hops}: must be at least 0")
+    reach = receptive_field(method.fitted_network)
+    return Hops(reach, hops if hops is not None else UNBOUNDED_HOPS if reach == math.inf else int(reach))
 
 
 def receptive_field(network: nn.Module) -> float:
@@ -132,18 +157,28 @@ def rotated(z: Tensor, rotation: Tensor | None) -> Tensor:
     return z if rotation is None else z @ rotation.to(z)
 
 
-def node_numbers(nodes: NodesLike, num_nodes: int) -> Tensor:
+def node_numbers(nodes: NodesLike, num_nodes: int, argument: str = "nodes", *, least: int = 1) -> Tensor:
     """Return node numbers as a tensor. Raise unless they are numbers of nodes.
+
+    Args:
+        nodes: node numbers, or a mask of all nodes.
+        num_nodes: N.
+        argument: the name of the caller's argument, for messages.
+        least: how many there must be: 1, or 0 if there may be none.
 
     Examples:
         >>> node_numbers([2, 0], num_nodes=3), node_numbers(torch.tensor([False, True, True]), num_nodes=3)
         (tensor([2, 0]), tensor([1, 2]))
     """
-    numbers = torch.as_tensor(nodes)
+    numbers = torch.as_tensor(nodes if isinstance(nodes, Tensor | np.ndarray) else list(nodes))
+    if numbers.shape == (0,):
+        numbers = numbers.long()
     if numbers.dtype == torch.bool and numbers.shape == (num_nodes,):
         numbers = numbers.nonzero().flatten()
-    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point() or not numbers.numel():
-        raise InputError("nodes=: give a list of node numbers, or a mask with one value per node")
+    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point():
+        raise InputError(f"{argument}=: give a list of node numbers, or a mask with one value per node")
+    if numbers.numel() < least:
+        raise InputError(f"{argument}=: names no node; give at least one")
     if (wrong := (numbers < 0) | (numbers >= num_nodes)).any():
-        raise InputError(f"nodes=: {int(numbers[wrong][0])} is no node; nodes are 0 to {num_nodes - 1:,}")
+        raise InputError(f"{argument}=: {int(numbers[wrong][0])} is no node; nodes are 0 to {num_nodes - 1:,}")
     return numbers.long()

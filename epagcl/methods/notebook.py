@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn import get_config
 
+from epagcl.core.formatting import duration
 from epagcl.core.html import block, sparkline, table, text
 
 if TYPE_CHECKING:
@@ -84,4 +85,4 @@ def _state(method: "Method") -> str:
     if not history:
         return f"{'loaded, or ' if method.epochs else ''}not trained for any epoch, on {features}"
     last = history[-1]
-    return f"trained for {last['epoch']:,} epochs in {last['seconds']:.1f} s on {features}; loss {last['loss']:.4f}"
+    return f"trained for {last['epoch']:,} epochs in {duration(last['seconds'])} on {features}; loss {last['loss']:.4f}"

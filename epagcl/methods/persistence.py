@@ -5,6 +5,7 @@ earlier one also has ``rotation.safetensors``.
 """
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
 COLUMNS = "columns.json"
 ROTATION = "rotation.safetensors"
+NOT_ENCODED = "none"  # in place of the digest of columns.json
 
 
 def save_model(model: "Method", folder: str | Path, **sections: dict[str, Any]) -> None:
@@ -53,14 +55,11 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_failure(folder, error.errno) from error
-    if model.encoding_ is None:
-        (folder / COLUMNS).unlink(missing_ok=True)
-    else:
-        write_json(model.encoding_.to_dict(), folder / COLUMNS)
+    columns = _write_encoding(model.encoding_, folder / COLUMNS)
     attributes = [*type(model).saved_attributes, "feature_names_"]
     attributes += ["relation_names_", "relation_strengths_"] if model.relation_names_ else []
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
-    table |= {"version": __version__, "weights": tensor_digest(state)}
+    table |= {"version": __version__, "weights": tensor_digest(state), "columns": columns}
     if model.rotation_ is None:
         (folder / ROTATION).unlink(missing_ok=True)
     else:
@@ -68,7 +67,7 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
         table["rotation"] = tensor_digest(rotation)
         with atomic_path(folder / ROTATION) as path:
             save_file(rotation, path)
-    # The configuration is written last. Until then it does not have the digest of the new weights.
+    # The configuration is written last. Until then it does not have the digests of the new files.
     with atomic_path(folder / WEIGHTS) as path:
         save_file(state, path)
     write_config(folder / CONFIG, {"method": model.settings(), "model": table, **sections})
@@ -107,7 +106,7 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
     names = table.get("feature_names")
     if names is not None and (not isinstance(names, list) or len(names) != model.num_features_):
         raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
-    model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS)
+    model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS, table.get("columns"))
     model.relation_names_, model.relation_strengths_ = _relations(table, folder)
     model.rotation_ = _read_rotation(Path(folder), table.get("rotation"))
     model.history_ = []  # the history of training is not stored with the weights
@@ -154,12 +153,32 @@ def _read_rotation(folder: Path, digest: str | None) -> Tensor | None:
     return state["rotation"]
 
 
-def _read_encoding(path: Path) -> TableEncoding | None:
-    """Return the encoding of the columns of a table; None if they were used as they are."""
-    if not path.is_file():
+def _write_encoding(encoding: TableEncoding | None, path: Path) -> str:
+    """Write the encoding of the columns, if there is one. Return the digest of the file, or that there is none."""
+    if encoding is None:
+        path.unlink(missing_ok=True)
+        return NOT_ENCODED
+    write_json(encoding.to_dict(), path)
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _read_encoding(path: Path, digest: str | None) -> TableEncoding | None:
+    """Return the encoding of the columns of a table; None if they were used as they are.
+
+    Args:
+        path: the file.
+        digest: its digest, or :data:`NOT_ENCODED`; None in models of earlier versions, which did not store it.
+    """
+    if digest == NOT_ENCODED or (digest is None and not path.is_file()):
         return None
     try:
-        return TableEncoding.from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); save the model again") from None
+    if digest is not None and digest != sha256(content).hexdigest():
+        raise InputError(f"{path}: not the columns that {CONFIG} describes; save the model again")
+    try:
+        return TableEncoding.from_dict(json.loads(content), str(path))
     except ValueError as error:
         if isinstance(error, InputError):
             raise

@@ -7,6 +7,7 @@ import torch
 
 from epagcl.core.cost import Cost, Machine, boundary_share, cost, machine, with_memory
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import duration
 from epagcl.core.memory import available_memory
 from epagcl.core.streamed import COLUMN_BYTES_PER_ROW, columns_at_once
 from epagcl.data.large import is_arrays
@@ -259,17 +260,3 @@ def cost_note(model: "Method", graph: Any) -> str | None:
         f"{type(model).title} will take about {duration(seconds)} ({predicted.epochs:,} epochs of "
         f"{choice.epoch.seconds:.2g} s){fits}; `epagcl plan` compares the alternatives"
     )
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    Examples:
-        >>> duration(0.25), duration(90), duration(7200), duration(10 * 86400)
-        ('0.25 s', '90 s', '2.0 h', '10 days')
-    """
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:,.0f} days"

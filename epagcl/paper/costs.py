@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from epagcl.core.hardware import resolve_device
-from epagcl.core.memory import is_out_of_memory
+from epagcl.core.memory import is_out_of_memory, resident_memory
 from epagcl.data import check
 from epagcl.methods.inputs import input_graph
 from epagcl.training.epoch import EpochRunner
@@ -172,7 +171,7 @@ class PeakMemory:
         self.device = device
 
     def __enter__(self) -> Self:
-        self._base = None if self.device.type == "cuda" else _resident_bytes()
+        self._base = None if self.device.type == "cuda" else resident_memory()
         self._peak = self._base or 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -185,19 +184,11 @@ class PeakMemory:
         if self.device.type == "cuda":
             self.gib = torch.cuda.max_memory_allocated(self.device) / 2**30
         elif self._base is not None:
-            self.gib = (max(self._peak, _resident_bytes() or 0) - self._base) / 2**30
+            self.gib = (max(self._peak, resident_memory() or 0) - self._base) / 2**30
 
     def _watch(self) -> None:
         while self._base is not None and not self._stop.wait(0.005):
-            self._peak = max(self._peak, _resident_bytes() or 0)
-
-
-def _resident_bytes() -> int | None:
-    """Return the resident memory of this process, or None on systems other than Linux."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-    except OSError:
-        return None
+            self._peak = max(self._peak, resident_memory() or 0)
 
 
 def _epoch_runner(cls: "type[Method]", settings: dict[str, Any], data: "Data", device: str) -> EpochRunner:

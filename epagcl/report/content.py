@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from epagcl.core.config import RENAMED_SETTINGS, current_value
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path, reading
-from epagcl.core.formatting import counted
+from epagcl.core.formatting import counted, duration
 from epagcl.core.version import __version__
 from epagcl.data.io.columns.encoding import columns_in_words
 from epagcl.evaluation.health import FEWEST, NEIGHBOURS, FindingDict, judge_agreement, neighbour_agreement
@@ -249,7 +249,7 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
         facts.append(["Scores", "none; the labels could not be evaluated"])
     if training["epochs"]:
         device = metrics["hardware"]["device"]
-        facts.append(["Trained", f"{training['epochs']:,} epochs in {_duration(training['seconds'])} on {device}"])
+        facts.append(["Trained", f"{training['epochs']:,} epochs in {duration(training['seconds'])} on {device}"])
         facts.append(["Final loss", f"{training['final_loss']:.4f}"])
     if not type(method).trained:
         facts.append(
@@ -261,13 +261,6 @@ def _facts(method: Method, metrics: RunMetrics) -> list[list[str]]:
     facts.append(["Versions", f"epagcl {versions['epagcl']}, torch {versions['torch']}, Python {versions['python']}"])
     facts.append(["Date", metrics["date"].replace("T", " ").replace("+00:00", " UTC")])
     return facts
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    whole, minutes = round(seconds), round(seconds / 60)
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _settings(method: Method) -> list[SettingContent]:

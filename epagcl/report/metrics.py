@@ -120,7 +120,7 @@ def lost_to(title: str, scores: ScoresDict, references: Mapping[str, ScoresDict]
     Examples:
         >>> scores = {name: {"accuracy": {"mean": mean, "std": 0.01}} for name, mean in (("a", 0.7), ("b", 0.81))}
         >>> lost_to("EPAGCL", {"accuracy": {"mean": 0.75, "std": 0.01}}, scores)
-        'EPAGCL (75.0%) loses to b (81.0%): its training does not pay off on this graph; try --method auto'
+        'EPAGCL (75.0%) loses to b (81.0%): it does not pay off on this graph; try --method auto'
         >>> lost_to("EPAGCL", {"accuracy": {"mean": 0.9, "std": 0.01}}, scores) is None
         True
     """
@@ -131,4 +131,4 @@ def lost_to(title: str, scores: ScoresDict, references: Mapping[str, ScoresDict]
         return None
     names = " and ".join(f"{name} ({100 * means[name]:.1f}%)" for name in better)
     advice = "try --method auto" if title != "EPAGCL+" else "use what scores best, or train longer"
-    return f"{title} ({100 * own:.1f}%) loses to {names}: its training does not pay off on this graph; {advice}"
+    return f"{title} ({100 * own:.1f}%) loses to {names}: it does not pay off on this graph; {advice}"

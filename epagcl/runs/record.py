@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from epagcl.core.determinism import is_deterministic
 from epagcl.core.hardware import resolve_device
+from epagcl.core.memory import peak_resident_memory
 from epagcl.core.version import __version__
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.epr.rate import error_passing_rate
@@ -125,12 +126,8 @@ def peak_memory_gib(device: str) -> float | None:
     where = resolve_device(device)
     if where.type == "cuda":
         return torch.cuda.max_memory_allocated(where) / 2**30
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**30 if platform.system() == "Darwin" else 2**20)  # macOS reports bytes, Linux KiB
+    peak = peak_resident_memory()
+    return None if peak is None else peak / 2**30
 
 
 def _commit() -> str | None:

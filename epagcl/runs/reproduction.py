@@ -66,7 +66,7 @@ class Reproduction:
     Attributes:
         folder: the run folder.
         differences: of embeddings, losses and scores, as far as the run has them.
-        reasons: what is not as in the run: versions, number of threads, device.
+        reasons: what is not as in the run: versions, number of threads and of ranks, device.
     """
 
     folder: Path
@@ -131,7 +131,7 @@ def reproduce(
             )
         say(str(single))
         with _place(out, single) as place:
-            repeated = _repeat(graph, config, metrics, place)
+            repeated = _repeat(single, graph, config, metrics, place)
             results.append(Reproduction(single, compare_runs(single, place), reasons_for(metrics, repeated)))
     return results
 
@@ -171,11 +171,18 @@ def reasons_for(before: Provenance, now: Provenance) -> list[str]:
     }
     hardware, current = before["hardware"], now["hardware"]
     pairs |= {name: (hardware.get(name), current.get(name)) for name in ("device", "cpu", "threads")}
+    pairs["ranks"] = _ranks(before), _ranks(now)
     pairs["commit"] = before["commit"], now["commit"]
     reasons = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
     if current["device"] != "cpu" and not current.get("deterministic"):
         reasons.append("a GPU without --deterministic")
     return reasons
+
+
+def _ranks(metrics: Provenance) -> int:
+    """Return the number of processes that shared a training; 1 in records of versions that did not store it."""
+    training = cast(dict[str, Any], metrics).get("training") or {}
+    return int(training.get("ranks", 1))
 
 
 def _record(folder: Path) -> tuple[RunConfig, Provenance]:
@@ -185,7 +192,7 @@ def _record(folder: Path) -> tuple[RunConfig, Provenance]:
     config, metrics = run_config(folder), read_json(folder / METRICS, _FIX)
     with reading(folder, _FIX):
         _ = config["method"]["name"], config["data"]["fingerprint"], metrics["versions"]["torch"], metrics["commit"]
-        _ = metrics["hardware"]["device"], int(metrics["hardware"]["threads"])
+        _ = metrics["hardware"]["device"], int(metrics["hardware"]["threads"]), int(metrics.get("training", {}).get("ranks", 1))
     return config, cast(Provenance, metrics)
 
 
@@ -202,31 +209,32 @@ def _place(out: str | Path | None, folder: Path) -> Iterator[Path]:
         yield place
 
 
-def _repeat(data: Data, config: RunConfig, metrics: Provenance, place: Path) -> Provenance:
+def _repeat(folder: Path, data: Data, config: RunConfig, metrics: Provenance, place: Path) -> Provenance:
     """Run again with the number of threads, and on the device, of the record. Return the new record."""
-    model = _model(config, metrics["hardware"]["device"])
+    model = _model(folder, config, metrics["hardware"]["device"])
     evaluation = config.get("evaluation")
-    plan = None if evaluation is None else Plan(**evaluation)
+    with reading(folder / CONFIG, _FIX):
+        plan = None if evaluation is None else Plan(**evaluation)
     threads = torch.get_num_threads()
     strict = metrics["hardware"].get("deterministic")
     torch.set_num_threads(int(metrics["hardware"]["threads"]))
     try:
         with deterministic(resolve_device(model.device)) if strict else nullcontext():
-            run(data, model, place, name=config["data"].get("name", "graph"), plan=plan, map_kind="none")
-            return provenance(model.device)
+            return run(data, model, place, name=config["data"].get("name", "graph"), plan=plan, map_kind="none")
     finally:
         torch.set_num_threads(threads)
 
 
-def _model(config: RunConfig, device: str) -> Method:
+def _model(folder: Path, config: RunConfig, device: str) -> Method:
     """Return the method of a run, on the kind of device that it had if there is one here."""
-    settings = current_settings(config["method"])
-    cls = method(str(settings.pop("name")))
+    with reading(folder / CONFIG, _FIX):
+        settings = current_settings(config["method"])
+        cls = method(str(settings.pop("name")))
     if device in ("cpu", "mps"):
         settings["device"] = device
     elif not str(settings.get("device", "")).startswith("cuda:") or not torch.cuda.is_available():
         settings["device"] = "auto"
-    with reading(Path(CONFIG), _FIX):
+    with reading(folder / CONFIG, _FIX):
         return cls(**settings)
 
 

@@ -7,7 +7,6 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.data.catalogue.loading import load
-from epagcl.data.io.columns.kinds import parse_columns_as
 from epagcl.data.io.readers import read_files
 from epagcl.data.io.roles import Roles
 from epagcl.data.structural.features import split_preset
@@ -33,11 +32,7 @@ def load_source(source: GraphSource, root: str | Path | None = None, run: str | 
         if source.get("name", "").lower() not in CATALOGUE:
             raise InputError(f"{run}: its graph was made in Python; give it as data=")
         return load(source["name"], root)
-    roles = Roles(
-        *(source.get("source"), source.get("target"), source.get("id"), source.get("label")),
-        bipartite=bool(source.get("bipartite", False)),
-        columns_as=parse_columns_as(source.get("columns_as", "")),
-    )
+    roles = Roles.from_record(source)
     for path in (source.get("file"), *({**files, "features": split_preset(files.get("features"))[1]}.values())):
         if path is not None and not Path(path).exists():
             raise InputError(f"{path}: no such file; repeat the run in the folder in which it was started")

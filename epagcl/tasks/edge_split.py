@@ -89,7 +89,7 @@ def edge_times(path: Path, column: str, data: Data, roles: Roles = Roles()) -> T
         >>> data.edge_index.tolist(), times.tolist()
         ([[0, 1, 1, 2], [1, 0, 2, 1]], [2022.0, 2022.0, 2023.0, 2023.0])
     """
-    edges = EdgeList(open_table(existing_file(path)), roles)
+    edges = EdgeList(open_table(existing_file(path)), roles).without_header(data.node_ids)
     values = edges.table.values(None)[roles.column(edges.table, column, "time")]
     if not pd.api.types.is_numeric_dtype(values):
         values = pd.to_datetime(values.astype(str), errors="coerce", format="ISO8601")
@@ -114,31 +114,67 @@ def training_graph(data: Data, split: EdgeSplit) -> Data:
     return graph
 
 
-def sample_non_edges(sources: Integers, pairs: Integers, num_nodes: int, generator: np.random.Generator) -> Integers:
+class NodeDraw:
+    """Random nodes, in a graph with several kinds of nodes of a given kind.
+
+    Users have no edges to users in a graph of users and items. A score would tell such pairs from edges by their kinds
+    alone, so pairs without an edge have the kinds of edges.
+
+    Args:
+        num_nodes: N.
+        kinds: the number of the kind of each node; None if all are of one kind.
+        generator: source of randomness.
+
+    Examples:
+        >>> draw = NodeDraw(4, np.array([0, 1, 1, 0]), np.random.default_rng(0))
+        >>> set(draw(np.array([1] * 20)).tolist()), set(draw(np.array([3] * 20)).tolist())
+        ({1, 2}, {0, 3})
+    """
+
+    def __init__(self, num_nodes: int, kinds: Integers | None, generator: np.random.Generator):
+        self.num_nodes, self.kinds, self.generator = num_nodes, kinds, generator
+        if kinds is not None:
+            self._order = np.argsort(kinds, kind="stable")
+            self._counts = np.bincount(kinds)
+            self._starts = np.cumsum(self._counts) - self._counts
+
+    def __call__(self, like: Integers) -> Integers:
+        """Return a random node for each of some nodes, of the kind of that node."""
+        if self.kinds is None:
+            return self.generator.integers(self.num_nodes, size=like.shape)
+        kinds = self.kinds[like]
+        return np.asarray(self._order[self._starts[kinds] + self.generator.integers(self._counts[kinds])])
+
+
+def sample_non_edges(sources: Integers, like: Integers, pairs: Integers, draw: NodeDraw) -> Integers:
     """Return a random node for each source that it has no edge to, other than itself.
 
     Args:
         sources: node numbers, of any shape.
+        like: a node for each source, of the kind to draw.
         pairs: all edges of the graph with i < j.
-        num_nodes: N.
-        generator: source of randomness.
+        draw: draws nodes.
     """
+    num_nodes = draw.num_nodes
     known = np.sort(pairs[0] * num_nodes + pairs[1])
-    targets = generator.integers(num_nodes, size=sources.shape)
+    targets = draw(like)
     for _ in range(100):
         low, high = np.minimum(sources, targets), np.maximum(sources, targets)
         key = low * num_nodes + high
         taken = known[np.minimum(np.searchsorted(known, key), len(known) - 1)] == key
         if not (wrong := taken | (low == high)).any():
             return targets
-        targets[wrong] = generator.integers(num_nodes, size=int(wrong.sum()))
+        targets[wrong] = draw(like[wrong])
     raise InputError("a node has edges to nearly all others; links of so dense a graph cannot be sampled")
 
 
-def random_non_edges(count: int, pairs: Integers, num_nodes: int, generator: np.random.Generator) -> Integers:
-    """Return ``count`` random pairs ``[2, count]`` without an edge."""
-    sources = generator.integers(num_nodes, size=count)
-    return np.stack([sources, sample_non_edges(sources, pairs, num_nodes, generator)])
+def random_non_edges(count: int, pairs: Integers, draw: NodeDraw) -> Integers:
+    """Return ``count`` random pairs ``[2, count]`` without an edge, of the kinds of nodes that random edges have."""
+    like = np.zeros((2, count), dtype=np.int64)
+    if draw.kinds is not None:
+        like = pairs[:, draw.generator.integers(pairs.shape[1], size=count)]
+    sources = draw(like[0])
+    return np.stack([sources, sample_non_edges(sources, like[1], pairs, draw)])
 
 
 def _keys(edges: Integers, num_nodes: int) -> Integers:

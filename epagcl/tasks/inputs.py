@@ -93,11 +93,16 @@ def numbers_of(wanted: Sequence[Any], ids: Sequence[Any], argument: str) -> Inte
         >>> numbers_of(["b", "a"], ["a", "b"], "of=")
         array([1, 0])
     """
-    found = positions(id_array([str(node) for node in wanted]), pd.unique(_as_text(ids)))
+    text = _as_text(ids)
+    repeated = pd.Series(text).duplicated(keep=False).to_numpy()
+    if repeated.any() and (twice := [node for node in wanted if str(node) in set(text[repeated])]):
+        raise InputError(f"{argument} {twice[0]}: two nodes have this id as text; rename one")
+    distinct = np.flatnonzero(~repeated)
+    found = positions(id_array([str(node) for node in wanted]), text[distinct])
     if (found < 0).any():
         unknown = str(wanted[int((found < 0).argmax())])
         raise InputError(f"{argument} {unknown}: no such node; the ids are {examples(list(map(str, ids)))}")
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(distinct[found], dtype=np.int64)
 
 
 def graph_by_row(data: Data, ids: Sequence[Any], name: str) -> tuple[Tensor, Tensor | None]:

@@ -15,7 +15,14 @@ from epagcl.data.checking import check
 from epagcl.data.structural import KINDS
 from epagcl.methods.base import Method
 from epagcl.tasks.edge_scores import LinkScores, baseline_scores, dot_scores, link_scores
-from epagcl.tasks.edge_split import EdgeSplit, random_non_edges, sample_non_edges, split_edges, training_graph
+from epagcl.tasks.edge_split import (
+    EdgeSplit,
+    NodeDraw,
+    random_non_edges,
+    sample_non_edges,
+    split_edges,
+    training_graph,
+)
 from epagcl.tasks.inputs import Doubles, Floats, Integers, embedding_rows, feature_rows, one_thread, unit_rows
 from epagcl.training.history import Callback
 
@@ -150,6 +157,8 @@ def predict_links(
     The edges are split before training (:func:`~epagcl.tasks.split_edges`); the model and the classical scores see
     the training edges only. Three scores of the embedding are compared with them: cosine, inner product, and a logistic
     regression on the products of the two rows, fitted on validation edges. Weights of edges are used by the model only.
+    In a graph with several kinds of nodes (``data.node_type``, as of ``bipartite=True``), pairs without an edge join
+    nodes of the same kinds as edges do.
 
     Args:
         data: the graph. Features that were computed from all its edges, such as degrees, reveal test edges.
@@ -173,7 +182,7 @@ def predict_links(
     graph = training_graph(check(data, labels=False, quiet=True, features=features is None), split)
     graph = graph if features is None else features(graph)
     rows = embedding_rows(method.fit(graph, callback=callback).embed(graph))
-    pairs = _sampled_pairs(split, data.num_nodes, seed)
+    pairs = _sampled_pairs(split, data, seed)
     units, given = unit_rows(rows), feature_rows(graph.x)
     scorers: Scorers = {
         COSINE: lambda wanted: dot_scores(units, wanted),
@@ -232,18 +241,21 @@ def _scale(products: Floats) -> float:
     return float(np.sqrt(np.square(products, dtype=np.float64).mean())) or 1.0
 
 
-def _sampled_pairs(split: EdgeSplit, num_nodes: int, seed: int) -> _Pairs:
+def _sampled_pairs(split: EdgeSplit, data: Data, seed: int) -> _Pairs:
     """Return the pairs to score. Pairs without an edge have none in any part of the split."""
-    generator = np.random.default_rng(seed)
+    generator, num_nodes = np.random.default_rng(seed), data.num_nodes
+    kinds = None if data.get("node_type") is None else np.asarray(data.node_type.cpu())
+    draw = NodeDraw(num_nodes, kinds, generator)
     known = np.concatenate([split.train, split.val, split.test], 1)
     known = known[:, np.argsort(known[0] * num_nodes + known[1])]
-    val, test = (random_non_edges(part.shape[1], known, num_nodes, generator) for part in (split.val, split.test))
+    val, test = (random_non_edges(part.shape[1], known, draw) for part in (split.val, split.test))
     ranked = split.test[:, generator.permutation(split.test.shape[1])[:RANKED]]
     among = min(AMONG, num_nodes - 2)
     # An end of each edge, in random order, keeps its place; the other end is replaced.
-    ends = np.where(generator.random(ranked.shape[1]) < 0.5, ranked[0], ranked[1])
-    sources = np.repeat(ends[:, None], among, axis=1)
-    targets = sample_non_edges(sources, known, num_nodes, generator)
+    first = generator.random(ranked.shape[1]) < 0.5
+    kept, replaced = np.where(first, ranked[0], ranked[1]), np.where(first, ranked[1], ranked[0])
+    sources, like = (np.repeat(ends[:, None], among, axis=1) for ends in (kept, replaced))
+    targets = sample_non_edges(sources, like, known, draw)
     return _Pairs(split.val, val, split.test, test, ranked, np.stack([sources, targets]))
 
 

@@ -2,11 +2,9 @@
 
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
-from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
@@ -34,7 +32,7 @@ def novelty(data: Data, new: NodesLike) -> float:
 
     Args:
         data: the grown graph, with features.
-        new: numbers of the new nodes, or a mask.
+        new: numbers of the new nodes, or a mask. There may be none.
 
     Examples:
         >>> from epagcl.data import block_model
@@ -44,8 +42,7 @@ def novelty(data: Data, new: NodesLike) -> float:
     """
     graph = Graph.from_data(check(data, quiet=True, labels=False))
     is_new = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    if len(new):
-        is_new[node_numbers(new if isinstance(new, Tensor | np.ndarray) else list(new), graph.num_nodes)] = True
+    is_new[node_numbers(new, graph.num_nodes, "new", least=0)] = True
     count = int(is_new.sum())
     if min(count, graph.num_nodes - count) < FEWEST:
         return 0.0

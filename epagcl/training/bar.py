@@ -1,4 +1,4 @@
-"""Progress of one training for people: a bar in notebooks, a line in terminals, lines elsewhere."""
+"""Progress for people: a bar in notebooks, a line in terminals, lines elsewhere."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from epagcl.core.formatting import duration
 from epagcl.core.html import block, text
 from epagcl.training.history import Callback, Row
 
@@ -63,39 +64,58 @@ class ProgressBar:
     def __init__(self, title: str, epochs: int):
         self.title, self.epochs = title, epochs
         self._row: Row | None = None
-        self._handle: Any = None
-        self._shown_at = time.monotonic() - (0 if not _in_notebook() and not sys.stderr.isatty() else LINE_SECONDS)
+        self._line = UpdatedLine()
 
     def __call__(self, row: Row) -> None:
         """Show an epoch by its row of the history, unless the last one was shown just now."""
         self._row = row
-        now = time.monotonic()
-        live = _in_notebook() or sys.stderr.isatty()
-        if now - self._shown_at >= (REFRESH_SECONDS if live else LINE_SECONDS):
-            self._shown_at = now
-            self._show(row)
+        if self._line.is_due():
+            self._line.show(self.words(row), row["epoch"], self.epochs)
 
     def close(self) -> None:
         """Show the last epoch, and leave it on the screen."""
         if self._row is not None:
-            self._show(self._row)
-            if self._handle is None and sys.stderr.isatty():
-                print(file=sys.stderr)
+            self._line.show(self.words(self._row), self._row["epoch"], self.epochs)
+            self._line.close()
 
     def words(self, row: Row) -> str:
         """Return the progress in words."""
         left = row["seconds"] / max(row["epoch"], 1) * (self.epochs - row["epoch"])
-        when = f"{left:.0f} s left" if left < 90 else f"{left / 60:.0f} min left"
-        if row["epoch"] >= self.epochs:
-            when = f"{row['seconds']:.1f} s"
+        when = f"{duration(left)} left" if row["epoch"] < self.epochs else duration(row["seconds"])
         return f"{self.title}: epoch {row['epoch']} of {self.epochs}, loss {row['loss']:.4f}, {when}"
 
-    def _show(self, row: Row) -> None:
-        words = self.words(row)
+
+class UpdatedLine:
+    """A line of progress that is updated in place: in a Jupyter kernel and in a terminal; elsewhere a line each time.
+
+    Examples:
+        >>> line = UpdatedLine()
+        >>> line.is_due()  # too soon for a line in a log
+        False
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._shown_at = time.monotonic() - (LINE_SECONDS if self._is_live() else 0)
+
+    @staticmethod
+    def _is_live() -> bool:
+        return _in_notebook() or sys.stderr.isatty()
+
+    def is_due(self) -> bool:
+        """Return whether enough time has passed since the last time that this was the case."""
+        now = time.monotonic()
+        if now - self._shown_at < (REFRESH_SECONDS if self._is_live() else LINE_SECONDS):
+            return False
+        self._shown_at = now
+        return True
+
+    def show(self, words: str, done: int, total: int) -> None:
+        """Show words and, in a notebook, a bar."""
         if _in_notebook():
             from IPython.display import display
 
-            output = _Output(words, row["epoch"], self.epochs)
+            output = _Output(words, done, total)
             if self._handle is None:
                 self._handle = display(output, display_id=True)
             else:
@@ -104,6 +124,11 @@ class ProgressBar:
             print(f"\r{words}\033[K", end="", file=sys.stderr, flush=True)
         else:
             print(words, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the line on the screen."""
+        if self._handle is None and sys.stderr.isatty():
+            print(file=sys.stderr)
 
 
 class _Output:

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import epagcl
+from epagcl.data.io.columns.text import TextColumn
+from epagcl.methods.local import embed_nodes
 from tests.cli.conftest import FAST
 
 TODAY = ["--edges", "e.csv", "--features", "f.csv", "--device", "cpu", "--map", "none"]
@@ -102,3 +104,47 @@ def test_unknown_nodes_and_other_dimensions_are_refused(run, grown):
     code, _, err = run("embed", *TODAY[:4], *FAST, "--dim", 4, "--align", "z0.csv")
     assert code == 2
     assert "--align z0.csv: has 8 dimensions, the model 4; train with --dim 8" in err
+
+
+MIXED = "id,age,city,since,bio\n" + "".join(
+    f"u{k},{'' if k % 7 == 3 else 20 + k},{['Rome', 'Oslo', 'Bern'][k % 3]},2020-01-{k % 28 + 1:02d},"
+    f"likes {'tea and long walks' if k % 2 else 'coffee and short films'}\n"
+    for k in range(60)
+)
+
+
+def test_only_the_rows_near_the_new_nodes_are_encoded(run, tmp_path, monkeypatch):
+    """The result is that of the whole table, and the rest of it is not read."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.csv").write_text(MIXED)
+    edges = "".join(f"u{k},u{k + 1},{k % 3 + 1}\n" for k in range(59))
+    (tmp_path / "e.csv").write_text(f"source,target,weight\n{edges}")
+    (tmp_path / "new.txt").write_text("u40\nu3\n")
+    assert run("embed", *TODAY[:4], "--method", "propagated", "--dim", 4, "--save", "m", "--map", "none")[0] == 0
+    encoded, transform = [], TextColumn.transform
+
+    def counting(self, values):
+        encoded.append(len(values))
+        return transform(self, values)
+
+    monkeypatch.setattr(TextColumn, "transform", counting)
+    embed = ("embed", "--model", "m", *TODAY, "--only", "new.txt", "--hops", 3, "--out", "new.csv", "--json")
+    code, out, _ = run(*embed)
+    assert code == 0
+    assert encoded == [17]  # u36 to u44 and u0 to u7, since the error is estimated with four hops
+    assert json.loads(out)["neighbourhood"]["nodes_used"] == 14  # u37 to u43 and u0 to u6
+    model, data = epagcl.load_model("m", device="cpu"), epagcl.read_graph(edges="e.csv", features="f.csv")
+    z = embed_nodes(model, data, [40, 3], hops=3).z
+    np.testing.assert_allclose(pd.read_csv("new.csv", index_col=0).to_numpy(), z.numpy(), atol=1e-6)
+    rows = MIXED.splitlines()
+    (tmp_path / "f.csv").write_text("\n".join([*rows[:39], rows[39].replace("2020-01-11", "soon"), *rows[40:]]) + "\n")
+    code, _, err = run(*embed)
+    assert code == 2
+    assert "f.csv: column 'since' is not a date ('soon' in line 40)" in err
+
+
+def test_another_method_than_that_of_the_model_is_refused(run, grown):
+    code, _, err = run("embed", "--model", "m", *TODAY, "--method", "dgi", "--out", "z.csv")
+    assert code == 2
+    assert "--method dgi: the model is of epagcl; leave it out" in err
+    assert run("embed", "--model", "m", *TODAY, "--method", "epagcl", "--only", "new.txt", "--out", "n.csv")[0] == 0

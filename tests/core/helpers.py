@@ -1,4 +1,6 @@
-"""Random matrices, and the comparison of gradients."""
+"""Random matrices, the comparison of gradients, and threads."""
+
+import threading
 
 import torch
 
@@ -19,3 +21,15 @@ def assert_same_gradients(ours, expected, inputs, seed=9):
     grad = normal(*ours.shape, seed=seed).detach()
     gradients = [torch.autograd.grad(y, inputs, grad, retain_graph=True) for y in (ours, expected)]
     torch.testing.assert_close(*gradients)
+
+
+def in_threads(work, seeds, meanwhile):
+    """Call ``work(seed)`` for each seed in a thread of its own, and ``meanwhile()`` here while they run."""
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in seeds]
+    for thread in threads:
+        thread.start()
+    try:
+        return meanwhile()
+    finally:
+        for thread in threads:
+            thread.join()

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from epagcl.core.formatting import (
     counted,
+    duration,
     mean_and_std,
     one_line,
     percent,
@@ -65,3 +66,24 @@ def test_cells_are_restored_and_never_formulas(text):
     assert spreadsheet_original(cell) == text
     if cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
         float(cell)  # numbers stay numbers
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.0314, "0.031 s"),
+        (3.14159, "3.1 s"),
+        (9.99, "10 s"),
+        (59.96, "60 s"),
+        (119.4, "119 s"),
+        (120, "2 min"),
+        (3599.6, "60 min"),
+        (5400, "1.5 h"),
+        (47.9 * 3600, "47.9 h"),
+        (2 * 86400, "2 days"),
+        (1e9, "11,574 days"),
+    ],
+)
+def test_durations(seconds, words):
+    assert duration(seconds) == words

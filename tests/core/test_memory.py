@@ -1,3 +1,7 @@
+import os
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +9,15 @@ from torch import nn
 
 from epagcl.core import memory
 from epagcl.core.errors import InputError
-from epagcl.core.memory import available_memory, check_memory, is_too_large, network_bytes, read_array
+from epagcl.core.memory import (
+    available_memory,
+    check_memory,
+    is_too_large,
+    network_bytes,
+    peak_resident_memory,
+    read_array,
+    resident_memory,
+)
 
 
 def test_available_memory_is_a_plausible_number():
@@ -87,3 +99,28 @@ def test_arrays_are_read_as_numpy_reads_them(tmp_path):
         assert np.array_equal(read_array(tmp_path / "x.npy"), array)
     with pytest.raises(InputError, match=r"y\.npy: no such file; write the file again$"):
         read_array(tmp_path / "y.npy")
+
+
+def test_the_memory_of_a_process_grows_with_what_it_holds():
+    before, peak = resident_memory(), peak_resident_memory()
+    if before is None:
+        pytest.skip("resident memory is known on Linux only")
+    held = np.ones(2**25)  # 256 MiB
+    assert 200 * 2**20 < resident_memory() - before < 300 * 2**20
+    assert peak_resident_memory() >= max(peak, before + 200 * 2**20)
+    assert resident_memory(os.getpid()) == pytest.approx(resident_memory(), rel=0.05)
+    assert held[0] == 1
+    assert resident_memory(2**22 + 1) is None  # no process has this number
+
+
+def test_the_peak_where_linux_does_not_report_it(monkeypatch):
+    peak = peak_resident_memory()
+    monkeypatch.setattr(memory, "_status", lambda *_: None)
+    resource = pytest.importorskip("resource")
+    usage = SimpleNamespace(ru_maxrss=peak)
+    monkeypatch.setattr(resource, "getrusage", lambda who: usage)
+    for system, size in (("Darwin", peak), ("FreeBSD", 1024 * peak)):
+        monkeypatch.setattr(memory.platform, "system", lambda system=system: system)
+        assert peak_resident_memory() == size
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert peak_resident_memory() is None

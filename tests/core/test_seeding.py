@@ -1,10 +1,9 @@
-import threading
-
 import pytest
 import torch
 from torch import nn
 
 from epagcl.core.seeding import seeded
+from tests.core.helpers import in_threads
 
 
 def draws():
@@ -63,10 +62,5 @@ def test_threads_do_not_disturb_each_other_nor_the_caller():
                     if not torch.equal(nn.Linear(6, 6).weight.detach(), weight):
                         wrong.append(seed)
 
-        threads = [threading.Thread(target=draw, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        assert all(torch.equal(torch.rand(3), part) for part in stream)
-        for thread in threads:
-            thread.join()
+        assert in_threads(draw, range(4), lambda: all(torch.equal(torch.rand(3), part) for part in stream))
     assert wrong == []

@@ -360,3 +360,13 @@ def test_a_heterogeneous_graph_names_the_conversion():
     with pytest.raises(InputError, match=r"several kinds of nodes; convert it with epagcl.from_hetero\(data\)"):
         check(kinds)
     assert check(kinds.to_homogeneous()).num_edges == 4
+
+
+def test_weights_that_float32_cannot_hold_are_refused():
+    """One of them would become 0, and its edge would be lost when the graph is checked again."""
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]))
+    data.edge_weight = torch.tensor([1e-300, 1e300], dtype=torch.float64)
+    with pytest.raises(
+        InputError, match=r"^graph: edge weights differ by more than float32 can hold; scale the smallest"
+    ):
+        check(data)

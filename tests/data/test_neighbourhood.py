@@ -5,7 +5,7 @@ import torch
 
 from epagcl.data.generators import block_model
 from epagcl.data.graph import Graph
-from epagcl.data.neighbourhood import neighbourhood
+from epagcl.data.neighbourhood import neighbourhood, within
 
 
 def graph_of(seed: int, *, weighted: bool = False, dense: bool = False) -> Graph:
@@ -68,3 +68,13 @@ def test_a_part_with_all_nodes_is_the_graph():
     assert part.graph.pairs.equal(graph.pairs)
     assert not part.graph.outside.any()
     torch.testing.assert_close(part.graph.adjacency.to_dense(), graph.adjacency.to_dense())
+
+
+@pytest.mark.parametrize("hops", range(4))
+def test_nodes_within_some_hops_are_those_of_a_breadth_first_search(hops):
+    data = block_model(80, num_classes=2, num_features=10, topic_words=5, words_per_node=3, average_degree=3)
+    expected = {5, 9}
+    for _ in range(hops):
+        expected |= {j for i, j in data.edge_index.T.tolist() if i in expected}
+    found = within(data.edge_index, torch.tensor([5, 9]), hops, 80)
+    assert set(found.nonzero().flatten().tolist()) == expected

@@ -165,3 +165,13 @@ def test_the_fingerprint_depends_on_relations_and_their_names():
     ]
     prints = {Graph.from_data(check(graph(edges, **attributes))).fingerprint for attributes in variants}
     assert len(prints) == len(variants)
+
+
+def test_a_kind_that_is_called_other_stays_apart_from_the_merged_ones(caplog):
+    edges = [(k, k + 1) for k in range(60)]
+    kinds = torch.tensor([0] * 40 + list(range(1, 21)))
+    names = ["other", *(f"k{k}" for k in range(1, 21))]
+    data = check(graph(edges, edge_type=kinds, relation_names=names))
+    assert data.relation_names == ["other", *(f"k{k}" for k in range(1, 15)), "other*"]
+    assert check(data, quiet=True).relation_names == data.relation_names
+    assert "the 6 rarest are merged into 'other*'" in caplog.text

@@ -38,7 +38,7 @@ def test_requirements_are_those_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     required, extras = requirements()
     assert required == project["dependencies"]
-    assert {"docs", "test"} | set(extras) == set(project["optional-dependencies"])
+    assert {"audit", "docs", "test"} | set(extras) == set(project["optional-dependencies"])
 
 
 def test_requirements_of_an_installed_package(monkeypatch, tmp_path):
@@ -66,7 +66,7 @@ def test_extras(monkeypatch):
     monkeypatch.setattr(doctor, "requirements", lambda: ([], wanted))
     checks = by_topic(doctor._extras())
     assert checks["extra ann"].status == "missing"
-    assert "epagcl[ann]" in checks["extra ann"].fix
+    assert checks["extra ann"].fix == "pip install '.[ann]' in a copy of the repository, if you need it"
     assert checks["extra old"].status == "wrong"
     assert checks["extra fine"].status == "ok"
 
@@ -133,9 +133,14 @@ class TestFolders:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(doctor.tempfile, "TemporaryFile", fail)
-        checks = list(doctor._folders())
+        checks = list(doctor._folders(None))
         assert {check.status for check in checks} == {"wrong"}
         assert all("Permission denied" in check.found and check.fix for check in checks)
+
+    def test_the_cache_is_the_folder_that_is_given(self, tmp_path):
+        cache = by_topic(doctor._folders(tmp_path))["cache"]
+        assert cache.found == f"{tmp_path} can be written to"
+        assert by_topic(epagcl.doctor(tmp_path).checks)["cache"] == cache
 
     def test_completion(self, tmp_path, monkeypatch):
         monkeypatch.setattr(Path, "home", lambda: tmp_path)

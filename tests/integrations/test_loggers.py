@@ -163,7 +163,7 @@ def test_wandb_of_a_run_folder(fake_wandb, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("package", "missing"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
 def test_a_missing_package_is_named_with_its_extra(package, missing, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtra, match=rf"needs {package}: pip install 'epagcl\[{package}\]'"):
+    with pytest.raises(MissingExtra, match=rf"needs {package}: pip install '\.\[{package}\]'"):
         loggers.open_logger(package, tmp_path, {})
 
 

@@ -1,5 +1,3 @@
-import threading
-
 import pytest
 import torch
 
@@ -9,6 +7,7 @@ from epagcl.core import memory
 from epagcl.core.errors import InputError
 from epagcl.methods import initial
 from epagcl.methods.initial import initial_network
+from tests.core.helpers import in_threads
 
 SMALL = {"hidden": 8, "dim": 4, "projection": 4, "device": "cpu"}
 
@@ -43,12 +42,7 @@ def test_fits_in_threads_honour_their_seeds_and_leave_the_caller_alone(small_gra
                 if not torch.equal(weights(EPAGCL(epochs=1, seed=seed, **SMALL).fit(small_graph)), expected[seed]):
                     wrong.append(seed)
 
-        threads = [threading.Thread(target=fit, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        assert all(torch.equal(torch.rand(2), part) for part in stream)
-        for thread in threads:
-            thread.join()
+        assert in_threads(fit, range(4), lambda: all(torch.equal(torch.rand(2), part) for part in stream))
     assert wrong == []
 
 

@@ -128,7 +128,7 @@ def test_receptive_fields():
     [
         ([300], "300 is no node; nodes are 0 to 299"),
         ([-1], "-1 is no node"),
-        ([], "give a list"),
+        ([], "names no node; give at least one"),
         ([0.5], "give a list"),
     ],
     ids=["high", "negative", "empty", "fraction"],

@@ -1,3 +1,4 @@
+import hashlib
 import re
 import shutil
 import tempfile
@@ -171,8 +172,13 @@ def test_the_encoding_of_a_table_is_saved_and_checked(tmp_path):
     model.save(tmp_path)
     loaded = epagcl.load_model(tmp_path, device="cpu")
     assert loaded.encoding_ == model.encoding_ == data.encoding
+    columns, config = tmp_path / "columns.json", tmp_path / "config.toml"
+    digest = hashlib.sha256(columns.read_bytes()).hexdigest()
     for text, reason in (("{", "not a JSON file"), ("{}", "not an encoding of columns")):
-        (tmp_path / "columns.json").write_text(text)
+        columns.write_text(text)
+        changed = hashlib.sha256(columns.read_bytes()).hexdigest()
+        config.write_text(config.read_text().replace(digest, changed))
+        digest = changed
         with pytest.raises(InputError, match=rf"columns.json: {reason}.*; save the model again"):
             epagcl.load_model(tmp_path, device="cpu")
     plain = epagcl.from_tables([(k, (k + 1) % 6) for k in range(6)], table[["id"]].assign(a=[1, 2, 3, 4, 5, 6]))
@@ -198,3 +204,41 @@ def test_the_rotation_of_an_aligned_model_is_saved(tmp_path, small_graph):
     Propagated(dim=2, device="cpu").fit(small_graph).save(tmp_path)
     assert not (tmp_path / "rotation.safetensors").exists()
     assert load_model(tmp_path, device="cpu").rotation_ is None
+
+
+def encoded_model(cities):
+    table = pd.DataFrame({"id": range(6), "city": list(cities)})
+    return Propagated(dim=1, device="cpu").fit(epagcl.from_tables([(k, (k + 1) % 6) for k in range(6)], table))
+
+
+def test_columns_of_another_training_are_not_mixed_with_a_model(tmp_path):
+    """As after a save that was interrupted, over a model of another table."""
+    encoded_model("ababab").save(tmp_path)
+    encoded_model("xyxyxy").save(tmp_path / "new")
+    shutil.copy(tmp_path / "new/columns.json", tmp_path)
+    with pytest.raises(InputError, match=r"columns\.json: not the columns that config\.toml describes; save the model"):
+        load_model(tmp_path)
+    (tmp_path / "columns.json").unlink()
+    with pytest.raises(InputError, match=r"columns\.json: cannot be read \(No such file"):
+        load_model(tmp_path)
+
+
+def test_a_model_without_encoded_columns_ignores_those_of_an_interrupted_save(tmp_path, small_graph):
+    Propagated(dim=2, device="cpu").fit(small_graph).save(tmp_path)
+    encoded_model("xyxyxy").save(tmp_path / "new")
+    shutil.copy(tmp_path / "new/columns.json", tmp_path)
+    assert load_model(tmp_path).encoding_ is None
+
+
+def test_a_model_without_the_digest_of_its_columns_loads(tmp_path):
+    """As models of earlier versions."""
+    model = encoded_model("ababab")
+    model.save(tmp_path)
+    config = tmp_path / "config.toml"
+    config.write_text(re.sub(r"^columns = .*\n", "", config.read_text(), flags=re.MULTILINE))
+    assert load_model(tmp_path).encoding_ == model.encoding_
+    encoded_model("ababab").save(tmp_path / "plain")
+    config = tmp_path / "plain" / "config.toml"
+    config.write_text(re.sub(r"^columns = .*\n", "", config.read_text(), flags=re.MULTILINE))
+    (tmp_path / "plain" / "columns.json").unlink()
+    assert load_model(tmp_path / "plain").encoding_ is None

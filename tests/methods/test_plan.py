@@ -10,7 +10,7 @@ from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.large import Arrays
 from epagcl.methods import plan as module
-from epagcl.methods.plan import cost_note, duration, memory_of, plan, subgraph_sizes, too_large
+from epagcl.methods.plan import cost_note, memory_of, plan, subgraph_sizes, too_large
 from epagcl.methods.work import Sizes, work_of
 
 MILLION = {"nodes": 1_000_000, "edges": 10_000_000, "features": 128}
@@ -122,7 +122,6 @@ def test_the_note_is_on_the_mode_of_the_setting(monkeypatch):
 
 def test_the_edges_of_a_subgraph():
     assert subgraph_sizes(Sizes(100, 1000, 5), 1000) == Sizes(100, 1000, 5)
-    assert duration(600) == "10 min"
 
 
 @pytest.mark.parametrize(("nodes", "columns"), [(10**6, 53), (10**7, 16), (10**9, 1)])

@@ -11,7 +11,7 @@ from epagcl import EPAGCL, EPAGCLPlus, Propagated, SupervisedGCN
 from epagcl.core.errors import InputError
 from epagcl.core.neighbours import nearest
 from epagcl.data import block_model
-from epagcl.report.content import CONTENT_FILE, _duration, _scores, read_content, report, run_content
+from epagcl.report.content import CONTENT_FILE, _scores, read_content, report, run_content
 from epagcl.report.nodes import map_content, node_table
 from epagcl.runs.evaluation import Plan, evaluate
 from epagcl.runs.execute import run, trained_metrics
@@ -110,21 +110,6 @@ def test_a_method_without_training_says_so(data):
     assert [setting["name"] for setting in content["settings"]] == ["dim", "alpha", "feature_scaling", "seed", "device"]
     assert content["history"] == {}
     assert not [finding for finding in content["health"] if "learning rate" in finding["words"]]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (3.14159, "3.1 s"),
-        (59.96, "1 min 0 s"),
-        (119.6, "2 min 0 s"),
-        (3599.4, "59 min 59 s"),
-        (3599.6, "1 h 0 min"),
-        (7290, "2 h 2 min"),
-    ],
-)
-def test_durations(seconds, words):
-    assert _duration(seconds) == words
 
 
 def test_a_report_of_several_runs_has_their_agreement(finished):

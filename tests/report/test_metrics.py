@@ -68,7 +68,9 @@ def test_losing_to_references_is_said_in_words():
 
     references = {"raw features": scores(0.5), "untrained encoder": scores(0.8), "propagated": scores(0.9)}
     lost = lost_to("EPAGCL", scores(0.75), references)
-    assert lost.startswith("EPAGCL (75.0%) loses to propagated (90.0%) and untrained encoder (80.0%): its training")
+    assert lost.startswith(
+        "EPAGCL (75.0%) loses to propagated (90.0%) and untrained encoder (80.0%): it does not pay off"
+    )
     assert lost.endswith("try --method auto")
     assert lost_to("EPAGCL+", scores(0.75), references).endswith("use what scores best, or train longer")
     assert lost_to("EPAGCL", scores(0.9), references) is None

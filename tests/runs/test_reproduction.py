@@ -166,3 +166,33 @@ def test_reasons_name_versions_threads_and_device():
     assert words[3].startswith("commit 0123, now ")
     assert reasons_for(record, other)[-1] == "a GPU without --deterministic"
     assert "a GPU" not in str(reasons_for(other, {**other, "hardware": {**other["hardware"], "deterministic": True}}))
+
+
+def test_another_number_of_ranks_is_a_reason(finished, data, tmp_path):
+    def ranks(text):
+        metrics = json.loads(text)
+        metrics["training"]["ranks"] = 4
+        return json.dumps(metrics)
+
+    folder = damaged_copy(finished, tmp_path / "four", ("metrics.json", ranks))
+    [result] = epagcl.reproduce(folder, data)
+    assert result.reasons == ["ranks 4, now 1"]
+    older = provenance("cpu")  # without the number, as in earlier versions
+    assert reasons_for(older, older) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("runs = 1\n", "runs = 1\nrounds = 3\n", "unexpected keyword argument 'rounds'"),
+        ("dim = 4", "dmi = 4", "unexpected keyword argument 'dmi'"),
+        ('name = "epagcl"', 'name = "epagl"', "no method 'epagl'"),
+    ],
+    ids=["evaluation", "setting", "method"],
+)
+def test_a_damaged_configuration_is_refused_in_one_line(finished, data, tmp_path, old, new, reason):
+    folder = damaged_copy(finished, tmp_path / "one", ("config.toml", lambda text: text.replace(old, new, 1)))
+    assert new in (folder / "config.toml").read_text()
+    with pytest.raises(InputError, match=reason) as caught:
+        epagcl.reproduce(folder, data)
+    assert "\n" not in str(caught.value)

@@ -5,7 +5,14 @@ from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, check, read_graph, undirected_pairs
-from epagcl.tasks.edge_split import edge_times, random_non_edges, sample_non_edges, split_edges, training_graph
+from epagcl.tasks.edge_split import (
+    NodeDraw,
+    edge_times,
+    random_non_edges,
+    sample_non_edges,
+    split_edges,
+    training_graph,
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +80,12 @@ def test_three_times_are_enough():
 
 def test_sampled_pairs_have_no_edge(graph):
     pairs = undirected_pairs(graph.edge_index, 200).numpy()
-    sampled = random_non_edges(2000, pairs, 200, np.random.default_rng(0))
+    sampled = random_non_edges(2000, pairs, NodeDraw(200, None, np.random.default_rng(0)))
     assert (sampled[0] != sampled[1]).all()
     assert not keys(np.sort(sampled, axis=0), 200) & keys(pairs, 200)
     complete = np.stack(np.triu_indices(4, 1))
     with pytest.raises(InputError, match="nearly all others"):
-        sample_non_edges(np.zeros(3, int), complete, 4, np.random.default_rng(0))
+        sample_non_edges(*np.zeros((2, 3), int), complete, NodeDraw(4, None, np.random.default_rng(0)))
 
 
 def test_times_may_be_numbers_or_dates(tmp_path):
@@ -112,3 +119,19 @@ def test_kinds_stay_with_their_edges(graph):
     train = training_graph(checked, split_edges(checked))
     assert train.edge_relation.shape == (train.num_edges, 2)
     assert train.edge_relation[:, 1].equal((train.edge_index.sum(0) % 2).float())
+
+
+def test_pairs_without_an_edge_have_the_kinds_of_edges():
+    """Users have no edges to users: such pairs would be told from edges by their kinds alone."""
+    generator = np.random.default_rng(0)
+    kinds = np.repeat([0, 1, 2], [30, 50, 20])  # users, items, shops
+    pairs = np.stack([generator.integers(30, size=150), 30 + generator.integers(50, size=150)])
+    more = np.stack([30 + generator.integers(50, size=50), 80 + np.arange(50) % 20])
+    pairs = np.unique(np.hstack([pairs, more]), axis=1)
+    draw = NodeDraw(100, kinds, generator)
+    sampled = random_non_edges(4000, pairs, draw)
+    assert not keys(np.sort(sampled, axis=0), 100) & keys(pairs, 100)
+    shares = [[np.mean((row == kinds[each].T).all(1)) for row in ([0, 1], [1, 2])] for each in (pairs, sampled)]
+    assert sum(shares[1]) == 1
+    assert shares[1] == pytest.approx(shares[0], abs=0.03)
+    assert set(draw(np.full(2000, 85)).tolist()) == set(range(80, 100))

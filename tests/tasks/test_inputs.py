@@ -87,3 +87,11 @@ def test_output_is_checked_before_the_work(tmp_path):
     check_table(None)
     with pytest.raises(InputError, match=r"z.npy: cannot write .npy; use .csv, .tsv, .parquet$"):
         check_table(tmp_path / "z.npy")
+
+
+def test_a_text_that_is_the_id_of_two_nodes_is_refused():
+    """Ids of a NetworkX graph may be 7 and "7"."""
+    ids = ["a", 7, "7", "b"]
+    assert numbers_of(["b", "a"], ids, "of=").tolist() == [3, 0]
+    with pytest.raises(InputError, match=r"^of= 7: two nodes have this id as text; rename one$"):
+        numbers_of([7], ids, "of=")

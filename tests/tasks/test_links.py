@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from torch_geometric.data import Data
 import epagcl
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, undirected_pairs
+from epagcl.data.structural.features import with_structural_features
 from epagcl.tasks import predict_links, split_edges
 from epagcl.tasks.links import COSINE, FITTED, LinkPrediction, _auc, fitted_score
 
@@ -113,3 +116,17 @@ def test_the_fitted_score_is_the_regression():
 def test_auc_is_that_of_scikit_learn():
     scores = np.random.default_rng(0).integers(0, 10, 60).astype(float)
     assert _auc(scores, 25) == pytest.approx(roc_auc_score(np.repeat([1, 0], [25, 35]), scores))
+
+
+def test_random_ratings_cannot_be_predicted(tmp_path):
+    """Pairs of two users, which are never edges, would make the task of a bipartite graph trivial."""
+    generator = np.random.default_rng(0)
+    path = tmp_path / "ratings.csv"
+    ratings = np.stack([generator.integers(60, size=700), generator.integers(80, size=700)], 1)
+    path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in ratings.tolist()))
+    data = epagcl.read_graph(edges=path, bipartite=True, need_features=False)
+    assert data.node_type.tolist() == [int(str(node).startswith("user:")) for node in data.node_ids]
+    features = partial(with_structural_features, seed=0)
+    result = predict_links(data, epagcl.Propagated(dim=16, device="cpu"), features=features)
+    assert abs(result.scores["embedding, cosine"].auc - 0.5) < 0.15
+    assert abs(result.scores["features, cosine"].auc - 0.5) < 0.15

@@ -60,7 +60,7 @@ def test_equal_rows_are_neighbours_and_a_node_is_not_its_own():
 
 def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    with pytest.raises(MissingExtra, match=r"^approximate search needs usearch: pip install 'epagcl\[ann\]'$"):
+    with pytest.raises(MissingExtra, match=r"^approximate search needs usearch: pip install '\.\[ann\]'"):
         nearest_neighbours(Z, index="hnsw")
 
 

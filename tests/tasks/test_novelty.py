@@ -30,7 +30,11 @@ def test_more_nodes_of_the_same_kind_are_not_novel(data):
     assert novelty(data, torch.arange(540, 600)) < 0.05
 
 
-@pytest.mark.parametrize("new", [[], [3], list(range(595))], ids=["none", "one", "nearly all"])
+@pytest.mark.parametrize(
+    "new",
+    [[], torch.zeros(600, dtype=torch.bool), [3], list(range(595))],
+    ids=["none", "empty mask", "one", "nearly all"],
+)
 def test_too_few_nodes_tell_nothing(data, new):
     assert novelty(data, new) == 0
 
@@ -38,3 +42,13 @@ def test_too_few_nodes_tell_nothing(data, new):
 def test_the_graph_must_be_that_of_the_embedding():
     with pytest.raises(InputError, match="data= has 3 nodes for 2 embeddings"):
         check_same_nodes(Data(num_nodes=3), 2)
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [([1.5], "give a list of node numbers, or a mask"), ([600], "600 is no node"), (torch.ones(3) > 0, "give a list")],
+    ids=["fraction", "number", "mask"],
+)
+def test_errors_name_the_argument(data, new, reason):
+    with pytest.raises(InputError, match=f"^new=: {reason}"):
+        novelty(data, new)

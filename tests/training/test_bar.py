@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 def test_words():
     progress = ProgressBar("EPAGCL", 200)
     assert progress.words(row(100, 300.0)) == "EPAGCL: epoch 100 of 200, loss 2.5000, 5 min left"
-    assert progress.words(row(200, 10.0)) == "EPAGCL: epoch 200 of 200, loss 2.5000, 10.0 s"
+    assert progress.words(row(200, 10.0)) == "EPAGCL: epoch 200 of 200, loss 2.5000, 10 s"
 
 
 def test_a_terminal_has_one_line(monkeypatch):
@@ -34,7 +34,7 @@ def test_a_terminal_has_one_line(monkeypatch):
     text = sys.stderr.getvalue()
     assert text.count("\n") == 1
     assert text.startswith("\rEPAGCL: epoch 1 of 3")
-    assert "\rEPAGCL: epoch 3 of 3, loss 2.5000, 1.0 s" in text
+    assert "\rEPAGCL: epoch 3 of 3, loss 2.5000, 1 s" in text
     assert "epoch 2" not in text  # it came too soon
     assert [each["epoch"] for each in seen] == [1, 2, 3]
 

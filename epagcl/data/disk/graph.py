@@ -35,7 +35,7 @@ from epagcl.data.disk.layout import (
 )
 from epagcl.data.disk.text import decode_text, encode_text
 from epagcl.data.io.columns.encoding import TableEncoding
-from epagcl.data.io.ids import id_array
+from epagcl.data.io.ids import id_array, node_kinds
 
 
 class OnDiskGraph:
@@ -221,6 +221,8 @@ class OnDiskGraph:
             data.edge_weight = torch.from_numpy(np.array(self.weights))
         if (ids := self.ids) is not None:
             data.node_ids = np.array(ids)
+            if self.manifest["source"].get("bipartite"):
+                data.node_type = node_kinds(data.node_ids)
         if self.feature_names is not None:
             data.feature_names = self.feature_names
         if (encoding := self.encoding) is not None:

@@ -20,8 +20,8 @@ from epagcl.data.io.columns.kinds import shortened
 from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.edge_types import EdgeTypes
 from epagcl.data.io.encoded import EncodedTable
-from epagcl.data.io.feature_list import match_features
-from epagcl.data.io.ids import NodeIds, examples, positions, union
+from epagcl.data.io.feature_list import Near, match_features
+from epagcl.data.io.ids import NodeIds, examples, node_kinds, positions, union
 from epagcl.data.io.label_list import LabelList, without_missing
 from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import ArrayRows, Table
@@ -34,6 +34,7 @@ def graph_from_parts(
     labels: Table | ArrayRows | None = None,
     nodes: NodeIds | None = None,
     roles: Roles = Roles(),  # noqa: B008 (frozen)
+    near: Near | None = None,
 ) -> Data:
     """Return the checked graph of these parts, by the rules of :func:`epagcl.read_graph`.
 
@@ -43,6 +44,7 @@ def graph_from_parts(
         labels: a table, with or without ids, or an array; None for a graph without labels.
         nodes: the ids of the rows, for features (labels) without ids.
         roles: the columns that the user names, and how messages write arguments.
+        near: the part of the graph whose features are needed; None: all of it.
     """
     edge_list = EdgeList(edges, roles)
     label_in_features = labels is None and roles.label is not None
@@ -50,7 +52,7 @@ def graph_from_parts(
         fix = f"give the labels as {roles.name_of('labels')}, or features with this column"
         raise InputError(f"{roles.name_of('label')} {roles.label}: no table has labels; {fix}")
     _refuse_unknown_id(roles, features, labels)
-    feature_list = None if features is None else match_features(features, edge_list, nodes, label_in_features)
+    feature_list = None if features is None else match_features(features, edge_list, nodes, label_in_features, near)
     node_ids = edge_list.ids if feature_list is None else feature_list.node_ids
     label_list = None if labels is None else LabelList(labels, node_ids, roles)
     if label_list is not None and label_list.ids is not None:
@@ -69,7 +71,10 @@ def graph_from_parts(
         y = None
     table = None if feature_list is None else feature_list.table
     described = Edges(torch.from_numpy(edge_index), edge_list.weights(), edge_list.types(), roles.directed)
-    return checked_data(table, described, y, node_ids, edge_list.name)
+    data = checked_data(table, described, y, node_ids, edge_list.name)
+    if edge_list.kinds is not None:
+        data.node_type = node_kinds(node_ids)
+    return data
 
 
 class Edges(NamedTuple):

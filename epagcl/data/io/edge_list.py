@@ -9,6 +9,7 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
+from epagcl.data.io.columns.number import has_decimal_comma, to_numbers
 from epagcl.data.io.edge_columns import (
     NO_COLUMN,
     TYPE_NAMES,
@@ -18,7 +19,7 @@ from epagcl.data.io.edge_columns import (
     optional_column,
 )
 from epagcl.data.io.edge_types import EdgeTypes, edge_types
-from epagcl.data.io.ids import examples, factorise, positions
+from epagcl.data.io.ids import examples, factorise, positions, unpadded
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
 
@@ -104,11 +105,13 @@ class EdgeList(EdgeIds):
         if self.weight_column is None:
             return None
         values = self.table.values(None)[self.weight_column]
-        weights = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = to_numbers(values, True) if has_decimal_comma(values) else pd.to_numeric(values, errors="coerce")
+        weights = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
         if (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
             row = int(wrong.argmax())
             title = self.table.title(self.weight_column)
-            what = f"{self.table.place(row)}: the {title} has the value '{values.iloc[row]}'"
+            found = "is missing" if pd.isna(values.iloc[row]) else f"has the value '{values.iloc[row]}'"
+            what = f"{self.table.place(row)}: the {title} {found}"
             fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_COLUMN)}"
             raise InputError(f"{self.name}: {what}; {fix}")
         return weights
@@ -170,7 +173,9 @@ class EdgeList(EdgeIds):
         if (position < 0).any():
             unknown = self.ids[position < 0]
             message = f"{nodes_name}: no row for {counted(len(unknown), 'node')} of {self.name} ({examples(unknown)})"
-            if not self.table.header and (position[self.ends[0]] < 0).all():
+            if (zeros := _without_zeros(unknown, node_ids)) is not None:
+                message += f"; {nodes_name} writes {unknown[0]} as {zeros}: write the ids alike"
+            elif not self.table.header and (position[self.ends[0]] < 0).all():
                 message += f"; if {self.table.place(0)} is a header, call its columns source and target"
             else:
                 message += "; give every node a row, or drop its edges"
@@ -284,3 +289,14 @@ def row_numbering(ids: FoundIds, rows: int, name: str, nodes_argument: str) -> i
         nodes_argument,
     )
     return 1 if from_one else None
+
+
+def _without_zeros(unknown: np.ndarray, node_ids: np.ndarray) -> str | None:
+    """Return how a table writes the first of some unknown ids, if it has all of them but for leading zeros."""
+    if unknown.dtype == node_ids.dtype == np.int64:
+        return None
+    text, wanted = as_text(node_ids), unpadded(as_text(unknown))
+    plain = unpadded(text)
+    if (positions(wanted, pd.unique(plain)) < 0).any():
+        return None
+    return str(text[int((plain == wanted[0]).argmax())])

@@ -3,11 +3,14 @@
 :func:`epagcl.read_graph` documents the rules.
 """
 
+from collections.abc import Callable
 from numbers import Number
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
@@ -20,6 +23,7 @@ from epagcl.data.io.features import feature_tensor
 from epagcl.data.io.ids import ID_NAMES, WEAK_ID_NAMES, NodeIds, distinct_ids, is_id_name, positions, unique_ids
 from epagcl.data.io.roles import find_column
 from epagcl.data.io.tables.base import ArrayRows, Table, is_number, normalised_name
+from epagcl.data.neighbourhood import within
 
 
 class FeatureList(NamedTuple):
@@ -30,7 +34,26 @@ class FeatureList(NamedTuple):
     labels: np.ndarray | None = None
 
 
-def match_features(features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds | None, label: bool) -> FeatureList:
+class Near(NamedTuple):
+    """The part of a graph whose features are needed, for a reader that leaves out the rest.
+
+    Attributes:
+        nodes: function that returns the numbers of a few nodes, given the ids of all nodes.
+        hops: the distance up to which their neighbours are needed.
+    """
+
+    nodes: Callable[[np.ndarray], Tensor]
+    hops: int
+
+    def rows(self, edges: EdgeList, node_ids: np.ndarray, name: str) -> np.ndarray:
+        """Return the numbers of the nodes that are needed, in ascending order."""
+        ends = torch.from_numpy(edges.without_header(node_ids).edge_index(node_ids, name))
+        return within(ends, self.nodes(node_ids), self.hops, len(node_ids)).nonzero().flatten().numpy()
+
+
+def match_features(
+    features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds | None, label: bool, near: Near | None = None
+) -> FeatureList:
     """Return the features with the id of each row.
 
     Args:
@@ -38,35 +61,50 @@ def match_features(features: Table | ArrayRows, edges: EdgeList, nodes: NodeIds 
         edges: the edges, whose ids help to find the column of ids.
         nodes: the ids of the rows, for features without ids.
         label: whether the table has the column of labels that the user names.
+        near: which rows are needed, if the table is encoded as that of a model; None: all.
     """
-    labels = None
     if isinstance(features, ArrayRows):
         if edges.roles.columns_as:
             argument = edges.roles.name_of("columns_as")
             raise InputError(f"{features.name}: an array has no named columns; leave out {argument}, or give a table")
         x = check_features(feature_tensor(features.values, features.name), features.name)
-        encoded, ids = EncodedTable(x, None), None
-    else:
-        encoded, ids, labels = _read_table(features, edges, nodes is not None, label)
-    rows = encoded.x.shape[0]
+        return FeatureList(EncodedTable(x, None), _ids_of_rows(None, len(x), features.name, edges, nodes))
+    frame, names, ids, labels = _read_table(features, edges, nodes is not None, label)
+    if near is None or edges.roles.encoding is None:
+        encoded = encode_table(frame, names, features.name, features.place, edges.roles)
+        return FeatureList(encoded, _ids_of_rows(ids, len(frame), features.name, edges, nodes), labels)
+    ids = _ids_of_rows(ids, len(frame), features.name, edges, nodes)
+    rows = near.rows(edges, ids, (nodes or features).name)
+    encoded = encode_table(frame, names, features.name, features.place, edges.roles, rows)
+    return FeatureList(encoded, ids, labels)
+
+
+def _ids_of_rows(ids: np.ndarray | None, rows: int, name: str, edges: EdgeList, nodes: NodeIds | None) -> np.ndarray:
+    """Return the id of each row of features: of the table itself, of a list, or by the rule for rows without ids."""
     if nodes is None:
-        ids = edges.ids_for_rows(rows, features.name) if ids is None else edges.with_kinds(ids, features.name)
-        return FeatureList(encoded, ids, labels)
+        return edges.ids_for_rows(rows, name) if ids is None else edges.with_kinds(ids, name)
     if ids is not None:
         raise InputError(
-            f"{nodes.name}: {features.name} has ids itself; leave out {edges.nodes_argument}, "
+            f"{nodes.name}: {name} has ids itself; leave out {edges.nodes_argument}, "
             "or remove the ids from the features"
         )
     if len(nodes.values) != rows:
         counts = f"{counted(len(nodes.values), 'id')} for {counted(rows, 'row')}"
-        raise InputError(f"{nodes.name}: {counts} of {features.name}; give one per row")
-    return FeatureList(encoded, edges.with_kinds(nodes.values, nodes.name), labels)
+        raise InputError(f"{nodes.name}: {counts} of {name}; give one per row")
+    return edges.with_kinds(nodes.values, nodes.name)
 
 
-def _read_table(
-    table: Table, edges: EdgeList, listed: bool, label: bool
-) -> tuple[EncodedTable, np.ndarray | None, np.ndarray | None]:
-    """Return features, the ids of the rows and their labels; None for ids or labels if there are none.
+class TableParts(NamedTuple):
+    """The columns of a table of features, their names, the ids of the rows and their labels; None if not there."""
+
+    frame: pd.DataFrame
+    names: list[str] | None
+    ids: np.ndarray | None
+    labels: np.ndarray | None
+
+
+def _read_table(table: Table, edges: EdgeList, listed: bool, label: bool) -> TableParts:
+    """Return the parts of a table of features.
 
     ``listed`` is True if a separate list has the ids of the rows.
     """
@@ -77,7 +115,7 @@ def _read_table(
     labels = None if label_column is None else frame[label_column].to_numpy(dtype=object)
     frame = frame.drop(columns=dropped)
     names = [table.first_row[int(column)] for column in frame.columns] if table.header else None
-    return encode_table(frame, names, table.name, table.place, edges.roles), ids, labels
+    return TableParts(frame, names, ids, labels)
 
 
 class FeatureColumns(NamedTuple):

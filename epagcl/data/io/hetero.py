@@ -2,13 +2,18 @@
 
 from collections import Counter
 
+import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.checking import check
+from epagcl.data.checking import check, check_features
+from epagcl.data.io.columns.kinds import shortened
+from epagcl.data.io.features import feature_tensor
 from epagcl.data.io.ids import id_array
 from epagcl.data.relations import DIRECTIONS
 
@@ -53,7 +58,7 @@ def from_hetero(data: HeteroData, *, directed: str | None = None) -> Data:
         graph.feature_names = names
     graph.node_type = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(list(counts.values())))
     graph.node_ids = id_array([f"{kind}:{node}" for kind in counts for node in _ids(data, kind, counts[kind])])
-    _add_edges(graph, data, start)
+    _add_edges(graph, data, start, counts)
     _add_labels(graph, data, counts)
     graph.directed = directed or DIRECTIONS[0]
     return check(graph, source=SOURCE)
@@ -82,11 +87,12 @@ def _features(data: HeteroData, counts: dict[str, int]) -> tuple[Tensor | None, 
     if len(counts) == 1:
         (kind,) = counts
         return data[kind].get("x"), data[kind].get("feature_names")
-    blocks: list[Tensor] = []
+    blocks: list[scipy.sparse.csr_array] = []
     names: list[str] = []
     for kind, count in counts.items():
         x = data[kind].get("x")
-        block = torch.ones(count, 1) if x is None else torch.cat([x.to_dense().float().cpu(), torch.ones(count, 1)], 1)
+        marks = scipy.sparse.csr_array(np.ones((count, 1), dtype=np.float32))
+        block = marks if x is None else scipy.sparse.hstack([_matrix(x, kind, count), marks], format="csr")
         given = data[kind].get("feature_names") or range(block.shape[1] - 1)
         if len(given) != block.shape[1] - 1:
             raise InputError(f"{SOURCE}: {len(given):,} feature_names for {block.shape[1] - 1:,} columns of {kind!r}")
@@ -95,19 +101,46 @@ def _features(data: HeteroData, counts: dict[str, int]) -> tuple[Tensor | None, 
     if any(data[kind].get("x") is None for kind in counts):
         without = [kind for kind in counts if data[kind].get("x") is None]
         log.warning("%s: no features of %s; only a column tells them from others", SOURCE, ", ".join(without))
-    return torch.block_diag(*blocks).to_sparse_csr(), names
+    # Never a dense matrix, which would have as many columns as all types together for each node.
+    return feature_tensor(scipy.sparse.block_diag(blocks, format="csr"), SOURCE), names
 
 
-def _add_edges(graph: Data, data: HeteroData, start: dict[str, int]) -> None:
+def _matrix(x: Tensor, kind: str, count: int) -> scipy.sparse.csr_array:
+    """Return the features of a node type. Raise unless they are a finite matrix with one row per node."""
+    x = check_features(x, f"{SOURCE}: {kind!r}").cpu()
+    if len(x) != count:
+        raise InputError(f"{SOURCE}: {len(x):,} feature rows for {count:,} nodes {kind!r}; give one per node")
+    if x.layout == torch.strided:
+        return scipy.sparse.csr_array(x.numpy())
+    return scipy.sparse.csr_array((x.values(), x.col_indices(), x.crow_indices()), shape=tuple(x.shape))
+
+
+def _check_edges(data: HeteroData, edge: tuple[str, str, str], counts: dict[str, int]) -> None:
+    """Raise unless the ends of edges are numbers of nodes of their types; otherwise they would be nodes of another."""
+    name, index = " ".join(edge), data[edge].get("edge_index")
+    if not isinstance(index, Tensor) or index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
+        raise InputError(f"{SOURCE}: {name}: no edge_index of two rows of node numbers; add it")
+    for end, kind in zip(index, (edge[0], edge[2]), strict=True):
+        if (wrong := (end < 0) | (end >= counts[kind])).any():
+            number, last = int(end[wrong][0]), counts[kind] - 1
+            raise InputError(f"{SOURCE}: {name}: {number} is no node {kind!r}; they are 0 to {last:,}")
+    if data[edge].get("edge_attr") is not None:
+        log.warning("%s: %s: edge_attr is not used; give weights of edges as edge_weight", SOURCE, name)
+
+
+def _add_edges(graph: Data, data: HeteroData, start: dict[str, int], counts: dict[str, int]) -> None:
     """Add the edges of all types, their weights and their kinds."""
     types = [edge for edge in data.edge_types if not _is_reverse(edge, data.edge_types)]
     if not types:
         raise InputError(f"{SOURCE}: no edges; a graph needs at least one")
+    for edge in types:
+        _check_edges(data, edge, counts)
     relations = Counter(relation for _, relation, _ in types)
     graph.relation_names = [edge[1] if relations[edge[1]] == 1 else " ".join(edge) for edge in types]
     stores = [data[edge] for edge in types]
     offsets = [torch.tensor([[start[source]], [start[target]]]) for source, _, target in types]
     graph.edge_index = torch.cat([store.edge_index.cpu() + k for store, k in zip(stores, offsets, strict=True)], dim=1)
+    log.info("%s: %s of edges (%s)", SOURCE, counted(len(types), "kind"), shortened(graph.relation_names))
     sizes = torch.tensor([store.edge_index.shape[1] for store in stores])
     graph.edge_type = torch.repeat_interleave(torch.arange(len(types)), sizes)
     if any(store.get("edge_weight") is not None for store in stores):
@@ -133,9 +166,15 @@ def _add_labels(graph: Data, data: HeteroData, counts: dict[str, int]) -> None:
     (kind,) = labelled
     own = graph.node_type == list(counts).index(kind)
     y = data[kind].y.cpu()
+    if y.numel() != counts[kind]:
+        shape = tuple(y.shape)
+        raise InputError(f"{SOURCE}: {kind!r}: y has shape {shape}; give one class per node, ({counts[kind]:,},)")
     graph.y = torch.full((graph.num_nodes,), -1, dtype=torch.int64)
     graph.y[own] = y.flatten().long()
     for name in _MASKS:
-        if data[kind].get(name) is not None:
+        if (mask := data[kind].get(name)) is not None:
+            if mask.shape != (counts[kind],):
+                fix = f"give one value per node, ({counts[kind]:,},)"
+                raise InputError(f"{SOURCE}: {kind!r}: {name} has shape {tuple(mask.shape)}; {fix}")
             graph[name] = torch.zeros(graph.num_nodes, dtype=torch.bool)
-            graph[name][own] = data[kind][name].cpu()
+            graph[name][own] = mask.bool().cpu()

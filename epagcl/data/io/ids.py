@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
@@ -73,7 +75,44 @@ def factorise(values: np.ndarray, table: Table, titles: list[str]) -> tuple[np.n
                 merged, ids = pd.factorize(np.array(numbers, dtype=np.int64))  # "7" and "7.0" are one id
                 _report_merged(written, merged, len(ids), table)
                 codes = merged[codes]
+        if ids.dtype == object:
+            _report_padded(ids, table)
     return codes.reshape(values.shape), ids
+
+
+def node_kinds(ids: np.ndarray) -> Tensor:
+    """Return the number of the kind of each node of a bipartite graph, whose ids begin with their kind.
+
+    Examples:
+        >>> node_kinds(np.array(["user:5", "item:5", "user:7"], dtype=object))
+        tensor([1, 0, 1])
+    """
+    kinds = pd.Series(ids).astype(str).str.partition(":")[0]
+    return torch.from_numpy(pd.factorize(kinds, sort=True)[0].astype(np.int64))
+
+
+def unpadded(ids: np.ndarray) -> np.ndarray:
+    """Return ids of text without the leading zeros of numbers: 007 becomes 7.
+
+    Examples:
+        >>> unpadded(np.array(["007", "7", "0", "a07", "00"], dtype=object)).tolist()
+        ['7', '7', '0', 'a07', '0']
+    """
+    plain = [(text.lstrip("0") or "0") if text[:1] == "0" and text.isdecimal() else text for text in ids]
+    return np.array(plain, dtype=object)
+
+
+def _report_padded(ids: np.ndarray, table: Table) -> None:
+    """Warn of ids that are two nodes, and may be one that is written with and without leading zeros."""
+    if not any(text[:1] == "0" and len(text) > 1 and text.isdecimal() for text in ids):
+        return
+    same, _ = pd.factorize(unpadded(ids))
+    repeated = pd.Series(same).duplicated().to_numpy()
+    if repeated.any():
+        second = int(repeated.argmax())
+        pair = f"{ids[int((same == same[second]).argmax())]!r} and {ids[second]!r}"
+        count = counted(int(repeated.sum()), "such pair")
+        log.warning("%s: %s are two nodes (%s); if they are one, write them alike", table.name, pair, count)
 
 
 def _report_merged(written: np.ndarray, merged: np.ndarray, distinct: int, table: Table) -> None:

@@ -13,6 +13,7 @@ key                                                    meaning
 ``train_mask``, ``val_mask``, ``test_mask``            the published split: [N], or [N, k] for k splits
 ``geomgcn_train_masks``, ... or ``train_masks``, ...   [N, 10]: the ten 48/32/20 splits of Geom-GCN
 ``node_ids``                                           [N] integers or text: the user's ids of the nodes
+``node_type``                                          [N] integers: the kind of each node, if there are several
 ``label_names``                                        [C] text: the names of the classes
 ``feature_names``                                      [F] text: the names of the feature columns
 ``encoding``                                           JSON text: how the columns of a table became features
@@ -129,6 +130,8 @@ def write_npz(data: Data, path: Path | str) -> None:
     if "node_ids" in data:
         ids = id_array(data.node_ids.tolist() if hasattr(data.node_ids, "tolist") else data.node_ids)
         arrays["node_ids"] = ids if ids.dtype == np.int64 else np.array([str(node) for node in ids])
+    if data.get("node_type") is not None:
+        arrays["node_type"] = data.node_type.cpu().numpy()
     if "label_names" in data:
         arrays["label_names"] = np.array(data.label_names, dtype=str)
     if "feature_names" in data:
@@ -189,7 +192,11 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     data.num_nodes = counts[0]
     if "node_ids" in data and len(data.node_ids) != data.num_nodes:
         raise InputError(f"{path}: {len(data.node_ids):,} node_ids for {data.num_nodes:,} nodes; give one per node")
-
+    if "node_type" in arrays:
+        kinds = arrays["node_type"]
+        if kinds.shape != (data.num_nodes,) or kinds.dtype.kind not in "iu" or (kinds < 0).any():
+            raise InputError(f"{path}: node_type is not one number, at least 0, for each of {data.num_nodes:,} nodes")
+        data.node_type = torch.from_numpy(kinds.astype(np.int64))
     for part in PARTS:
         for key, attribute in (
             (f"{part}_mask", f"{part}_mask"),

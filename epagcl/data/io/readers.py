@@ -22,6 +22,7 @@ from epagcl.core.memory import check_memory, read_array
 from epagcl.data.checking import check
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.io.assemble import graph_from_parts
+from epagcl.data.io.feature_list import Near
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
 from epagcl.data.io.hetero import from_hetero
 from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
@@ -99,7 +100,8 @@ def read_graph(
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge. An id then begins with the name
             of its column: ``user:5``.
         columns_as: kinds of feature columns by name (or by a pattern such as ``w*``), in place of the detected ones:
-            number, boolean, category, date (or date:%d/%m/%Y), text, given (a number as it is) or skip.
+            number, boolean, category, date (or date:%d/%m/%Y), text, vector, given (a number as
+            it is) or skip.
         need_features: if False, features may be absent. The graph then has the nodes of ``nodes``, of the edges and of
             the labels, in this order; integers that are exactly 0..N−1 are in ascending order. Labels without ids are
             matched like feature rows without ids.
@@ -132,6 +134,7 @@ def read_files(
     parts: Mapping[str, Path | str | None],
     need_features: bool = True,
     roles: Roles = Roles(),  # noqa: B008 (frozen)
+    near: Near | None = None,
 ) -> Data:
     """Read a graph as :func:`read_graph` does, with argument names in messages formatted for the caller.
 
@@ -140,6 +143,7 @@ def read_files(
         parts: the files of ``edges``, ``features``, ``labels`` and ``nodes``; absent or None if not given.
         need_features: whether features are required.
         roles: the columns that the user names, and how messages write arguments.
+        near: the part of the graph whose features are needed; those of other nodes may be zeros. None: all of it.
     """
     preset, features_file = split_preset(parts.get("features"))
     if preset is not None:  # computed from the edges, beside those of the file
@@ -156,7 +160,7 @@ def read_files(
         _refuse_roles(path, roles)
         if Path(path).is_dir():
             return _read_folder(Path(path), need_features, roles)
-        return _read_whole(existing_file(path), need_features, names, roles.directed)
+        return _read_whole(existing_file(path), need_features, names, roles)
     if parts.get("edges") is None:
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
@@ -174,16 +178,13 @@ def read_files(
         _read_labels(files["labels"]) if "labels" in files else None,
         _read_nodes(files["nodes"], roles) if "nodes" in files else None,
         roles,
+        near,
     )
 
 
 def _refuse_roles(path: Path | str, roles: Roles) -> None:
     """Raise if columns are named for a file that has no tables."""
-    given = [
-        name
-        for name in ("source", "target", "weight", "type", "id", "label", "bipartite", "columns_as")
-        if getattr(roles, name)
-    ]
+    given = [name for name in roles.record() if name != "directed"]
     if given:
         raise InputError(f"{path}: has no tables; leave out {', '.join(roles.name_of(name) for name in given)}")
 
@@ -209,11 +210,16 @@ def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
     return data
 
 
-def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], directed: str | None) -> Data:
+def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], roles: Roles) -> Data:
     if path.suffix.lower() in (".npz", ".pt"):
-        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path, directed)
-        if directed is not None and data.get("edge_relation") is None:
-            data.directed = directed
+        data = read_npz(path) if path.suffix.lower() == ".npz" else _read_pt(path)
+        if isinstance(data, HeteroData):
+            data = from_hetero(data, directed=roles.directed)
+        elif roles.directed is not None and data.get("edge_relation") is not None:
+            fix = f"leave out {roles.name_of('directed')}"
+            raise InputError(f"{path.name}: its edges have relations, which hold their directions; {fix}")
+        elif roles.directed is not None:
+            data.directed = roles.directed
         return check(data, source=path.name, features=need_features)
     if table_suffix(path) in TABLE_SUFFIXES:
         with_features = f", with {names['features']}" if need_features else ""
@@ -223,8 +229,8 @@ def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], direc
     raise InputError(f"{path.name}: cannot read {suffix}; give {suffixes}, or {names['edges']}")
 
 
-def _read_pt(path: Path, directed: str | None) -> Data:
-    """Return a ``Data``, ``HeteroData`` or dict of tensors as ``Data``, loaded without running any code of the file."""
+def _read_pt(path: Path) -> Data | HeteroData:
+    """Return the ``Data``, ``HeteroData`` or dict of tensors of a file, loaded without running any code of it."""
     fix = "save its tensors with torch.save(data.to_dict(), path), or all of it with epagcl.data.write_npz(data, path)"
     try:
         with (
@@ -236,7 +242,7 @@ def _read_pt(path: Path, directed: str | None) -> Data:
     except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, ValueError, TypeError, AttributeError):
         raise InputError(f"{path.name}: not a graph that can be loaded safely; {fix}") from None
     if isinstance(loaded, HeteroData):
-        return from_hetero(loaded, directed=directed)
+        return loaded
     if isinstance(loaded, dict):
         if not all(isinstance(key, str) for key in loaded):
             raise InputError(f"{path.name}: a dict with keys that are not text; {fix}")

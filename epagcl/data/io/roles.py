@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from epagcl.core.errors import InputError
 from epagcl.data.io.columns.encoding import TableEncoding
-from epagcl.data.io.columns.kinds import shortened
+from epagcl.data.io.columns.kinds import parse_columns_as, shortened
 from epagcl.data.io.tables.base import Table, normalised_name
 from epagcl.data.relations import DIRECTIONS
 
@@ -63,6 +64,19 @@ class Roles:
         if self.columns_as:
             record["columns_as"] = ",".join(f"{name}={kind}" for name, kind in self.columns_as.items())
         return record
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, object]) -> Self:
+        """Return the roles of a record that :meth:`record` wrote. Other entries of the record are left out.
+
+        Examples:
+            >>> roles = Roles("payer", "payee", weight="none", directed="both", columns_as={"zone": "category"})
+            >>> Roles.from_record({"name": "payments", **roles.record()}) == roles
+            True
+        """
+        columns: dict[str, Any] = {name: str(record[name]) for name in NAMED if name in record}
+        columns_as = parse_columns_as(str(record.get("columns_as", "")))
+        return cls(**columns, bipartite=bool(record.get("bipartite", False)), columns_as=columns_as)
 
     def name_of(self, argument: str) -> str:
         """Return an argument as the caller writes it: ``columns_as=``, or ``--columns-as``."""

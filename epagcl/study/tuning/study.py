@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from epagcl.data.identity import split_digest
 from epagcl.methods import method as method_class
 from epagcl.methods.base import Method
 from epagcl.methods.settings import warn_of_old_names
+from epagcl.study.tuning.bar import SearchBar
 from epagcl.study.tuning.criterion import FEW_NODES, STRICT_RATIOS, Criterion, splits_with_one_test
 from epagcl.study.tuning.journal import need_optuna, open_study, prepare_folder, process_lock, quiet_optuna
 from epagcl.study.tuning.result import Tuning
@@ -45,6 +47,7 @@ def tune(
     resume: bool = False,
     name: str | None = None,
     work: Progress | None = None,
+    progress: bool = False,
     **settings: Any,
 ) -> Tuning:
     """Search a method's settings by validation accuracy; test labels are hidden from the search.
@@ -71,6 +74,7 @@ def tune(
         resume: continue the study in the folder, or join other processes that work on it.
         name: name of the graph in messages and files.
         work: receives the progress.
+        progress: show trials, the best accuracy so far and the time left, in notebooks and in terminals.
         settings: fixed settings of the method, which are not searched.
 
     Examples:
@@ -93,10 +97,9 @@ def tune(
     )
     identity = _identity(criterion, searched, first, protocol, ratios)
     folder = None if folder is None else Path(folder)
-    work = work or SilentProgress()
     if folder is not None:
         prepare_folder(folder, resume)
-    with quiet_optuna(), process_lock(folder) as process:
+    with _shown(work, progress, cls.title) as work, quiet_optuna(), process_lock(folder) as process:
         study = open_study(folder, identity, seed, warm_up=WARM_UP * criterion.every)
         search = Search(study, criterion, first, searched, identity, name, work, folder, process)
         work.deadline = None if minutes is None else time.monotonic() + 60 * minutes
@@ -106,6 +109,18 @@ def tune(
     if folder is not None:
         search.write_metrics(result, folder)
     return result
+
+
+@contextmanager
+def _shown(work: Progress | None, progress: bool, title: str) -> Iterator[Progress]:
+    """Yield what receives the progress: the caller's object, or a bar if it is asked for."""
+    if work is not None and progress:
+        raise InputError("progress=True: work= receives the progress; give one of the two")
+    if not progress:
+        yield work or SilentProgress()
+        return
+    with closing(SearchBar(title)) as bar:
+        yield bar
 
 
 def _check_arguments(

@@ -186,10 +186,31 @@ def test_an_end_named_weight_is_no_weight(files):
 def test_wrong_weights_name_the_line(files, value):
     text = f"source,target,weight\nx,y,1\ny,z,{value}\n"
     message = read_error(files(edges=("e.csv", text), features=("f.csv", FEATURES)))
-    assert message.startswith("e.csv: line 3: the column 'weight' has the value '")
+    assert message.startswith("e.csv: line 3: the column 'weight' ")
     assert message.endswith("weights are numbers that are at least 0; mend it, or give weight='none'")
 
 
 def test_an_unknown_column_of_weights_is_refused(files):
     message = read_error(files(edges=("e.csv", WEIGHTED), features=("f.csv", FEATURES)) | {"weight": "mass"})
     assert message.startswith("e.csv: no column 'mass' for weight=")
+
+
+def test_weights_with_a_decimal_comma(files):
+    files(e=("e.csv", "source;target;weight\nx;y;0,5\ny;z;1.000,5\n"))
+    data = read_graph(edges="e.csv", need_features=False)
+    assert weights(data)["y", "z"] == pytest.approx(2001 * weights(data)["x", "y"])
+
+
+def test_a_missing_weight_is_called_so(files):
+    files(e=("e.csv", "source,target,weight\nx,y,2\ny,z,\n"))
+    message = read_error({"edges": "e.csv", "need_features": False})
+    assert message.startswith("e.csv: line 3: the column 'weight' is missing; weights are numbers")
+
+
+def test_ids_with_and_without_leading_zeros(files, caplog):
+    files(e=("e.csv", "source,target\n007,8\n7,8\n"), f=("f.csv", "id,a\n7,1\n8,2\n"))
+    assert read_graph(edges="e.csv", need_features=False).node_ids.tolist() == ["007", "8", "7"]
+    assert "e.csv: '007' and '7' are two nodes (1 such pair); if they are one, write them alike" in caplog.messages
+    files(e=("e.csv", "source,target\n007,008\n"))
+    message = read_error({"edges": "e.csv", "features": "f.csv"})
+    assert message == "f.csv: no row for 2 nodes of e.csv (007, 008); f.csv writes 007 as 7: write the ids alike"

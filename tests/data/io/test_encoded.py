@@ -52,7 +52,8 @@ def test_a_table_of_text_keeps_its_header(files):
 def test_equal_names_are_allowed_for_numbers_only():
     data = from_tables(ENDS, TABLE.set_axis(["id", "a", "a"], axis=1))
     assert rows(data) == dict(zip("xyz", X, strict=True))
-    assert from_tables_error(ENDS, MIXED[["id", "city", "city"]]).startswith("features: column 'city' is not numeric")
+    twice = from_tables_error(ENDS, MIXED[["id", "city", "city"]])
+    assert twice == "features: two columns are named 'city'; rename one"
 
 
 def test_columns_as_is_refused_for_arrays():
@@ -139,3 +140,16 @@ def test_what_is_used_is_logged(caplog, files):
         "e.csv: edges join source and target",
     ]
     assert logged(caplog) == []
+
+
+def test_two_columns_of_one_name(caplog):
+    edges = [(0, 1), (1, 2)]
+    numbers = pd.DataFrame([[0, 1, 2], [1, 3, 5], [2, 3, 1]], columns=["id", "a", "a"])
+    assert epagcl.from_tables(edges, numbers).x.tolist() == [[1, 2], [3, 5], [3, 1]]
+    assert "features: two columns are named 'a'; a model matches the columns by their order" in caplog.messages
+
+
+def test_periods_are_dates():
+    table = pd.DataFrame({"id": range(30), "month": pd.period_range("2020-01", periods=30, freq="M")})
+    data = epagcl.from_tables([(k, (k + 1) % 30) for k in range(30)], table)
+    assert data.encoding.summary()[0]["kind"] == "date"

@@ -110,3 +110,58 @@ def test_a_saved_graph_is_read(tmp_path):
     assert graph.edge_relation.equal(from_hetero(library()).edge_relation)
     assert graph.relation_names == ["writes", "cites"]
     assert epagcl.read_graph(tmp_path / "g.pt", directed="in").relation_names == ["writes:in", "cites:in"]
+
+
+def broken(change):
+    data = library()
+    change(data)
+    return data
+
+
+def set_end(data, number):
+    data["author", "writes", "paper"].edge_index[0, 0] = number
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        # In the numbering of all nodes, 2 would be the first paper.
+        (lambda data: set_end(data, 2), "author writes paper: 2 is no node 'author'; they are 0 to 1"),
+        (lambda data: set_end(data, -1), "author writes paper: -1 is no node 'author'"),
+        (lambda data: data["paper", "cites", "paper"].pop("edge_index"), "paper cites paper: no edge_index of two"),
+        (lambda data: data["paper"].update({"y": torch.ones(3, 4)}), r"'paper': y has shape \(3, 4\); give one"),
+        (
+            lambda data: data["paper"].update({"train_mask": torch.ones(3, 2, dtype=torch.bool)}),
+            r"'paper': train_mask has shape \(3, 2\); give one value per node",
+        ),
+        (
+            lambda data: data["author"].update({"x": torch.full((2, 3), float("nan")), "num_nodes": 2}),
+            "'author': 6 missing, NaN or infinite feature values",
+        ),
+    ],
+    ids=["end of another type", "negative end", "no edges", "several labels", "several masks", "gaps"],
+)
+def test_wrong_parts_are_refused_in_one_line(change, reason):
+    with pytest.raises(InputError, match=f"^HeteroData: {reason}") as caught:
+        from_hetero(broken(change))
+    assert "\n" not in str(caught.value)
+
+
+def test_attributes_of_edges_are_not_ignored_without_a_word(caplog):
+    data = library()
+    data["paper", "cites", "paper"].edge_attr = torch.rand(data["paper", "cites", "paper"].num_edges, 2)
+    from_hetero(data)
+    assert "HeteroData: paper cites paper: edge_attr is not used; give weights of edges as edge_weight" in caplog.text
+
+
+def test_features_of_many_types_are_never_one_dense_matrix(monkeypatch):
+    """Ten types of 1,000 nodes with 200 columns each would be 10,000 × 2,010."""
+    monkeypatch.setattr(torch, "block_diag", None)
+    data = HeteroData()
+    for k in range(10):
+        data[f"t{k}"].x = torch.rand(1000, 200) if k % 2 else torch.rand(1000, 200).to_sparse_csr()
+    data["t0", "r", "t1"].edge_index = torch.randint(0, 1000, (2, 50))
+    graph = from_hetero(data)
+    assert graph.x.layout == torch.sparse_csr
+    assert graph.x.values().numel() == 10 * 1000 * 201
+    assert torch.equal(graph.x[1000].to_dense()[201:401], data["t1"].x[0])

@@ -269,3 +269,15 @@ def test_kinds_survive_a_round_trip(tmp_path):
     del data.directed
     write_npz(data, tmp_path / "raw.npz")  # before it is checked
     assert check(read_npz(tmp_path / "raw.npz")).edge_relation.equal(check(data).edge_relation)
+
+
+def test_kinds_of_nodes_are_kept(tmp_path):
+    path = tmp_path / "g.npz"
+    graph = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), node_type=torch.tensor([0, 1, 0]))
+    write_npz(graph, path)
+    assert read_npz(path).node_type.tolist() == [0, 1, 0]
+    for wrong in ([0, 1], [0, 1, -1], [0.5, 1, 1]):
+        graph.node_type = torch.tensor(wrong)
+        write_npz(graph, path)
+        with pytest.raises(InputError, match=r"g\.npz: node_type is not one number, at least 0, for each of 3 nodes"):
+            read_npz(path)

@@ -9,10 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
-from epagcl.data import read_graph
+from epagcl.data import check, read_graph
 from epagcl.data.io.npz import write_npz
 from epagcl.data.io.readers import read_files
-from epagcl.data.io.roles import Roles
+from epagcl.data.io.roles import OPTION, Roles
 from tests.data.io.helpers import EDGES, FEATURES, X, read_error
 
 
@@ -215,3 +215,23 @@ def test_computed_features_of_a_whole_graph(files):
     write_npz(given, "g.npz")
     data = read_graph("g.npz", features="structure")
     assert data.x.shape[1] > given.x.shape[1]
+
+
+def directed_path() -> Data:
+    return Data(x=torch.tensor(X).float(), edge_index=torch.tensor([[0, 1], [1, 2]]))
+
+
+@pytest.mark.parametrize("name", ["g.npz", "g.pt"])
+def test_directions_of_whole_files(tmp_path, name):
+    """They are used, or refused where the file has relations already; never ignored."""
+    kinds = check(directed_path().update({"edge_type": torch.tensor([0, 1])}), quiet=True)
+    for graph, file in ((directed_path(), tmp_path / name), (kinds, tmp_path / f"kinds-{name}")):
+        if file.suffix == ".npz":
+            write_npz(graph, file)
+        else:
+            torch.save(graph, file)
+    assert read_graph(tmp_path / name, directed="both").relation_names == ["out", "in"]
+    reason = rf"^kinds-{name}: its edges have relations, which hold their directions; leave out --directed$"
+    with pytest.raises(InputError, match=reason):
+        read_files(tmp_path / f"kinds-{name}", {}, roles=Roles(directed="both", argument=OPTION))
+    assert read_graph(tmp_path / f"kinds-{name}").relation_names == ["0", "1"]

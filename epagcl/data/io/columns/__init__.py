@@ -6,6 +6,7 @@
 ``category``   booleans and categories: one feature per frequent value, hashed slots for the rest
 ``date``       dates: time since the first, month, weekday, hour
 ``text``       free text: hashed words, weighted by their rarity
+``vector``     lists of numbers, such as embeddings: scaled as a whole
 ``encoding``   :class:`~epagcl.data.io.columns.encoding.TableEncoding`: the columns of a table together
 ============== =================================================================================
 

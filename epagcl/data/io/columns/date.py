@@ -26,6 +26,14 @@ class NotADate(InputError):
         super().__init__(f"not a date: {value!r}")
 
 
+class AmbiguousDate(InputError):
+    """Day and month of a column of dates cannot be told apart. ``formats`` are the two kinds that it may have."""
+
+    def __init__(self, value: str, formats: tuple[str, str]):
+        self.value, self.formats = value, formats
+        super().__init__(f"day and month of {value!r} cannot be told apart; give it as {' or '.join(formats)}")
+
+
 @dataclass(frozen=True)
 class DateColumn:
     """A column of dates. Its features together have variance 1; missing dates are zeros.
@@ -127,8 +135,7 @@ def date_format_of(values: pd.Series) -> str | None:
     first, second = (max(int(match[group]) for match in matches) for group in (1, 3))
     mark = matches[0][2]
     if len(separators) > 1 or (first > 12) == (second > 12):
-        formats = f"date:%d{mark}%m{mark}%Y or date:%m{mark}%d{mark}%Y"
-        raise InputError(f"day and month of {text[0]!r} cannot be told apart; give it as {formats}")
+        raise AmbiguousDate(text[0], (f"date:%d{mark}%m{mark}%Y", f"date:%m{mark}%d{mark}%Y"))
     return f"%d{mark}%m{mark}%Y" if first > 12 else f"%m{mark}%d{mark}%Y"
 
 

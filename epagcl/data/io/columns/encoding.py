@@ -13,10 +13,18 @@ from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.columns.category import BooleanColumn, CategoryColumn
-from epagcl.data.io.columns.date import DateColumn, NotADate
-from epagcl.data.io.columns.kinds import chosen_kinds, detected_kind, override, scaled_numbers, shortened
+from epagcl.data.io.columns.date import AmbiguousDate, DateColumn, NotADate
+from epagcl.data.io.columns.kinds import (
+    WrittenNumber,
+    chosen_kinds,
+    detected_kind,
+    override,
+    scaled_numbers,
+    shortened,
+)
 from epagcl.data.io.columns.number import GivenColumn, NotNumeric, NumberColumn, to_numbers, without_missing_words
 from epagcl.data.io.columns.text import TextColumn
+from epagcl.data.io.columns.vector import NotAVector, VectorColumn
 from epagcl.data.io.features import feature_tensor
 
 _TITLES = {"given": "as given", "skip": "skipped"}
@@ -70,7 +78,10 @@ class SkippedColumn:
 
 ENCODERS: dict[str, Any] = {
     cls.kind: cls
-    for cls in (NumberColumn, BooleanColumn, CategoryColumn, DateColumn, TextColumn, GivenColumn, SkippedColumn)
+    for cls in (
+        *(NumberColumn, BooleanColumn, CategoryColumn, DateColumn, TextColumn, VectorColumn),
+        *(GivenColumn, SkippedColumn),
+    )
 }
 
 
@@ -170,9 +181,14 @@ class TableEncoding:
             try:
                 column = ENCODERS[base].fit(name, values, option or None)
             except InputError as error:
-                raise _located(error, table, name, f"{override(argument, name, 'skip')} leaves it out") from None
+                fix = f"{override(argument, name, 'skip')} leaves it out"
+                raise _located(error, table, name, fix, argument) from None
             columns.append(SkippedColumn(name, reason) if base == "skip" else column)
-        return cls(tuple(columns))
+        encoding = cls(tuple(columns))
+        if not any(isinstance(column, TextColumn) for column in columns):
+            return encoding
+        others = [encoding._block(column, table) for column in columns if not isinstance(column, TextColumn)]
+        return cls(tuple(column.beside(others) if isinstance(column, TextColumn) else column for column in columns))
 
     @property
     def feature_names(self) -> list[str]:
@@ -199,7 +215,8 @@ class TableEncoding:
         blocks = [self._block(column, table) for column in used]
         width = sum(block.shape[1] for block in blocks)
         if not width:
-            raise InputError(f"{table.source}: no feature column is left; use one of those that are skipped")
+            skipped = shortened([f"{column.name} ({column.words or 'as asked'})" for column in self.columns])
+            raise InputError(f"{table.source}: no feature column is left, skipped: {skipped}; add one, or name a kind")
         matrix = scipy.sparse.hstack([scipy.sparse.csr_array(block) for block in blocks], format="csr")
         sparse = matrix.nnz <= SPARSE_BELOW * width * len(table.frame)
         return feature_tensor(matrix if sparse else matrix.toarray(), table.source)
@@ -220,7 +237,8 @@ class TableEncoding:
         """Log in one line what was done to each column, grouped by kind."""
         features = counted(len(self.feature_names), "feature")
         words = columns_in_words(self.summary())
-        log.info("%s: %s become %s; %s", source, counted(len(self.columns), "column"), features, words)
+        verb = "becomes" if len(self.columns) == 1 else "become"
+        log.info("%s: %s %s %s; %s", source, counted(len(self.columns), "column"), verb, features, words)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoding as plain values."""
@@ -263,7 +281,7 @@ def _kinds(table: RawTable, chosen: Mapping[str, str], argument: str) -> dict[st
             kind, reason = (chosen[str(name)], "") if str(name) in chosen else detected_kind(values)
         except InputError as error:
             fix = f"correct it, leave the value blank, or give {override(argument, str(name), 'category')}"
-            raise _located(error, table, str(name), fix) from None
+            raise _located(error, table, str(name), fix, argument) from None
         kinds[str(name)] = kind, reason
         if kind == "number" and str(name) not in chosen and _complete(values):
             numbers[str(name)] = to_numbers(values).to_numpy(dtype=np.float64)
@@ -283,8 +301,17 @@ def _complete(values: pd.Series) -> bool:
         return bool(np.isfinite(numbers.to_numpy(dtype=np.float32, na_value=np.nan)).all())
 
 
-def _located(error: InputError, table: RawTable, name: str, fix: str) -> InputError:
+def _located(error: InputError, table: RawTable, name: str, fix: str, argument: str = "columns_as=") -> InputError:
     """Return the error of a column with its place."""
+    if isinstance(error, NotAVector):
+        return InputError(f"{table.source}: {table.where(error.row)}: column {name!r} is {error}; mend it")
+    if isinstance(error, WrittenNumber):
+        skip = override(argument, name, "skip")
+        return InputError(f"{table.source}: column {name!r}: {error}; write plain numbers, or give {skip}")
+    if isinstance(error, AmbiguousDate):
+        first, second = (override(argument, name, kind) for kind in error.formats)
+        what = f"day and month of {error.value!r} cannot be told apart"
+        return InputError(f"{table.source}: column {name!r}: {what}; give {first} or {second}")
     if isinstance(error, NotNumeric | NotADate):
         what = "not numeric" if isinstance(error, NotNumeric) else "not a date"
         where = f" ({error.value!r} in {table.where(error.row)})" if error.row is not None else ""

@@ -3,6 +3,7 @@
 Rules, in this order:
 
 - No value at all, or the same text in every row: skip.
+- Lists of numbers of one length, such as embeddings: vector. Other lists: skip.
 - Booleans, or two words such as yes and no: boolean.
 - Numbers, also as text or with a decimal comma: number. A table of numbers without gaps may stay as it is; see
   :func:`scaled_numbers`.
@@ -25,8 +26,9 @@ from epagcl.core.errors import InputError
 from epagcl.data.io.columns.category import is_boolean
 from epagcl.data.io.columns.date import date_format_of, date_share, is_date, to_dates
 from epagcl.data.io.columns.number import NotNumeric, has_decimal_comma, is_real, number_share, to_numbers
+from epagcl.data.io.columns.vector import is_vector
 
-KINDS = ("number", "boolean", "category", "date", "text", "given", "skip")
+KINDS = ("number", "boolean", "category", "date", "text", "vector", "given", "skip")
 #: A column with this many words per value on average is free text.
 TEXT_WORDS = 4.0
 #: A column of text with at least this share of numbers or dates is refused.
@@ -41,6 +43,18 @@ CENTRED = 0.01
 #: Columns of counts with at least this share of zeros, such as words of a text, are kept as they are, up to
 #: :data:`MOST_COUNT`, the typical size of a count that is not zero.
 SPARSE_SHARE, MOST_COUNT = 0.5, 100.0
+
+
+#: Numbers with a sign of money or percent, or with groups of thousands: 12%, €5.50, 1,234 and 1.234.567.
+_WRITTEN_NUMBER = r"[-+]?[$€£¥%]?\s?[-+]?\d{1,3}(?:[,.']?\d{3})*(?:[.,]\d+)?\s?[$€£¥%]?"
+
+
+class WrittenNumber(InputError):
+    """A column holds numbers in a form that can be read in several ways, or with a unit. ``value`` is one of them."""
+
+    def __init__(self, value: str):
+        self.value = value
+        super().__init__(f"{value!r} is a number with a unit or with groups of digits")
 
 
 def parse_columns_as(text: str) -> dict[str, str]:
@@ -95,6 +109,8 @@ def detected_kind(values: pd.Series) -> tuple[str, str]:
         return "skip", "empty"
     if pd.api.types.is_complex_dtype(values.dtype):
         raise NotNumeric(values)
+    if is_vector(values):
+        return "vector", ""
     if any(isinstance(value, list | tuple | set | dict | np.ndarray) for value in present.iloc[:100]):
         return "skip", "lists or objects"
     if pd.api.types.is_bool_dtype(values.dtype) or (not is_real(values.dtype) and is_boolean(values)):
@@ -184,5 +200,7 @@ def _kind_of_text(text: pd.Series, rows: int) -> tuple[str, str]:
     if words >= TEXT_WORDS:
         return "text", ""
     if len(text) >= ROWS_FOR_IDS and distinct > DISTINCT_SHARE * len(text):
+        if (written := text.map(str.strip).str.fullmatch(_WRITTEN_NUMBER)).mean() >= MOSTLY:
+            raise WrittenNumber(str(text[written].iloc[0]))
         return ("text", "") if words >= 2 else ("skip", "all values differ")
     return "category", ""

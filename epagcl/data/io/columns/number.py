@@ -188,7 +188,9 @@ def is_real(dtype: Any) -> bool:
 
 
 def without_missing_words(values: pd.Series) -> pd.Series:
-    """Return a column of text with NaN for blank text and words such as NA."""
+    """Return a column of text with NaN for blank text and words such as NA. Periods become dates."""
+    if isinstance(values.dtype, pd.PeriodDtype):
+        return values.dt.to_timestamp()
     if values.dtype != object and not pd.api.types.is_string_dtype(values.dtype):
         return values
     text = values.map(lambda value: value.strip() if isinstance(value, str) else value)

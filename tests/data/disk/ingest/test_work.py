@@ -91,5 +91,5 @@ def test_errors_of_the_engine_are_one_line(work, monkeypatch):
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(MissingExtra, match=r"ingest needs duckdb: pip install 'epagcl\[ingest\]'"):
+    with pytest.raises(MissingExtra, match=r"ingest needs duckdb: pip install '\.\[ingest\]'"):
         require_engine()

@@ -117,7 +117,9 @@ def test_a_table_of_words_stays_as_it_is():
 
 def test_nothing_left_and_equal_names_are_refused():
     frame = pd.DataFrame({"email": [f"p{k}@mail" for k in range(30)]})
-    with pytest.raises(InputError, match=r"^f.csv: no feature column is left; use one of those that are skipped"):
+    with pytest.raises(
+        InputError, match=r"^f.csv: no feature column is left, skipped: email \(all values differ\); add"
+    ):
         TableEncoding.fit(table(frame)).transform(table(frame))
     with pytest.raises(InputError, match=r"^f.csv: two columns are named 'a'; rename one"):
         raw_table(pd.DataFrame([[1, "x"]]), ["a", "a"], "f.csv")
@@ -137,3 +139,18 @@ def test_what_was_done_is_logged_in_one_line(caplog):
         "category: city (2 values, gaps); date: since (time, month, weekday); text: bio (words in 64 slots); "
         "skipped: email (all values differ); as given: flag"
     ]
+
+
+def test_what_to_do_about_a_column_is_written_as_the_caller_writes_it():
+    dates = RawTable("f.csv", pd.DataFrame({"d": ["03/04/2021", "05/06/2021"]}))
+    message = r"^f.csv: column 'd': day and month of '03/04/2021' cannot be told apart; give "
+    with pytest.raises(InputError, match=message + r"--columns-as d=date:%d/%m/%Y or --columns-as d=date:%m/%d/%Y$"):
+        TableEncoding.fit(dates, {}, "--columns-as")
+    with pytest.raises(InputError, match=message + r"columns_as=\{'d': 'date:%d/%m/%Y'\} or columns_as="):
+        TableEncoding.fit(dates)
+    prices = RawTable("f.csv", pd.DataFrame({"price": [f"{k} €" for k in range(30)]}))
+    message = (
+        r"^f.csv: column 'price': '0 €' is a number with a unit or with groups of digits; write plain numbers, or "
+    )
+    with pytest.raises(InputError, match=message + "give --columns-as price=skip$"):
+        TableEncoding.fit(prices, {}, "--columns-as")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from epagcl.core.errors import InputError
-from epagcl.data.io.columns.kinds import chosen_kinds, detected_kind, parse_columns_as, scaled_numbers
+from epagcl.data.io.columns.kinds import WrittenNumber, chosen_kinds, detected_kind, parse_columns_as, scaled_numbers
 from epagcl.data.io.columns.number import NotNumeric
 
 
@@ -25,7 +25,8 @@ from epagcl.data.io.columns.number import NotNumeric
         ([f"a{k}@mail" for k in range(30)], "skip", "all values differ"),
         ([None, None], "skip", "empty"),
         (["same", "same"], "skip", "the same in every row"),
-        ([[1], [2]], "skip", "lists or objects"),
+        ([[1, 2], [3, 4]], "vector", ""),
+        ([[1], [2, 3]], "skip", "lists or objects"),
     ],
 )
 def test_the_rules(values, kind, reason):
@@ -82,3 +83,15 @@ BALANCE = {"balance": rng.lognormal(8, 1, 200)}
 )
 def test_only_numbers_of_other_size_are_scaled(columns, others, scaled):
     assert scaled_numbers(columns, others) == scaled
+
+
+@pytest.mark.parametrize("form", ["{}%", "€{}.50", "{} $", "-{},250", "{}.100.000"])
+def test_numbers_with_units_or_groups_are_refused_not_skipped(form):
+    values = pd.Series([form.format(k + 1) for k in range(30)])
+    with pytest.raises(WrittenNumber, match="is a number with a unit or with groups of digits"):
+        detected_kind(values)
+
+
+@pytest.mark.parametrize("form", ["user{}", "192.168.{}.1", "v{}.0", "{}-12", "{}a", "{} 555 1234"])
+def test_other_values_that_all_differ_are_skipped(form):
+    assert detected_kind(pd.Series([form.format(k + 1) for k in range(30)]))[0] in ("skip", "text")

@@ -19,7 +19,7 @@ def test_broken_parquet(files):
 def test_missing_pyarrow_names_the_extra(files, monkeypatch):
     names = files(edges=("e.parquet", pd.DataFrame({"u": ["x"], "v": ["y"]})), features=("f.csv", FEATURES))
     monkeypatch.setattr(table_files.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"^reading Parquet needs pyarrow: pip install 'epagcl\[parquet\]'$"):
+    with pytest.raises(MissingExtra, match=r"^reading Parquet needs pyarrow: pip install '\.\[parquet\]'"):
         read_graph(**names)
 
 

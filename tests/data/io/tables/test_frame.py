@@ -32,7 +32,7 @@ def test_polars_without_pyarrow_names_the_extra(monkeypatch):
         raise ModuleNotFoundError("pyarrow is required")
 
     monkeypatch.setattr(polars.DataFrame, "to_pandas", to_pandas)
-    with pytest.raises(MissingExtra, match=r"reading polars tables needs pyarrow: pip install 'epagcl\[polars\]'"):
+    with pytest.raises(MissingExtra, match=r"reading polars tables needs pyarrow: pip install '\.\[polars\]'"):
         from_tables(polars.from_pandas(ENDS), TABLE)
 
 
