@@ -265,15 +265,14 @@ def _planned(
 ) -> "tuple[dict[str, Result], Comparison | None, Plan]":
     """Read the results and the comparison beside them, and plan what they lack."""
     from epagcl.paper.page import read_comparison_beside, read_results
-    from epagcl.paper.plan import ARTEFACTS as TRAINED
-    from epagcl.paper.plan import COMPARISON
+    from epagcl.paper.plan import PARTS
     from epagcl.paper.plan import plan as plan_study
 
-    known, wanted = (*TRAINED, COMPARISON), _names(parts)
-    if unknown := [part for part in wanted if part not in known]:
-        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(known)}")
+    wanted = _names(parts)
+    if unknown := [part for part in wanted if part not in PARTS]:
+        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
-    return measured, comparison, plan_study(measured, comparison, root, wanted or known, _names(datasets))
+    return measured, comparison, plan_study(measured, comparison, root, wanted or PARTS, _names(datasets))
 
 
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":

@@ -11,19 +11,22 @@ from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
+from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches
 from epagcl.paper.verdicts import CLAIMS
+from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
 from epagcl.study.design import Cell, expected_cost, rows
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison
 
 COMPARISON = "comparison"
-#: Methods of the comparison over all graphs.
-METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
+TUNED = "tuned"
 #: The parts of the study that rank methods.
-RANKED = {"accuracy", "heterophily", COMPARISON}
+RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
 ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views")
+#: The parts of the study.
+PARTS = (*ARTEFACTS, TUNED, COMPARISON)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def plan(
     results: Mapping[str, Result],
     comparison: Comparison | None,
     root: Path | None = None,
-    parts: Sequence[str] = (*ARTEFACTS, COMPARISON),
+    parts: Sequence[str] = PARTS,
     graphs: Collection[str] = (),
 ) -> Plan:
     """Return the runs of the study that the results lack. Nothing is trained.
@@ -114,11 +117,11 @@ def plan(
         results: results of the artefacts by name.
         comparison: the comparison over all graphs, if there is one.
         root: folder of the named graphs; None for the default folder.
-        parts: names of artefacts that consist of runs, and ``comparison``.
+        parts: some of :data:`PARTS`.
         graphs: names of graphs; empty for all.
     """
     requests = {part: _request(part, root, results.get(part), graphs) for part in parts}
-    stored = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
+    stored: list[CellResult] = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
     by_place: dict[tuple[str, str], list[CellResult]] = {}
     for cell in stored:
@@ -130,6 +133,8 @@ def plan(
         for wanted in _wanted(cells).values()
         if (runs := _missing(wanted, by_place, stored, undecided)) is not None
     ]
+    if TUNED in parts:
+        missing += _untuned(requests[TUNED], results.get(TUNED))
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
     rows_of = {part: list(dict.fromkeys(cell.title for cell in own)) for part, own in cells.items()}
@@ -158,6 +163,31 @@ def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str
     artefact = find_artefact(part)
     protocols = tuple(result["asked"]["protocols"]) if result else artefact.protocols
     return artefact.datasets, artefact.methods, protocols
+
+
+def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
+    """Return the methods that lack searches. Their time is scaled from the searches of the method on other graphs."""
+    missing = []
+    for graph, data in request.graphs.items():
+        about = describe(data, graph)
+        size = expected_cost(EPOCHS, about["nodes"], about["edges"])
+        for title, outer in missing_searches(result, graph).items():
+            rates = [
+                sum(trial["seconds"] for trial in search["trials"])
+                * (TRIALS + SEEDS)
+                / TRIALS
+                / SEEDS
+                / expected_cost(EPOCHS, cell["graph"]["nodes"], cell["graph"]["edges"])
+                for cell in (result or {"cells": []})["cells"]
+                if cell["row"] == title
+                for search in cell["searches"]
+            ]
+            seeds = [SEEDS * OUTER.index(one) + k for one in outer for k in range(SEEDS)]
+            seconds, basis = (fmean(rates) * size, "its searches on other graphs") if rates else (None, "no stored run")
+            decides = f"the rank of {title}"
+            wanted = SEEDS * len(OUTER)
+            missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))
+    return missing
 
 
 def _cells(part: str, request: Request) -> list[Cell]:

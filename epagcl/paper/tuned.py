@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from epagcl.core.errors import TrainingError
+from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
 from epagcl.data import splits as split_module
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from epagcl.data.splits import Split
-    from epagcl.study.store import Record
+    from epagcl.study.store import Record, Store
 
 #: The searched settings: the default space, and how feature rows are scaled.
 SPACE = ("default", "feature_scaling=given,row-sum,row-norm")
@@ -72,8 +72,8 @@ def measure(request: Request) -> Result:
     for name, data, row, outer in wanted:
         compute = partial(observe, request, name, data, row, outer)
         try:
-            record = request.keep(_key(name, data, row, outer), compute, _cost(data, row))
-        except (TrainingError, torch.OutOfMemoryError) as error:
+            record = request.keep(_key(request, name, data, row, outer), compute, _cost(data, row))
+        except (InputError, TrainingError, torch.OutOfMemoryError) as error:
             log.warning("%s on %s, outer split %d: left out (%s)", row, name, outer, error)
             continue
         if record is not None:
@@ -88,15 +88,25 @@ def _cost(data: "Data", row: str) -> float:
     return float((trainings * EPOCHS + 50) * (data.num_nodes + 5000))
 
 
-def _key(name: str, data: "Data", row: str, outer: int) -> dict[str, Any]:
+def _key(request: Request, name: str, data: "Data", row: str, outer: int) -> dict[str, Any]:
     classes = [] if row == RAW else [method(row)]
+    start, fixed = ({}, {}) if row in (RAW, PROPAGATED) else search_settings(request, name, classes[0])
     return {
         "what": f"tuned-{row}",
         "graph": {"name": name, "fingerprint": fingerprint(data)},
         "outer": outer,
+        "start": start,
+        "fixed": {setting: value for setting, value in fixed.items() if setting not in UNSTORED},
         "budget": {"trials": TRIALS, "seeds": SEEDS, "space": list(SPACE), "epochs": EPOCHS, "width": WIDTH},
         "code": code_version(*classes, linear, split_module, tuning, observe, budget),
     }
+
+
+def search_settings(request: Request, graph: str, cls: type[Method]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the first trial, which are those of the recipe, and those that no trial changes."""
+    fixed = {**budget(cls.name), "device": request.device}
+    fixed |= {name: value for name, value in request.settings.items() if name in cls().get_params()}
+    return {name: value for name, value in recipe(graph, cls.name).items() if name not in ("source", *fixed)}, fixed
 
 
 def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> "Record":
@@ -110,10 +120,8 @@ def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> 
     if cls is Propagated:
         models = [cls(seed=seed, device=request.device) for seed in _seeds(outer)]
         return {**about, "accuracy": _embed_and_score(models, data, nodes, device)}
-    fixed = {**budget(cls.name), "device": request.device}
-    fixed |= {key: value for key, value in request.settings.items() if key in cls().get_params()}
-    start = {key: value for key, value in recipe(name, cls.name).items() if key not in ("source", *fixed)}
-    folder = _journal_folder(request.store.folder, name, cls.name, outer)
+    start, fixed = search_settings(request, name, cls)
+    folder = _journal_folder(request.store, _key(request, name, data, row, outer))
     found = tune(
         data,
         cls.name,
@@ -147,8 +155,10 @@ def _seeds(outer: int) -> list[int]:
     return [1000 * (outer + 1) + k for k in range(SEEDS)]
 
 
-def _journal_folder(store: Path, graph: str, name: str, outer: int) -> Path:
-    return store / "tuning" / graph / f"{name.replace('+', '-plus')}--{outer}"
+def _journal_folder(store: "Store", key: dict[str, Any]) -> Path:
+    """Return the folder of a search. Its name ends with the digest of the key, so that no other search continues it."""
+    record = store.path(key)
+    return store.folder / "tuning" / key["graph"]["name"] / f"{record.parent.name}--{key['outer']}--{record.stem[:8]}"
 
 
 def _embed_and_score(models: list[Method], data: "Data", nodes: "list[Split]", device: torch.device) -> list[float]:

@@ -3,6 +3,7 @@
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from epagcl.methods import method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import columns_by_graph, graphs_of, measured_graphs, runs_by_seed, scores
@@ -28,6 +29,20 @@ OURS = "EPAGCL+"
 def titles_of(result: Result) -> list[str]:
     """Return the measured rows: raw and propagated features, then the methods in the order of the request."""
     return list(dict.fromkeys(cell["row"] for cell in result["cells"]))
+
+
+def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
+    """Return the outer splits on which the methods of the track have not been searched, by title."""
+    done = {
+        cell["row"]: {search["outer"] for search in cell["searches"]}
+        for cell in (result or {"cells": []})["cells"]
+        if cell["graph"]["name"] == graph
+    }
+    lacking = {
+        title: [outer for outer in OUTER if outer not in done.get(title, set())]
+        for title in (method(name).title for name in METHODS)
+    }
+    return {title: outer for title, outer in lacking.items() if outer}
 
 
 def ranking_of(result: Result) -> Ranking | None:

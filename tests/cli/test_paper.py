@@ -85,6 +85,8 @@ def test_quiet_prints_nothing(run):
         (["page", "--results", "nowhere"], "nowhere: no results"),
         (["plan", "--results", "nowhere"], "nowhere: no results"),
         (["plan", "--processes", "0"], "--processes 0: at least 1"),
+        (["plan", "--parts", "views", "x"], "--parts x: choose from accuracy, heterophily"),
+        (["complete", "--results", "nowhere"], "nowhere: no results"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
@@ -119,8 +121,8 @@ def planned(monkeypatch):
     from epagcl.paper.plan import MissingRuns, Plan
 
     monkeypatch.setattr("epagcl.paper.page.read_results", lambda _: {})
-    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE")
-    made = [Plan([runs], {"WikiCS": "data are absent"})]
+    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE", None)
+    made = [Plan([runs], {"WikiCS": "data are absent"}, {})]
     monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_: made[0])
     return made
 
@@ -136,6 +138,18 @@ def test_plan_lists_the_missing_runs_and_their_time(run, planned):
     assert (
         json.loads(out)["runs"][0] | {"graph": "Cora", "seeds": [3, 4], "total": 3600.0} == json.loads(out)["runs"][0]
     )
+
+
+def test_complete_says_what_has_changed(run, planned, monkeypatch, tmp_path):
+    from epagcl.paper.completion import Completed
+
+    code, out, err = run("paper", "complete", "--stored", "--store", tmp_path / "store")
+    assert (code, out.strip()) == (0, "nothing has changed"), err
+    made = Completed({"accuracy": {"artefact": "accuracy"}}, None)
+    monkeypatch.setattr("epagcl.paper.completion.complete", lambda *_, **__: made)
+    code, out, _ = run("paper", "complete", "--results", tmp_path)
+    assert (code, "accuracy.json" in out) == (0, True)
+    assert json.loads((tmp_path / "accuracy.json").read_text()) == {"artefact": "accuracy"}
 
 
 def test_plan_of_a_complete_study(run, planned):

@@ -1,8 +1,11 @@
 import pytest
 
+from epagcl.methods import method
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
 from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
+from epagcl.paper.tuned_tables import METHODS
+from epagcl.runs.record import describe
 from epagcl.study.design import cells, expected_cost, rows
 from epagcl.study.store import Store
 from tests.paper.conftest import SMALL, cell, result
@@ -13,7 +16,7 @@ def study(monkeypatch):
     """A study of two methods on the packaged graph, with three seeds; return its cells by row."""
     monkeypatch.setattr(module, "seeds_of", lambda graph: 3)
     request = Request(("demo",), ("grace", "gcn"), 1, ("strict",), Store("unused"), dict(SMALL))
-    monkeypatch.setattr(module, "_request", lambda part, root: request)
+    monkeypatch.setattr(module, "_request", lambda *_: request)
     return {one.title: one for one in request.cells(lambda _: rows(request.methods))}
 
 
@@ -92,5 +95,35 @@ def test_undecided_claims_are_named_by_their_artefact():
 
 
 def test_totals():
-    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [0, 1], 20, None, "no stored run", "narrower intervals")
-    assert Plan([runs], {}).seconds == 0.0
+    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [0, 1], 20, None, "no stored run", "narrower intervals", None)
+    assert Plan([runs], {}, {}).seconds == 0.0
+
+
+def test_the_cell_of_missing_runs_has_the_missing_seeds_and_all_protocols(study, tmp_path):
+    by_row = {runs.row: runs.cell for runs in plan(results_of(study, 1), None, parts=("accuracy",)).runs}
+    assert by_row["GRACE"].missing(Store(tmp_path)) == [1, 2]
+    assert (by_row["GRACE"].seeds, by_row["GRACE"].protocols) == (3, ["strict"])
+
+
+def test_some_graphs_and_the_protocols_that_a_result_has():
+    request = module._request("heterophily", None, result([], protocols=("paper",)), ["TEXAS"])
+    assert (request.datasets, request.protocols) == (("texas",), ("paper",))
+    assert module._request("heterophily", None, None, ()).protocols == ("paper", "strict", "public")
+    assert module._request("comparison", None, None, ["cora", "nowhere"]).datasets == ("Cora",)
+
+
+def test_methods_without_searches_are_missing(monkeypatch):
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
+    monkeypatch.setattr(module, "_request", lambda *_: request)
+    (data, name) = _demo()
+    about = describe(data, name)
+    search = {"outer": 0, "settings": {}, "trials": [{"seconds": 2.0}] * 6}
+    here = {"row": "GRACE", "graph": about, "searches": [search]}
+    there = {**here, "graph": {**about, "name": "other"}, "searches": [search, {**search, "outer": 1}]}
+    by_row = {runs.row: runs for runs in plan({"tuned": result([here, there])}, None, parts=("tuned",)).runs}
+    assert set(by_row) == {method(one).title for one in METHODS}
+    assert by_row["GRACE"].seeds == [5, 6, 7, 8, 9]
+    assert by_row["GRACE"].seconds == pytest.approx(12.0 * 11 / 6 / 5)  # 6 trials of 2 s, and 5 final models
+    assert by_row["DGI"].seeds == list(range(10))
+    assert (by_row["DGI"].seconds, by_row["DGI"].basis) == (None, "no stored run")
+    assert by_row["DGI"].decides == "the rank of DGI"

@@ -6,6 +6,7 @@ import torch
 import epagcl
 from epagcl.core.errors import TrainingError
 from epagcl.methods import method
+from epagcl.methods.recipes import recipe
 from epagcl.paper import tuned, tuned_tables
 from epagcl.paper.tuned import ARTEFACT, budget
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
@@ -29,14 +30,25 @@ def test_searches_are_journaled_and_final_models_scored_on_outer_test_sets(small
     assert cells["GRACE"]["protocols"]["strict"]["seeds"] == [0, 1, 2, 3]
     assert [search["outer"] for search in cells["GRACE"]["searches"]] == [0, 1]
     assert {len(search["trials"]) for search in cells["GRACE"]["searches"]} == {2}
-    journals = sorted(path.parent.name for path in (request.store.folder / "tuning").rglob("study.journal"))
-    assert journals == ["grace--0", "grace--1"]
+    journals = sorted(path.parent.name for path in (request.store.folder / "tuning" / "demo").rglob("study.journal"))
+    assert [name.rsplit("--", 1)[0] for name in journals] == ["tuned-grace--0", "tuned-grace--1"]
     data = epagcl.load("demo")
     splits = splits_with_one_test(data, "strict", STRICT_RATIOS, 1, 2)
     raw = epagcl.linear_evaluation([data.x, data.x], data.y, splits=splits).runs
     assert cells["raw features"]["protocols"]["strict"]["accuracy"]["runs"][2:] == pytest.approx(raw)
     assert ARTEFACT.make(request_of(methods=("grace",), protocols=("strict",), train=False, store=request.store), "")
     assert {"tuned.csv", "tuned.png", "tuned-runs.csv"} <= {path.name for path in ARTEFACT.write(made, tmp_path / "o")}
+
+
+def test_other_settings_are_other_searches(small, request_of):
+    data = epagcl.load("demo")
+    plain, wide = request_of(), request_of(settings={"device": "cpu", "hidden": 99})
+    keys = [tuned._key(request, "demo", data, "grace", 0) for request in (plain, wide)]
+    assert keys[0] != keys[1]
+    assert keys[1]["fixed"]["hidden"] == 99
+    assert "device" not in keys[0]["fixed"]
+    assert len({tuned._journal_folder(plain.store, key) for key in keys}) == 2
+    assert tuned._key(plain, "Cora", data, "grace", 0)["start"]["lr"] == recipe("Cora", "grace")["lr"]
 
 
 def test_a_method_that_fails_is_left_out(small, request_of, monkeypatch, caplog):

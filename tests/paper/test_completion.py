@@ -1,0 +1,98 @@
+"""A study that is completed in several sittings equals one that is computed at once."""
+
+import json
+
+import pytest
+
+from epagcl.paper import completion
+from epagcl.paper import plan as plan_module
+from epagcl.paper.completion import Completed, chosen, complete, ordered, write_completed
+from epagcl.paper.plan import COMPARISON, plan
+from epagcl.study.design import rows
+from epagcl.study.summary import read_comparison, summarise
+from tests.paper.conftest import cell, result
+
+SEEDS = 3
+
+
+@pytest.fixture
+def study(monkeypatch, request_of):
+    """A study of GRACE and the references on the packaged graph with three seeds; return its request."""
+    request = request_of(methods=("grace",), protocols=("strict",), runs=SEEDS)
+    monkeypatch.setattr(plan_module, "seeds_of", lambda graph: SEEDS)
+    monkeypatch.setattr(plan_module, "_request", lambda *_: request)
+    return request
+
+
+def completed(study, results, comparison=None, wanted=(), **options):
+    parts = ("accuracy", COMPARISON) if comparison else ("accuracy",)
+    found = plan(results, comparison, parts=parts)
+    missing = chosen(found, "cpu", wanted)
+    return complete(results, comparison, found, missing, study.store, command="epagcl paper complete", **options)
+
+
+def accuracies(made):
+    return {one["row"]: one["protocols"]["strict"]["accuracy"]["runs"] for one in made["cells"]}
+
+
+def test_runs_are_added_to_the_stored_ones(study, tmp_path):
+    whole = study.runs_of(study.cells(lambda _: rows(study.methods)))
+    part = result(json.loads(json.dumps(whole["cells"])), datasets=("demo",))
+    for one in part["cells"]:  # as if the first sitting had computed one seed
+        scores = one["protocols"]["strict"]
+        one["seeds"] = scores["seeds"] = [0]
+        for spread in (scores["accuracy"], scores["macro_f1"]):
+            spread["runs"] = spread["runs"][:1]
+        one["training"] = one["training"] and {name: values[:1] for name, values in one["training"].items()}
+    study.store.folder = tmp_path / "new"
+    made = completed(study, {"accuracy": part}).results["accuracy"]
+    assert accuracies(made) == accuracies(whole)
+    assert [one["row"] for one in made["cells"]] == [one["row"] for one in whole["cells"]]
+    assert (made["asked"]["runs"], made["asked"]["seeds"]) == (SEEDS, [0, 1, 2])
+    assert made["command"] == "epagcl paper complete"
+    stored = [json.loads(path.read_text())["key"]["seed"] for path in (tmp_path / "new").rglob("*.json")]
+    assert set(stored) == {1, 2}  # the first seed is not computed again
+    assert plan({"accuracy": made}, None, parts=("accuracy",)).runs == []
+
+
+def test_only_some_rows_and_only_stored_runs(study):
+    empty = {"accuracy": result([], datasets=("demo",))}
+    assert completed(study, empty, train=False) == Completed({}, None)
+    made = completed(study, empty, wanted=["Raw Features"]).results["accuracy"]
+    assert list(accuracies(made)) == ["raw features"]
+
+
+def test_stored_results_with_other_settings_are_replaced(study):
+    old = cell("GRACE", "demo", [99, 99], settings={"name": "grace", "lr": 7.0})
+    made = completed(study, {"accuracy": result([old], datasets=("demo",))}, wanted=["grace"]).results["accuracy"]
+    (only,) = made["cells"]
+    assert only["seeds"] == [0, 1, 2]
+    assert max(only["protocols"]["strict"]["accuracy"]["runs"]) < 0.99
+
+
+def test_the_comparison_is_completed_too(study, monkeypatch, tmp_path):
+    monkeypatch.setattr(completion, "GRAPHS", ("demo",))
+    before = summarise({"demo": []}, command="epagcl compare", seeds=1, protocols=["strict"])
+    made = completed(study, {}, before, wanted=["raw features", "propagated"])
+    assert made.results == {}
+    written = write_completed(made, tmp_path / "paper")
+    assert written == [tmp_path / "comparison.json"]
+    assert [one["row"] for one in read_comparison(written[0])["results"]["demo"]] == ["raw features", "propagated"]
+    assert read_comparison(written[0])["seeds"] == SEEDS
+
+
+def test_results_are_written_to_their_folder(tmp_path):
+    made = result([cell("GRACE", "Cora", [80])])
+    assert write_completed(Completed({"accuracy": made}, None), tmp_path) == [tmp_path / "accuracy.json"]
+    assert json.loads((tmp_path / "accuracy.json").read_text()) == made
+
+
+def test_unknown_graphs_and_rows_come_last():
+    cells = [cell(row, graph, [80]) for graph in ("mine", "Cora") for row in ("x", "GRACE", "DGI")]
+    places = [(one["graph"]["name"], one["row"]) for one in ordered(cells, ["cora"], ["DGI", "GRACE"])]
+    assert places == [
+        ("Cora", "DGI"),
+        ("Cora", "GRACE"),
+        ("Cora", "x"),
+        *(("mine", row) for row in ("DGI", "GRACE", "x")),
+    ]
