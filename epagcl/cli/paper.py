@@ -253,9 +253,9 @@ def complete(
     resolve_device(device)
     measured, comparison, found = _planned(results, datasets, parts, data)
     work = _progress(quiet)
-    how: dict[str, Any] = {"command": "epagcl paper complete", "train": not stored, "work": work}
+    missing = chosen(found, device, rows or ())
     with interruptible(RESUME_HINT), work:
-        completed = complete_study(measured, comparison, found, chosen(found, device, rows or ()), Store(store), **how)
+        completed = complete_study(measured, comparison, found, missing, Store(store), train=not stored, work=work)
     changed = write_completed(completed, results)
     show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
 

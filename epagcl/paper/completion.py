@@ -49,7 +49,6 @@ def complete(
     missing: Sequence[MissingRuns],
     store: Store,
     *,
-    command: str,
     train: bool = True,
     work: Progress | None = None,
 ) -> Completed:
@@ -63,7 +62,6 @@ def complete(
         plan: the plan, made from these results.
         missing: as :func:`chosen` returns them.
         store: the store of single runs.
-        command: the command that computes them, which the results name.
         train: whether missing runs are computed. Otherwise only stored runs are used.
         work: receives the progress.
     """
@@ -76,9 +74,7 @@ def complete(
             for part in runs.parts:
                 new.setdefault(part, []).append((cell, result))
     changed = {
-        name: _with_runs(name, result, new[name], plan.rows[name], command)
-        for name, result in results.items()
-        if name in new
+        name: _with_runs(name, result, new[name], plan.rows[name]) for name, result in results.items() if name in new
     }
     if comparison is None or COMPARISON not in new:
         return Completed(changed, None)
@@ -88,6 +84,7 @@ def complete(
     for cell_result in ordered(joined_cells, GRAPHS, plan.rows[COMPARISON]):
         by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
     seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
+    command = _command(comparison["command"], COMPARISON)
     return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
 
 
@@ -107,7 +104,6 @@ def _with_runs(
     result: Result,
     new: Sequence[tuple[Cell, CellResult]],
     rows: Sequence[str],
-    command: str,
 ) -> Result:
     """Return an artefact's result with new runs, and with the graphs and seeds that it then has."""
     graphs = find_artefact(name).datasets
@@ -120,7 +116,12 @@ def _with_runs(
         "runs": seeds,
         "seeds": list(range(seeds)),
     }
-    return {**result, "command": command, **provenance(), "asked": asked, "cells": cells}
+    return {**result, "command": _command(result["command"], name), **provenance(), "asked": asked, "cells": cells}
+
+
+def _command(first: str, part: str) -> str:
+    """Return the commands that compute a result: the one that began it, and the one that completed it."""
+    return f"{first.split(' && ')[0]} && epagcl paper complete --parts {part}"
 
 
 def ordered(cells: Sequence[CellResult], graphs: Sequence[str], rows: Sequence[str]) -> list[CellResult]:

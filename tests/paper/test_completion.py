@@ -28,7 +28,7 @@ def completed(study, results, comparison=None, wanted=(), **options):
     parts = ("accuracy", COMPARISON) if comparison else ("accuracy",)
     found = plan(results, comparison, parts=parts)
     missing = chosen(found, "cpu", wanted)
-    return complete(results, comparison, found, missing, study.store, command="epagcl paper complete", **options)
+    return complete(results, comparison, found, missing, study.store, **options)
 
 
 def accuracies(made):
@@ -49,7 +49,7 @@ def test_runs_are_added_to_the_stored_ones(study, tmp_path):
     assert accuracies(made) == accuracies(whole)
     assert [one["row"] for one in made["cells"]] == [one["row"] for one in whole["cells"]]
     assert (made["asked"]["runs"], made["asked"]["seeds"]) == (SEEDS, [0, 1, 2])
-    assert made["command"] == "epagcl paper complete"
+    assert made["command"] == "epagcl paper x && epagcl paper complete --parts accuracy"
     stored = [json.loads(path.read_text())["key"]["seed"] for path in (tmp_path / "new").rglob("*.json")]
     assert set(stored) == {1, 2}  # the first seed is not computed again
     assert plan({"accuracy": made}, None, parts=("accuracy",)).runs == []

@@ -83,6 +83,7 @@ def test_results_have_their_provenance(results, name):
     result = results[name]
     assert result["artefact"] == name
     assert result["command"].startswith(f"epagcl paper {name}")
+    assert result["command"].count("epagcl paper complete") <= 1
     assert {"date", "hardware", "versions", "commit", "asked"} <= set(result)
     assert result["asked"]["seeds"] == list(range(result["asked"]["runs"]))
 
@@ -116,12 +117,14 @@ def test_statements_of_the_documentation_hold(results):
 
     drops = {graph: add_vs_drop.gaps(results["add-vs-drop"], "strict", graph, "pool") for graph in ("Cora", "CiteSeer")}
     assert all(test.verdict == "better" for test in drops["CiteSeer"].values())  # by far
-    assert all(test.mean > 0 for test in drops["Cora"].values())  # by a little, and mostly undecided
-    assert sum(test.verdict == "better" for test in drops["Cora"].values()) < len(drops["Cora"]) / 2
+    assert all(test.mean > 0 for test in drops["Cora"].values())
+    assert sum(test.verdict == "better" for test in drops["Cora"].values()) == 5  # of eight rates
     for graph in ("Cora", "CiteSeer"):
         new_pairs = add_vs_drop.gaps(results["add-vs-drop"], "strict", graph)
-        assert len(new_pairs) >= 2
+        assert len(new_pairs) == 8
         assert all(test.mean > 0 for test in new_pairs.values())  # dropping has the higher means
+        decided = [rate for rate, test in new_pairs.items() if test.verdict == "better"]
+        assert decided == ([0.1, 0.2] if graph == "Cora" else list(new_pairs))
         over_drop = ablation.gains(results["ablation"], "strict", graph, base=ablation.DROP_ONLY)[ablation.OURS].test
         assert over_drop.mean < 0  # adding edges on top of dropping does not raise the mean
         assert over_drop.verdict == "undecided"
@@ -152,7 +155,16 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     spread = np.linspace(-1, 1, 20) / np.linspace(-1, 1, 20).std(ddof=1)
     factors = [paired_test(spread[:n] / spread[:n].std(ddof=1)).detectable for n in (20, 10, 5)]
     least = OVERLAP**0.5 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8))
+    (unmasked,) = (
+        cell
+        for cell in results["accuracy"]["cells"]
+        if (cell["graph"]["name"], cell["row"]) == ("Amazon-Photo", "EPAGCL*")
+    )
+    ranks = unmasked["training"]["effective_rank"]
+    worst = 100 * min(unmasked["protocols"]["strict"]["accuracy"]["runs"])
     for statement in (
+        f"Without feature masks, {sum(rank < 10 for rank in ranks)} of {len(ranks)} runs lose most of their rank, and "
+        f"one of these collapses to {worst:.0f}%",
         f"it does so in {span_text([one['plain'] for one in sizes])} of cases instead of 5%",
         f"decides wrongly in {span_text([one['ours'] for one in sizes])} of cases on the generated graphs",
         f"lies between {min(shared):.2f} and {max(shared):.2f}, and {sum(c <= OVERLAP for c in shared)} of "
@@ -164,8 +176,8 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     ):
         assert statement in text, statement
     assert judges.lower_deviation(results["accuracy"]).evidence.startswith("of 5 graphs, for it on 0, undecided on 5")
-    assert "lower on 2:" in judges.lower_deviation(results["accuracy"]).evidence
-    assert judges.over_gca(results["heterophily"]).evidence.startswith("of 5 graphs, for it on 0, undecided on 5")
+    assert "lower on 3:" in judges.lower_deviation(results["accuracy"]).evidence
+    assert judges.over_gca(results["heterophily"]).evidence.startswith("of 6 graphs, for it on 0, undecided on 6")
 
 
 def test_prose_lines_have_at_most_120_characters(page):
