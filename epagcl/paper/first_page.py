@@ -108,9 +108,10 @@ def _rates_sentence(results: dict[str, Result]) -> str:
         return ""
     result = results["add-vs-drop"]
     protocol = result["asked"]["protocols"][0]
+    few = _few_new_pairs(result, protocol)
     parts, decided = [], []
     for graph in measured_graphs(result):
-        tests = add_vs_drop.gaps(result, protocol, graph, "pool").values()
+        tests = add_vs_drop.gaps(result, protocol, graph, "pool" if few else "add").values()
         if tests:
             better = sum(test.verdict == BETTER for test in tests)
             decided += [graph] * (better == len(tests))
@@ -119,10 +120,11 @@ def _rates_sentence(results: dict[str, Result]) -> str:
     if not parts:
         return ""
     where = f"on {_names(decided)}" if decided else "on no graph"
-    few = "; with new random pairs for every view, there are too few runs" if _few_new_pairs(result, protocol) else ""
+    added = "adding from a fixed pool" if few else "adding new random pairs to every view"
+    note = "; with new random pairs for every view, there are too few runs" if few else ""
     return (
-        f"**Dropping edges is better than adding them at every rate {where}**: dropping minus adding from a fixed pool "
-        f"is {_names(parts)} on average over the rates{few}."
+        f"**Dropping edges is better than adding them at every rate {where}**: dropping minus {added} is "
+        f"{_names(parts)} on average over the rates{note}."
     )
 
 

@@ -52,6 +52,13 @@ def test_sentences_on_rates_and_claims():
 RUNS = {"add": [70.0, 71.0], "pool": [70.0, 71.0, 72.0], "drop": [80.0, 81.1, 81.9]}
 
 
+def test_new_random_pairs_are_compared_if_they_have_all_runs():
+    cells = [cell(f"{kind} 0.1", "Cora", runs) for kind, runs in {**RUNS, "add": [75.0, 76.2, 77.0]}.items()]
+    text = " ".join(first_page({"add-vs-drop": result(cells, rates=[0.1])}, None).split())
+    assert "dropping minus adding new random pairs to every view is +4.9 points on Cora" in text
+    assert "too few" not in text
+
+
 def test_figures_show_every_ranked_row(comparison):
     drawn = figures(comparison)
     assert set(drawn) == {RANKS, GAINS}
