@@ -105,8 +105,16 @@ def _with_runs(
     new: Sequence[tuple[Cell, CellResult]],
     rows: Sequence[str],
 ) -> Result:
-    """Return an artefact's result with new runs, and with the graphs and seeds that it then has."""
+    """Return an artefact's result with new runs, and with the graphs and seeds that it then has.
+
+    A graph that the result does not have enters it as soon as all its rows have runs.
+    """
     graphs = find_artefact(name).datasets
+    present = {cell["graph"]["name"] for cell in result["cells"]}
+    titles: dict[str, set[str]] = {}
+    for cell, _ in new:
+        titles.setdefault(cell.name, set()).add(cell.title)
+    new = [one for one in new if one[0].name in present or titles[one[0].name] >= set(rows)]
     cells = ordered(_joined(result["cells"], new, result["asked"]["protocols"]), graphs, rows)
     seeds = max(len(cell["seeds"]) for cell in cells)
     known = {name.lower() for name in (*(cell["graph"]["name"] for cell in cells), *result["absent"])}

@@ -56,10 +56,16 @@ def test_runs_are_added_to_the_stored_ones(study, tmp_path):
 
 
 def test_only_some_rows_and_only_stored_runs(study):
+    before = {"accuracy": result([cell("GCN", "demo", [50])], datasets=("demo",))}
+    assert completed(study, before, train=False) == Completed({}, None)
+    made = completed(study, before, wanted=["Raw Features"]).results["accuracy"]
+    assert list(accuracies(made)) == ["raw features", "GCN"]
+
+
+def test_a_new_graph_enters_a_result_with_all_its_rows(study):
     empty = {"accuracy": result([], datasets=("demo",))}
-    assert completed(study, empty, train=False) == Completed({}, None)
-    made = completed(study, empty, wanted=["Raw Features"]).results["accuracy"]
-    assert list(accuracies(made)) == ["raw features"]
+    assert completed(study, empty, wanted=["raw features"]).results["accuracy"]["cells"] == []
+    assert list(accuracies(completed(study, empty).results["accuracy"]))[-1] == "GRACE"
 
 
 def test_stored_results_with_other_settings_are_replaced(study):
