@@ -74,7 +74,9 @@ def complete(
             for part in runs.parts:
                 new.setdefault(part, []).append((cell, result))
     changed = {
-        name: _with_runs(name, result, new[name], plan.rows[name]) for name, result in results.items() if name in new
+        name: _with_runs(name, result, entering, plan.rows[name])
+        for name, result in results.items()
+        if name in new and (entering := _entering(result, new[name], plan.rows[name]))
     }
     if comparison is None or COMPARISON not in new:
         return Completed(changed, None)
@@ -99,22 +101,25 @@ def write_completed(completed: Completed, folder: Path) -> list[Path]:
     return paths
 
 
+def _entering(
+    result: Result, new: Sequence[tuple[Cell, CellResult]], rows: Sequence[str]
+) -> list[tuple[Cell, CellResult]]:
+    """Return the new runs that enter a result. A graph that it does not have enters as soon as all rows have runs."""
+    present = {cell["graph"]["name"] for cell in result["cells"]}
+    titles: dict[str, set[str]] = {}
+    for cell, _ in new:
+        titles.setdefault(cell.name, set()).add(cell.title)
+    return [(cell, found) for cell, found in new if cell.name in present or titles[cell.name] >= set(rows)]
+
+
 def _with_runs(
     name: str,
     result: Result,
     new: Sequence[tuple[Cell, CellResult]],
     rows: Sequence[str],
 ) -> Result:
-    """Return an artefact's result with new runs, and with the graphs and seeds that it then has.
-
-    A graph that the result does not have enters it as soon as all its rows have runs.
-    """
+    """Return an artefact's result with new runs, and with the graphs and seeds that it then has."""
     graphs = find_artefact(name).datasets
-    present = {cell["graph"]["name"] for cell in result["cells"]}
-    titles: dict[str, set[str]] = {}
-    for cell, _ in new:
-        titles.setdefault(cell.name, set()).add(cell.title)
-    new = [one for one in new if one[0].name in present or titles[one[0].name] >= set(rows)]
     cells = ordered(_joined(result["cells"], new, result["asked"]["protocols"]), graphs, rows)
     seeds = max(len(cell["seeds"]) for cell in cells)
     known = {name.lower() for name in (*(cell["graph"]["name"] for cell in cells), *result["absent"])}
