@@ -59,8 +59,17 @@ class IngestRow(Measured):
     stages: list[tuple[str, float]]
 
 
+class Origin(TypedDict):
+    """When and how a part of the results was measured."""
+
+    date: str
+    commit: str | None
+    command: str
+    load: float | None  # None: not recorded
+
+
 class Ingestion(Provenance):
-    """The results of the benchmark."""
+    """The results of the benchmark. ``origins`` has the origin of each part, since they can be measured separately."""
 
     command: str
     protocol: str
@@ -69,6 +78,7 @@ class Ingestion(Provenance):
     libraries: dict[str, str]
     engines: list[EngineRow]
     ingestion: IngestRow | None
+    origins: dict[str, Origin]
 
 
 def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory: float = 4.0) -> Ingestion:
@@ -91,7 +101,9 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
         libraries={name: version(name) for name in ("duckdb", "polars", "pyarrow", "numpy")},
         engines=[],
         ingestion=None,
+        origins={},
     )
+    origin = Origin(date=result["date"], commit=result["commit"], command=result["command"], load=result["load"])
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = Path(name)
         if engine_edges:
@@ -100,17 +112,20 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
                 result["engines"].append(_engine_row(engine, table, engine_edges, place))
                 print({key: value for key, value in result["engines"][-1].items() if key != "memory"}, flush=True)
             table.unlink()
+            result["origins"]["engines"] = origin
         if edges:
             result["ingestion"] = _ingest_row(edges, place, memory)
+            result["origins"]["ingestion"] = origin
     return result
 
 
 def merged(result: Ingestion, path: Path) -> Ingestion:
-    """Return a result with the part that it leaves out taken from an earlier one in a file."""
+    """Return a result with the part that it leaves out taken from an earlier one in a file, with its origin."""
     if path.is_file():
         earlier = json.loads(path.read_text(encoding="utf-8"))
         result["engines"] = result["engines"] or earlier["engines"]
         result["ingestion"] = result["ingestion"] or earlier["ingestion"]
+        result["origins"] = earlier["origins"] | result["origins"]
     return result
 
 

@@ -16,7 +16,8 @@ def test_engines_agree_and_the_ingestion_is_measured(tmp_path):
     assert row["stages"][0][0] == "reading the edges"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "ingest.json").write_text(json.dumps(result))
-    part = {**result, "engines": [], "ingestion": None}
+    part = {**result, "engines": [], "ingestion": None, "origins": {"engines": {"date": "later"}}}
     merged = ingest.merged(part, tmp_path / "ingest.json")
     assert merged["ingestion"]["pairs"] == row["pairs"]
     assert len(merged["engines"]) == 3
+    assert merged["origins"] == {"engines": {"date": "later"}, "ingestion": result["origins"]["ingestion"]}

@@ -10,7 +10,7 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
-from epagcl.study.ranking import mean_ranks
+from epagcl.study.ranking import Ranking, mean_ranks, rank
 
 SUPERVISED = ("GCN", "GAT")
 
@@ -59,6 +59,14 @@ def runs_by_seed(result: Result, protocol: str, graph: str) -> dict[str, dict[in
         for cell in result["cells"]
         if cell["graph"]["name"] == graph and (found := cell["protocols"].get(protocol))
     }
+
+
+def ranking_over_graphs(result: Result, protocol: str, titles: Sequence[str]) -> Ranking | None:
+    """Rank rows by their mean accuracies on the measured graphs; None if they cannot be ranked."""
+    by_graph = {graph: scores(result, protocol, graph) for graph in measured_graphs(result)}
+    return rank(
+        {title: {graph: found[title] for graph, found in by_graph.items() if title in found} for title in titles}
+    )
 
 
 def columns_by_graph(

@@ -153,7 +153,6 @@ _LATEX = {
     "±": r"$\pm$",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
-    "▽": r"$\triangledown$",
     "×": r"$\times$",
     "−": r"$-$",
     "≤": r"$\le$",

@@ -4,14 +4,21 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from epagcl.methods import method
-from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import columns_by_graph, graphs_of, measured_graphs, runs_by_seed, scores
+from epagcl.paper.cell_scores import (
+    columns_by_graph,
+    graphs_of,
+    measured_graphs,
+    ranking_over_graphs,
+    runs_by_seed,
+    scores,
+)
+from epagcl.paper.paired import REVERSED, SIGNS, gains_figure
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking, rank
+from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,13 +54,7 @@ def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
 
 def ranking_of(result: Result) -> Ranking | None:
     """Rank all rows over the graphs."""
-    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
-    return rank(
-        {
-            title: {graph: found[title] for graph, found in by_graph.items() if title in found}
-            for title in titles_of(result)
-        }
-    )
+    return ranking_over_graphs(result, PROTOCOL, titles_of(result))
 
 
 def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
@@ -92,8 +93,8 @@ def tables(result: Result) -> list[Table]:
 def _accuracies(result: Result) -> Table:
     graphs, titles, ranking = measured_graphs(result), titles_of(result), ranking_of(result)
     tests = against(result, OURS) if OURS in titles else {}
-    signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the other row against ours
-    columns = columns_by_graph(result, PROTOCOL, titles, {cell: signs[test.verdict] for cell, test in tests.items()})
+    signs = {cell: SIGNS[REVERSED[test.verdict]] for cell, test in tests.items()}
+    columns = columns_by_graph(result, PROTOCOL, titles, signs)
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
     columns.append(marked(ranks, [f"{one:.2f}" if one is not None else "–" for one in ranks], smallest=True))
     table_rows: list[list[TableCell | str]] = [
@@ -102,7 +103,7 @@ def _accuracies(result: Result) -> Table:
     note = (
         f"Accuracy in percent on {len(OUTER)} outer test sets that no search has seen, {SEEDS} new seeds each. Every "
         f"method has the same budget on each: {TRIALS} trials, the first with its published settings, at most {EPOCHS} "
-        f"epochs, whose number the search chooses among ten, and {WIDTH} numbers per node. ▽ worse and ▲ better than "
+        f"epochs, whose number the search chooses among ten, and {WIDTH} numbers per node. ▼ worse and ▲ better than "
         f"{OURS} by paired tests with Holm's correction; other differences are undecided."
     )
     return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], table_rows, note)
@@ -116,13 +117,12 @@ def _untrained(result: Result) -> Table:
         for cell in result["cells"]
         if cell["untrained"] is not None
     }
-    signs = {BETTER: " ▽", WORSE: " ▲", UNDECIDED: ""}  # of the untrained encoder against the method
     titles = list(dict.fromkeys(title for _, title in accuracy))
     lines: list[list[TableCell | str]] = [
         [
             f"untrained {title}",
             *(
-                f"{accuracy[graph, title]:.1f}{signs[tests[graph, title].verdict]}"
+                f"{accuracy[graph, title]:.1f}{SIGNS[REVERSED[tests[graph, title].verdict]]}"
                 if (graph, title) in accuracy
                 else "–"
                 for graph in graphs
@@ -131,7 +131,7 @@ def _untrained(result: Result) -> Table:
         for title in titles
     ]
     note = (
-        "The encoder of the published settings at its initial weights, on the same nodes. ▽ worse and ▲ better than "
+        "The encoder of the published settings at its initial weights, on the same nodes. ▼ worse and ▲ better than "
         "the tuned method by paired tests with Holm's correction; other differences are undecided."
     )
     return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
@@ -167,17 +167,10 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = untrained_gains(result)
     if not tests:
         return {}
-    titles = list(dict.fromkeys(title for _, title in tests))
-    figure, (axes,) = drawing.new_figure(1, 1, 7.0, 0.4 * len(titles) + 1.1)
-    for place, title in enumerate(titles):
-        own = [test for (_, row), test in tests.items() if row == title]
-        axes.scatter([test.mean for test in own], [place] * len(own), s=24, alpha=0.8, color=drawing.COLOURS[0])
-        axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
-    axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
-    axes.set_xlabel("accuracy minus the own untrained encoder, points; a dot is a graph, the line the mean", fontsize=9)
-    axes.grid(axis="x", lw=0.3)
+    by_title: dict[str, list[PairedTest]] = {}
+    for (_, title), test in tests.items():
+        by_title.setdefault(title, []).append(test)
+    figure = gains_figure(by_title, "the own untrained encoder")
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 

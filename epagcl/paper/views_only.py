@@ -3,10 +3,10 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, runs_by_seed, scores
+from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
 from epagcl.paper.operators import GRAPHS
+from epagcl.paper.paired import SIGNS, gains_figure
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.paper.view_variants import (
@@ -26,7 +26,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import Cell, cells, rows
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking, rank
+from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,11 +81,7 @@ def titles_of(result: Result) -> list[str]:
 
 def ranking_of(result: Result) -> Ranking | None:
     """Rank the variants, without the references, over the graphs."""
-    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
-    titles = [title for title in titles_of(result) if title not in REFERENCES]
-    return rank(
-        {title: {graph: found[title] for graph, found in by_graph.items() if title in found} for title in titles}
-    )
+    return ranking_over_graphs(result, PROTOCOL, [title for title in titles_of(result) if title not in REFERENCES])
 
 
 def tables(result: Result) -> list[Table]:
@@ -137,8 +133,7 @@ def _mean_over(by_graph: dict[str, dict[str, float]], title: str) -> float | Non
 
 def _by_graph(result: Result) -> Table:
     tests, graphs, titles = against(result), measured_graphs(result), titles_of(result)
-    signs = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
-    verdicts = {(graph, title): signs[test.verdict] for (title, graph), test in tests.items()}
+    verdicts = {(graph, title): SIGNS[test.verdict] for (title, graph), test in tests.items()}
     columns = columns_by_graph(result, PROTOCOL, titles, verdicts, unmarked=REFERENCES)
     table_rows: list[list[TableCell | str]] = [
         [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
@@ -154,23 +149,10 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = against(result)
     if not tests:
         return {}
-    titles = list(dict.fromkeys(title for title, _ in tests))
-    figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.42 * len(titles) + 1.2)
-    colours = {BETTER: drawing.COLOURS[2], WORSE: drawing.COLOURS[1], UNDECIDED: drawing.GREY}
-    for place, title in enumerate(titles):
-        own = [test for (row, _), test in tests.items() if row == title]
-        for word in (UNDECIDED, WORSE, BETTER):
-            points = [test.mean for test in own if test.verdict == word]
-            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colours[word], label=word, zorder=3)
-        axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
-    axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
-    axes.set_xlabel(f"accuracy minus {UNIFORM}, points; a dot is a graph, the line the mean", fontsize=9)
-    axes.grid(axis="x", lw=0.3)
-    handles, labels = axes.get_legend_handles_labels()
-    shown = dict(zip(labels, handles, strict=True))
-    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    by_title: dict[str, list[PairedTest]] = {}
+    for (title, _), test in tests.items():
+        by_title.setdefault(title, []).append(test)
+    figure = gains_figure(by_title, UNIFORM)
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 

@@ -1,6 +1,14 @@
 import pytest
 
-from epagcl.paper.paired import compare, corrected_tests, differences, wins_ties_losses
+from epagcl.paper.paired import (
+    REVERSED,
+    SIGNS,
+    compare,
+    corrected_tests,
+    differences,
+    gains_figure,
+    wins_ties_losses,
+)
 
 
 def pair(points):
@@ -29,3 +37,23 @@ def test_verdicts_are_two_sided_and_corrected():
     tests = corrected_tests([better, worse, level, few])
     assert [test.verdict for test in tests] == ["better", "worse", "undecided", "undecided"]
     assert tests[0].corrected == pytest.approx(3 * tests[0].p)
+
+
+def test_the_figure_of_gains_has_a_line_of_dots_for_each_row():
+    better, worse, level = corrected_tests(
+        [pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([1, -1] * 3)]
+    )
+    figure = gains_figure({"DGI": [better, level], "GRACE": [worse]}, "raw features")
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["DGI", "GRACE"]
+    assert axes.get_xlabel().startswith("accuracy minus raw features")
+    dots = sorted((place, mean) for drawn in axes.collections for mean, place in drawn.get_offsets().tolist())
+    assert [place for place, _ in dots] == [0, 0, 1]
+    assert [mean for _, mean in dots] == pytest.approx([level.mean, better.mean, worse.mean])
+    means = [line.get_xdata()[0] for line in axes.lines[:2]]
+    assert means == pytest.approx([(better.mean + level.mean) / 2, worse.mean])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["undecided", "worse", "better"]
+
+
+def test_signs_of_the_other_row_are_reversed():
+    assert [SIGNS[REVERSED[word]] for word in ("better", "worse", "undecided")] == [" ▼", " ▲", ""]

@@ -33,8 +33,8 @@ def test_tables(made):
     accuracies, untrained, searches = tables(made)
     rows = {line[0]: [str(one) for one in line] for line in accuracies.rows}
     assert rows["EPAGCL+"][1:] == ["86.0", "86.0", "1.00"]
-    assert rows["DGI"][1] == "79.1 ▽"
-    assert {line[0]: line[1] for line in untrained.rows} == {"untrained DGI": "71.0 ▽", "untrained EPAGCL+": "81.0 ▽"}
+    assert rows["DGI"][1] == "79.1 ▼"
+    assert {line[0]: line[1] for line in untrained.rows} == {"untrained DGI": "71.0 ▼", "untrained EPAGCL+": "81.0 ▼"}
     chosen = {line[0]: line[1:] for line in searches.rows}
     assert chosen["DGI"] == ["2", "0", "+10.0", "100", "4"]
     assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200", "4"]
