@@ -1,5 +1,13 @@
 """The command line."""
 
-from epagcl.cli.app import main
+from epagcl.core.termination import handle_sigterm, quiet_ctrl_c
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line. Signals end it in one line, also while its modules are imported."""
+    handle_sigterm()
+    with quiet_ctrl_c():
+        from epagcl.cli import app
+    app.main()

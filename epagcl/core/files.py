@@ -20,6 +20,7 @@ from typing import Any
 
 from epagcl.core.errors import InputError, OutputError
 from epagcl.core.locks import try_lock
+from epagcl.core.termination import unfinished_files
 
 #: Files of a process on another machine are removed after this time, since only their age is known.
 FOREIGN_SECONDS = 24 * 3600
@@ -89,6 +90,7 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
     targets = [Path(path) for path in paths]
     temporaries = tuple(_temporary(path) for path in targets)
     current = targets[0]
+    unfinished_files.update(temporaries)
     try:
         for folder in {path.parent for path in targets}:
             remove_leftovers(folder)
@@ -116,6 +118,7 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
         for temporary in temporaries:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+        unfinished_files.difference_update(temporaries)
 
 
 def write_failure(path: Path, number: int | None, words: str = "unknown reason") -> OutputError:
