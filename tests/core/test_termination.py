@@ -44,7 +44,7 @@ def test_sigterm_is_one_line_with_advice_and_removes_unfinished_files(ends, tmp_
     with pytest.raises(SystemExit) as ended:
         write()
     assert ended.value.code == 143
-    assert capfd.readouterr().err == "epagcl: terminated; to continue: epagcl\n"
+    assert capfd.readouterr().err == "epagcl: terminated; to continue: epagcl train\n"
     assert list(tmp_path.iterdir()) == []
     assert not termination._advice
     assert not termination.unfinished_files
