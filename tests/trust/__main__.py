@@ -15,10 +15,9 @@ from tests.trust.cases import Tally
 PARTS = {
     "readers": ("readers.fuzz_readers", 20_000, 80),
     "coverage_guided": ("coverage_guided.coverage_guided", 40_000, 40),
-    "kills": ("faults.kills", 240, 2),
-    "full_disks": ("faults.full_disks", 120, 1),
-    "shared_folders": ("faults.shared_folders", 24, 1),
-    "command_faults": ("commands.command_faults", 240, 0),
+    "kills": ("faults.kills", 600, 4),
+    "full_disks": ("faults.full_disks", 320, 4),
+    "shared_folders": ("faults.shared_folders", 40, 1),
     "long_runs": ("long_runs.long_runs", 1_000, 10),
     "reproducibility": ("reproducibility.reproducibility", 100, 0),
     "mutation": ("mutation.mutation", 200, 0),

@@ -68,6 +68,18 @@ def test_processes_share_a_study(tune, judged, tmp_path, monkeypatch, caplog):
     assert not list(folder.glob("*.lock"))
 
 
+def test_one_writer_of_the_journal_at_a_time(tmp_path, monkeypatch):
+    one, two = (journal.JournalLock(tmp_path / "study.journal") for _ in range(2))
+    one.acquire()
+    monkeypatch.setattr(journal, "LOCK_SECONDS", 0.01)
+    with pytest.raises(InputError, match="another process has locked it"):
+        two.acquire()
+    one.release()
+    assert two.acquire()
+    two.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["study.journal"]
+
+
 def test_optuna_is_silent_during_a_search_only(tune, judged, capfd):
     judged(by_lr)
     before = optuna.logging.get_verbosity()
