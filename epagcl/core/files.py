@@ -98,6 +98,7 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
         for current, temporary in zip(targets, temporaries, strict=True):  # noqa: B007, named in the message
             temporary.chmod(0o666 & ~_umask())  # some writers create files that only the owner can read
             _sync(temporary)
+        unfinished_files.difference_update(temporaries)  # from here on, they tell that the write was interrupted
         others = [pair for pair in zip(targets[1:], temporaries[1:], strict=True) if not _same_content(*pair)]
         if others:
             targets[0].unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Embeddings in files: arrays, tables, and the format of the Embedding Projector. Files are written atomically."""
 
 import csv
+import glob
 import importlib.util
 import itertools
 import numbers
@@ -15,7 +16,7 @@ import pandas as pd
 from torch import Tensor
 
 from epagcl.core.errors import InputError, MissingExtra, OutputError
-from epagcl.core.files import atomic_path, atomic_paths, reading
+from epagcl.core.files import atomic_path, atomic_paths, is_leftover, reading
 from epagcl.core.formatting import spreadsheet_text
 from epagcl.core.rescue import rescue
 from epagcl.report.nodes import without_apostrophes
@@ -216,8 +217,14 @@ def check_replaced(out: Path | str, *inputs: Path | str | None) -> None:
         if any(_same_file(path, Path(one)) for one in inputs if one is not None):
             raise InputError(f"{path}: is an input of this command; give another out=")
     for path in companions:
-        if path.exists() and not out.exists():
+        if path.exists() and not out.exists() and not _was_interrupted(out):
             raise InputError(f"{path}: exists, and {out.name} does not; move it, or give another out=")
+
+
+def _was_interrupted(out: Path) -> bool:
+    """Return whether a process was killed while it wrote a file. Its companions may be there already."""
+    names = glob.escape(f".{out.stem[:60]}.")
+    return any(is_leftover(path) for path in out.parent.glob(f"{names}*.tmp{glob.escape(out.suffix)}"))
 
 
 def _same_file(one: Path, other: Path) -> bool:
