@@ -36,18 +36,18 @@ def kills(folder: Path, cases: int, seed: int) -> Tally:
 
     Args:
         folder: an empty folder.
-        cases: number of kills, in equal parts at system calls and at moments.
+        cases: number of kills, two thirds of them at system calls.
         seed: seed of the moments, and of the system calls if there are more of them.
     """
     rng, tally = np.random.default_rng(seed), Tally(seed)
     known = _known(folder, tally)
-    for name, step in _chosen(known, cases // 2, rng):
+    for name, step in _chosen(known, cases * 2 // 3, rng):
         with _place(folder, name) as place:
             ended = child(as_program(commands()[name].words, place), trace=killed_at(step), seconds=LONGEST)
             failure = None if ended.code in (-signal.SIGKILL, 0) else f"ended with {ended}"
             failure = failure or _repeat(commands()[name], place, known[name])
             tally.add(f"{name}: kill -9 at {step.call}", "same result", failure and f"{step}: {failure}")
-    for case in range(cases - cases // 2):
+    for case in range(cases - cases * 2 // 3):
         name = list(known)[case % len(known)]
         after = float(rng.uniform(0, known[name].seconds))
         number = signal.SIGTERM if case // len(known) % 3 == 2 else signal.SIGKILL
@@ -71,6 +71,7 @@ def full_disks(folder: Path, cases: int, seed: int) -> Tally:
     rng, tally = np.random.default_rng(seed), Tally(seed)
     known = _known(folder, tally)
     growing = {name: one._replace(steps=[s for s in one.steps if s.call in GROWING]) for name, one in known.items()}
+    tally.details["system_calls"] = {name: len(one.steps) for name, one in growing.items()}
     for name, step in _chosen(growing, cases * 3 // 4, rng):
         with _place(folder, name) as place:
             ended = child(as_program(commands()[name].words, place), trace=full_at(step), seconds=LONGEST)
@@ -136,6 +137,7 @@ def _known(folder: Path, tally: Tally, *names: str) -> dict[str, Known]:
         with _place(folder, name) as place:
             found = steps(as_program(command.words, place), place) if traced and not names else []
         known[name] = Known(results, seconds, found)
+    tally.details["system_calls"] = {name: len(one.steps) for name, one in known.items()}
     return known
 
 

@@ -19,7 +19,7 @@ from tests.trust.cases import SECONDS
 CALLS = ("write", "pwrite64", "writev", "ftruncate", "rename", "renameat", "renameat2", "unlink", "unlinkat", "link")
 #: Calls that a full disk refuses.
 GROWING = ("write", "pwrite64", "writev", "ftruncate", "rename", "renameat", "renameat2")
-_LINE = re.compile(r"(\d+) (\w+)\((.*)\) += (-?\d+)")
+_LINE = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\d+)")
 
 
 class Step(NamedTuple):
@@ -60,6 +60,7 @@ def steps(action: Callable[[], object], folder: Path) -> list[Step]:
             inside = str(folder) in arguments or re.search(r'"[^/"]', arguments)  # absolute and relative paths
             if int(result) >= 0 and inside:
                 found.append(Step(call, seen[process, call]))
+    assert found, "the trace shows no writing"
     return found
 
 
