@@ -121,8 +121,8 @@ def _mutants(package: str) -> list[Mutant]:
 
 def _check_unchanged(paths: set[str], folder: Path) -> None:
     """Raise if the quick tests of these modules fail without any change. They run in one child, to save its start."""
-    first = Mutant(min(paths))
-    if not _passes(first, [*sorted(str(_test_of(path)) for path in paths), "-m", "not slow and not long"], folder):
+    tests = sorted(str(_test_of(path)) for path in paths)
+    if not _passes(Mutant(min(paths)), [*tests, "-m", "not slow and not long"], folder, seconds=SECONDS * len(tests)):
         raise RuntimeError(f"tests fail without any change: {(folder / 'output.txt').read_text()[-2000:]}")
 
 
@@ -151,7 +151,7 @@ def _test_of(path: str) -> Path:
     return ROOT / "tests" / relative.with_name(f"test_{relative.name}")
 
 
-def _passes(mutant: Mutant, arguments: list[str], folder: Path) -> bool:
+def _passes(mutant: Mutant, arguments: list[str], folder: Path, seconds: int = SECONDS) -> bool:
     """Run pytest in a child process with the changed module. Return whether no test failed."""
     pid = os.fork()
     if pid == 0:
@@ -161,7 +161,7 @@ def _passes(mutant: Mutant, arguments: list[str], folder: Path) -> bool:
             output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             sys.meta_path.insert(0, _Changed(mutant))
             # Ranks are forked from this process: a server of processes would import the module without the change.
             context = multiprocessing.get_context
