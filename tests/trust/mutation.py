@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -99,7 +100,6 @@ def _load_libraries() -> None:
     if "epagcl.epr" in sys.modules:
         raise RuntimeError("the package is imported already; run this part alone: python -m tests.trust mutation")
     os.environ.setdefault("TRITON_INTERPRET", "1")
-    import hypothesis  # noqa: F401
     import pandas  # noqa: F401
     import pytest  # noqa: F401
     import scipy.sparse  # noqa: F401
@@ -170,7 +170,11 @@ def _passes(mutant: Mutant, arguments: list[str], folder: Path, seconds: int = S
 
             plain = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest"]
             code = int(pytest.main([*plain, f"--rootdir={ROOT}", *arguments]))
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(code)
     deadline = time.monotonic() + LONGEST
     while time.monotonic() < deadline:

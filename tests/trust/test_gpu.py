@@ -1,4 +1,4 @@
-"""What docs/trust.md promises of GPUs: equal bits with ``--deterministic``, and bounds against a CPU, for each method."""
+"""What docs/trust.md promises of GPUs: equal bits with ``--deterministic``, and bounds against a CPU, by method."""
 
 import json
 import os
