@@ -13,7 +13,7 @@ from tests.trust.cases import Tally
 
 #: The function of each part, and its number of cases: in ``make trust`` and in ``make test`` (0: not there).
 PARTS = {
-    "readers": ("readers.fuzz_readers", 12_000, 80),
+    "readers": ("readers.fuzz_readers", 10_000, 80),
     "coverage_guided": ("coverage_guided.coverage_guided", 12_000, 40),
     "kills": ("faults.kills", 390, 3),
     "full_disks": ("faults.full_disks", 312, 4),
