@@ -89,7 +89,7 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
     """
     targets = [Path(path) for path in paths]
     temporaries = tuple(_temporary(path) for path in targets)
-    current = targets[0]
+    current, replaced = targets[0], list[Path]()
     unfinished_files.update(temporaries)
     try:
         for folder in {path.parent for path in targets}:
@@ -105,9 +105,12 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
             _sync(targets[0].parent)
         for current, temporary in (*others, (targets[0], temporaries[0])):
             os.replace(temporary, current)
+            replaced.append(current)
         for folder in {path.parent for path in targets}:
             _sync(folder)
     except Exception as error:
+        for path in replaced if targets[0] not in replaced and not targets[0].exists() else ():
+            path.unlink(missing_ok=True)  # of no use without the first file
         number = _error_number(error)
         other = getattr(error, "filename", None)
         if isinstance(error, InputError) or number is None:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from epagcl.core.arrays import write_array
 from epagcl.core.errors import InputError, MissingExtra, OutputError
 from epagcl.core.files import atomic_path, atomic_paths, is_leftover, reading
 from epagcl.core.formatting import spreadsheet_text
@@ -278,7 +279,7 @@ def _write_npy(z: Rows, ids: list[Any], path: Path) -> list[Path]:
     lines = [str(node) for node in ids]
     with atomic_paths(path, ids_file) as (temporary, temporary_ids):
         with open(temporary, "wb") as file:
-            np.save(file, z)
+            write_array(file, z)
         temporary_ids.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return [path, ids_file]
 

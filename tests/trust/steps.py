@@ -57,7 +57,8 @@ def steps(action: Callable[[], object], folder: Path) -> list[Step]:
         if match is not None:
             process, call, arguments, result = match.groups()
             seen[process, call] += 1
-            inside = str(folder) in arguments or re.search(r'"[^/"]', arguments)  # absolute and relative paths
+            # Descriptors have absolute paths, and names may be relative ones.
+            inside = str(folder) in arguments or ("<" not in arguments and re.search(r'"[^/"]', arguments))
             if int(result) >= 0 and inside:
                 found.append(Step(call, seen[process, call]))
     assert found, "the trace shows no writing"

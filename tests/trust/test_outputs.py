@@ -38,14 +38,14 @@ def test_an_embedding_that_cannot_be_written_is_kept_elsewhere(tmp_path, monkeyp
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
-    save = np.save
+    write = export.write_array
 
     def full(file, array):
         if elsewhere not in Path(file.name).parents:
             raise OSError(errno.ENOSPC, "No space left on device")
-        save(file, array)
+        write(file, array)
 
-    monkeypatch.setattr(export.np, "save", full)
+    monkeypatch.setattr(export, "write_array", full)
     expected = r"z\.npy: cannot be written \(No space.*\. The embedding is kept in "
     with pytest.raises(OutputError, match=expected) as caught:
         write_embeddings(Z, ["a", "b", "c"], tmp_path / "z.npy")

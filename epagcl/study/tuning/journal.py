@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epagcl.core.config import RENAMED_SETTINGS, current_settings, current_value
 from epagcl.core.errors import InputError, MissingExtra
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "study.journal"
+_TAIL_BYTES = 1 << 16
 LOCK_SECONDS = 60.0  # a writer of the journal holds its lock for milliseconds
 STARTUP = 5  # finished trials before others can be pruned
 
@@ -98,15 +99,26 @@ class JournalLock:
 
     def acquire(self) -> bool:
         """Wait for the lock."""
-        journal = self.file.open("ab")
+        journal = self.file.open("ab+")
         deadline = time.monotonic() + LOCK_SECONDS
         while not try_lock(journal):
             if time.monotonic() > deadline:
                 journal.close()
                 raise InputError(f"{self.file}: another process has locked it for {LOCK_SECONDS:.0f} s; end it first")
             time.sleep(0.005)
+        self._end_last_line(journal)
         self._journal = journal  # now, since the holder before may be another thread, which closes its own
         return True
+
+    def _end_last_line(self, journal: BinaryIO) -> None:
+        """Remove a line that was cut short, by a full disk or a kill, so that the next one is not glued to it."""
+        end = journal.seek(0, os.SEEK_END)
+        start, tail = end, b""
+        while start > 0 and b"\n" not in tail:
+            start = max(start - _TAIL_BYTES, 0)
+            journal.seek(start)
+            tail = journal.read(end - start)
+        journal.truncate(start + tail.rfind(b"\n") + 1)
 
     def release(self) -> None:
         """Give the lock to others."""
