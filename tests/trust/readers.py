@@ -17,7 +17,8 @@ from epagcl.data.io.npz import read_npz, write_npz
 from epagcl.report.files import write_comparison
 from epagcl.runs import run
 from epagcl.runs.export import export_run, read_embeddings, write_embeddings
-from tests.trust.cases import Edit, Tally, attempt, damaged, edits
+from tests.trust.cases import Tally, attempt
+from tests.trust.damage import Edit, damaged, edits
 
 #: The kind of a case, its file, and a function that reads it.
 Reader = tuple[str, Path, Callable[[], object]]

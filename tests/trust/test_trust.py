@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from epagcl.core.errors import InputError
 from tests.trust import mutants, page
 from tests.trust.__main__ import PARTS
-from tests.trust.cases import Tally, attempt, damaged, edits
+from tests.trust.cases import Tally, attempt
+from tests.trust.damage import damaged, edits
 
 ROOT = Path(__file__).parents[2]
 
