@@ -1,13 +1,5 @@
 """The command line."""
 
-from epagcl.core.termination import handle_sigterm, quiet_ctrl_c
+from epagcl.cli.start import main
 
 __all__ = ["main"]
-
-
-def main() -> None:
-    """Run the command line. Signals end it in one line, also while its modules are imported."""
-    handle_sigterm()
-    with quiet_ctrl_c():
-        from epagcl.cli import app
-    app.main()

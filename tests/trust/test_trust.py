@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,25 @@ def test_mutants_change_one_thing_each(tmp_path, monkeypatch):
 def test_the_figures_of_the_page_are_the_stored_results():
     text = page.PAGE.read_text()
     assert page.filled(text) == text
+
+
+def test_the_stored_results_have_the_numbers_of_cases_of_make_trust():
+    stored = page.results()
+    assert set(stored) == set(PARTS)
+    assert all(result["failed"] == 0 for result in stored.values())
+    for name in ("readers", "coverage_guided", "kills", "full_disks", "shared_folders", "mutation"):
+        assert stored[name]["cases"] >= PARTS[name][1], name
+    assert stored["readers"]["cases"] + stored["coverage_guided"]["cases"] >= 20_000
+    for name in ("kills", "full_disks"):
+        at_calls = sum(
+            count
+            for kind, count in stored[name]["outcomes"].items()
+            if " at a moment" not in kind and "limited" not in kind
+        )
+        assert at_calls >= sum(stored[name]["system_calls"].values()) > 200, name  # each of them at least once
+
+
+def test_the_tests_that_the_page_names_exist():
+    named = set(re.findall(r"`(tests/[\w/]+\.py)`", page.PAGE.read_text()))
+    assert len(named) > 20
+    assert all((ROOT / name).is_file() for name in named)
