@@ -22,6 +22,9 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
     ("size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic", "0 → 1"): (
         "one node has no pairs, as none has"
     ),
+    ("size = min(isqrt(2 * l - 1) + 1 if l else 0, degree.numel())  # ⌈√(2l)⌉ in integer arithmetic", "1 → 2"): (
+        "2l − 1 = 4·num_pairs − 1 is no square"
+    ),
     ("return torch.argsort(degree, descending=True, stable=True)[:size].sort().values", "True → False"): (
         "PyTorch's sort on CPUs is stable anyway; without descending=True tests fail"
     ),
