@@ -47,7 +47,7 @@ def mutation_sentence() -> str:
     packages = now["packages"]
     names = ", ".join(f"`{name}` {share['survived']} of {share['tested']}" for name, share in packages.items())
     return (
-        f"Seed {now['seed']}: {_survived(now)} mutants survived ({names}).\n"
+        f"Seed {now['seed']}: {_survived(now)} mutants survived\n({names}).\n"
         f"Before these tests were added, with the mirrored tests only, seed {earlier['seed']}: {_survived(earlier)}."
     )
 

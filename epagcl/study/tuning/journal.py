@@ -118,7 +118,8 @@ class JournalLock:
             start = max(start - _TAIL_BYTES, 0)
             journal.seek(start)
             tail = journal.read(end - start)
-        journal.truncate(start + tail.rfind(b"\n") + 1)
+        if (whole := start + tail.rfind(b"\n") + 1) < end:
+            journal.truncate(whole)
 
     def release(self) -> None:
         """Give the lock to others."""
