@@ -1,5 +1,5 @@
 """``python -m epagcl``."""
 
-from epagcl.cli.app import main
+from epagcl.cli import main
 
 main()

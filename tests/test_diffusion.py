@@ -8,6 +8,8 @@ from epagcl.core.errors import InputError
 from epagcl.core.sparse import StackedMatrix
 from epagcl.data.graph import Graph
 from epagcl.diffusion import heat, neighbours, power, ppr, relation_mean, relation_ppr, truncated_ppr
+from epagcl.distributed.group import Ranks
+from epagcl.distributed.partition import Part
 from tests.conftest import random_edges
 
 
@@ -291,3 +293,22 @@ def test_pagerank_of_a_relation_equals_a_dense_sum(seed, products):
     torch.testing.assert_close(walk(eye).double(), dense, atol=1e-6, rtol=0)
     torch.testing.assert_close(walk.T(eye).double(), dense.T, atol=1e-6, rtol=0)
     torch.testing.assert_close(walk(torch.ones(12, 1)), torch.ones(12, 1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_only_rank_has_the_operators_of_one_process(weighted):
+    pairs = random_edges(20, 0.2, 3)
+    weight = torch.arange(1.0, pairs.shape[1] + 1) if weighted else None
+    x = torch.eye(20)
+    alone = Graph(x=x, pairs=pairs, num_nodes=20, weight=weight)
+    rank = Graph(x=x, pairs=pairs, num_nodes=20, weight=weight, part=Part(Ranks(0, 1), 20))
+    for k in (1, 2):
+        torch.testing.assert_close(neighbours(rank, k)(x), neighbours(alone, k)(x))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_pagerank_of_a_relation_raises_unless_alpha_is_between_0_and_1(alpha):
+    relations = torch.ones(1, 2, 1)
+    graph = Graph(torch.ones(2, 1), torch.tensor([[0], [1]]), 2, relations=relations, relation_names=("r",))
+    with pytest.raises(InputError, match="must lie between 0 and 1"):
+        relation_ppr(graph, 0, alpha=alpha)

@@ -1,5 +1,5 @@
 """The command line."""
 
-from epagcl.cli.app import main
+from epagcl.cli.start import main
 
 __all__ = ["main"]

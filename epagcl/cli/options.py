@@ -15,6 +15,7 @@ import typer.core
 from epagcl.cli.completion import complete_graphs, complete_maps, complete_methods, with_settings
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.termination import advice
 from epagcl.core.torchrun import launched_ranks
 
 if TYPE_CHECKING:
@@ -282,9 +283,10 @@ def with_option_names(message: str) -> str:
 
 @contextlib.contextmanager
 def interruptible(what_now: str, progress: "TrainingProgress | None" = None) -> Iterator[None]:
-    """On Ctrl-C, print what is left and how to continue, below the progress."""
+    """On Ctrl-C and SIGTERM, print what is left and how to continue, below the progress."""
     try:
-        yield
+        with advice(what_now):
+            yield
     except KeyboardInterrupt:
         if progress is not None:
             progress.stop()

@@ -20,6 +20,7 @@ from typing import Any
 
 from epagcl.core.errors import InputError, OutputError
 from epagcl.core.locks import try_lock
+from epagcl.core.termination import unfinished_files
 
 #: Files of a process on another machine are removed after this time, since only their age is known.
 FOREIGN_SECONDS = 24 * 3600
@@ -88,7 +89,8 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
     """
     targets = [Path(path) for path in paths]
     temporaries = tuple(_temporary(path) for path in targets)
-    current = targets[0]
+    current, replaced = targets[0], list[Path]()
+    unfinished_files.update(temporaries)
     try:
         for folder in {path.parent for path in targets}:
             remove_leftovers(folder)
@@ -96,15 +98,19 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
         for current, temporary in zip(targets, temporaries, strict=True):  # noqa: B007, named in the message
             temporary.chmod(0o666 & ~_umask())  # some writers create files that only the owner can read
             _sync(temporary)
+        unfinished_files.difference_update(temporaries)  # from here on, they tell that the write was interrupted
         others = [pair for pair in zip(targets[1:], temporaries[1:], strict=True) if not _same_content(*pair)]
         if others:
             targets[0].unlink(missing_ok=True)
             _sync(targets[0].parent)
         for current, temporary in (*others, (targets[0], temporaries[0])):
             os.replace(temporary, current)
+            replaced.append(current)
         for folder in {path.parent for path in targets}:
             _sync(folder)
     except Exception as error:
+        for path in replaced if targets[0] not in replaced and not targets[0].exists() else ():
+            path.unlink(missing_ok=True)  # of no use without the first file
         number = _error_number(error)
         other = getattr(error, "filename", None)
         if isinstance(error, InputError) or number is None:
@@ -116,6 +122,7 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
         for temporary in temporaries:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+        unfinished_files.difference_update(temporaries)
 
 
 def write_failure(path: Path, number: int | None, words: str = "unknown reason") -> OutputError:

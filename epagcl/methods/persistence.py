@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from epagcl.core.config import current_settings, read_config, write_config
@@ -66,10 +66,10 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
         rotation = {"rotation": model.rotation_.detach().cpu().contiguous()}
         table["rotation"] = tensor_digest(rotation)
         with atomic_path(folder / ROTATION) as path:
-            save_file(rotation, path)
+            path.write_bytes(save(rotation))
     # The configuration is written last. Until then it does not have the digests of the new files.
     with atomic_path(folder / WEIGHTS) as path:
-        save_file(state, path)
+        path.write_bytes(save(state))  # save_file would leave its own temporary file after a kill
     write_config(folder / CONFIG, {"method": model.settings(), "model": table, **sections})
 
 

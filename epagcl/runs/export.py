@@ -1,6 +1,7 @@
 """Embeddings in files: arrays, tables, and the format of the Embedding Projector. Files are written atomically."""
 
 import csv
+import glob
 import importlib.util
 import itertools
 import numbers
@@ -14,8 +15,9 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from epagcl.core.arrays import write_array
 from epagcl.core.errors import InputError, MissingExtra, OutputError
-from epagcl.core.files import atomic_path, atomic_paths, reading
+from epagcl.core.files import atomic_path, atomic_paths, is_leftover, reading
 from epagcl.core.formatting import spreadsheet_text
 from epagcl.core.rescue import rescue
 from epagcl.report.nodes import without_apostrophes
@@ -216,8 +218,14 @@ def check_replaced(out: Path | str, *inputs: Path | str | None) -> None:
         if any(_same_file(path, Path(one)) for one in inputs if one is not None):
             raise InputError(f"{path}: is an input of this command; give another out=")
     for path in companions:
-        if path.exists() and not out.exists():
+        if path.exists() and not out.exists() and not _was_interrupted(out):
             raise InputError(f"{path}: exists, and {out.name} does not; move it, or give another out=")
+
+
+def _was_interrupted(out: Path) -> bool:
+    """Return whether a process was killed while it wrote a file. Its companions may be there already."""
+    names = glob.escape(f".{out.stem[:60]}.")
+    return any(is_leftover(path) for path in out.parent.glob(f"{names}*.tmp{glob.escape(out.suffix)}"))
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -271,7 +279,7 @@ def _write_npy(z: Rows, ids: list[Any], path: Path) -> list[Path]:
     lines = [str(node) for node in ids]
     with atomic_paths(path, ids_file) as (temporary, temporary_ids):
         with open(temporary, "wb") as file:
-            np.save(file, z)
+            write_array(file, z)
         temporary_ids.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return [path, ids_file]
 

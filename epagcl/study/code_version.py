@@ -36,6 +36,7 @@ WITHOUT_INFLUENCE = frozenset(
         "epagcl.core.memory",
         "epagcl.core.moved",
         "epagcl.core.progress",
+        "epagcl.core.termination",
         "epagcl.core.version",
         "epagcl.data.identity",
         "epagcl.methods.notebook",

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from epagcl.core.config import current_settings
@@ -55,7 +55,8 @@ class Checkpointer:
         metadata = {"settings": json.dumps(self._identity()), "history": json.dumps(history)}
         metadata["sha256"] = tensor_digest(tensors, json.dumps(metadata, sort_keys=True))
         with atomic_path(self.path) as temporary:
-            save_file(tensors, temporary, metadata)
+            # save_file would write through a temporary file of its own, which stays if the process is killed.
+            temporary.write_bytes(save(tensors, metadata))
         self._last = time.perf_counter()
 
     def load(self) -> list[Row]:

@@ -249,3 +249,18 @@ def test_missing_files_and_errors_with_advice_stay_as_they_are(tmp_path):
 
 def test_an_unknown_reason():
     assert str(write_failure("z", None, "odd")) == "z: cannot be written (odd); write elsewhere"
+
+
+def test_a_companion_does_not_stay_without_its_file(tmp_path, monkeypatch):
+    first, second = tmp_path / "z.npy", tmp_path / "z.ids.txt"
+    replace = os.replace
+
+    def full(source, target):
+        if target == first:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(OutputError, match=r"z\.npy: cannot be written"), atomic_paths(first, second) as temporaries:
+        [path.write_text("new") for path in temporaries]
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,15 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, load
 from epagcl.data.graph import Graph
 from epagcl.diffusion import power, ppr
-from epagcl.epr.estimate import SharedSignal, effective_messages, estimated_epr, propagation_gain, shared_signal
+from epagcl.epr import estimate
+from epagcl.epr.estimate import (
+    SharedSignal,
+    column_halves,
+    effective_messages,
+    estimated_epr,
+    propagation_gain,
+    shared_signal,
+)
 from epagcl.epr.operators import chance_epr, operator_epr
 
 
@@ -107,3 +115,8 @@ def test_halves_that_do_not_agree_give_the_estimate_of_random_messages():
 
 def test_an_operator_without_messages_has_none():
     assert effective_messages(torch.zeros_like, num_nodes=3) == 0.0
+
+
+def test_the_halves_of_the_columns_are_always_the_same(monkeypatch):
+    monkeypatch.setattr(estimate, "_half", lambda x, columns, part: columns.flatten().nonzero().flatten().tolist())
+    assert column_halves(torch.ones(3, 9)) == ([0, 2, 6, 8], [1, 3, 4, 5, 7])

@@ -237,3 +237,25 @@ def test_scores_of_real_graphs(name, low, high):
     x = F.normalize(data.x.to_dense() if data.x.layout != torch.strided else data.x)
     u, s, _ = torch.svd_lowrank(x - x.mean(0), q=64, niter=2)
     assert low < structure_score(data.edge_index, data.num_nodes, u * s) < high
+
+
+def test_sampled_nodes_are_always_the_same():
+    assert structure.sampled_nodes(torch.arange(12), 12, most=5).tolist() == [0, 6, 8, 3, 4]
+    assert sorted(structure.sampled_nodes(torch.arange(3, 9), 12).tolist()) == [3, 4, 5, 6, 7, 8]
+
+
+def test_two_nodes_are_enough_for_an_auc():
+    rows = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])  # the last column is the weight
+    assert structure._auc(rows, rows) == 1.0
+    assert structure._auc(rows, rows.flip(0)) == 0.0
+    assert structure._auc(rows[:1], rows[:1]) is None
+    assert structure._auc(rows, torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])) is None
+
+
+def test_edge_similarity_is_summed_in_float64():
+    features = torch.randn(400, 30, generator=torch.Generator().manual_seed(0))
+    edges = torch.randint(400, (2, 3000), generator=torch.Generator().manual_seed(1))
+    pairs = structure.undirected_pairs(edges[:, edges[0] != edges[1]], 400)
+    x = F.normalize(features - features.mean(0)).double()
+    expected = float((x[pairs[0]] * x[pairs[1]]).sum() / pairs.shape[1])
+    assert edge_similarity(edges, 400, features) == pytest.approx(expected, abs=2e-9)

@@ -69,3 +69,11 @@ def test_weights_enter_the_rates_and_not_the_degrees():
     assert summary.epr.per_edge == pytest.approx(0.5)  # √4 of √1 + √1 + √4
     assert (summary.degree_max, summary.edge_homophily) == (3, pytest.approx(2 / 3))
     assert [(edge.i, edge.j) for edge in summary.most_harmful] == [(0, 3)]
+
+
+def test_ten_edges_are_listed_by_default():
+    star = torch.stack([torch.zeros(40, dtype=torch.long), torch.arange(1, 41)])
+    edges = torch.cat([star, torch.stack([torch.arange(1, 40), torch.arange(2, 41)])], dim=1)
+    y = torch.arange(41) % 2
+    assert len(epr_summary(edges, y).most_harmful) == 10
+    assert len(epr_summary(edges, y, top=3).most_harmful) == 3

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 
 from epagcl.core.errors import InputError
 from epagcl.evaluation.clusters import clustering
@@ -24,3 +25,16 @@ def test_errors_name_the_wrong_argument_and_the_fix():
 def test_a_list_of_rows_is_one_embedding():
     z, y = blobs()
     assert clustering(list(z.numpy()), y) == clustering(z, y)
+
+
+def test_all_labelled_nodes_count_and_no_others():
+    z = torch.tensor([[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4 + [[-1.0, 0.0]] * 4)
+    y = torch.tensor([0, 0, 1, 1] + [1] * 4 + [2] * 4)
+    assert clustering(z, y)["ari"] == pytest.approx(adjusted_rand_score(y, [0] * 4 + [1] * 4 + [2] * 4))
+    labelled = torch.where(y == 0, -1, y)[2:]
+    assert clustering(z, torch.where(y == 0, -1, y)) == clustering(z[2:], labelled)
+
+
+def test_seeds_may_be_larger_than_32_bits():
+    z, y = blobs(30, 2, 3)
+    assert clustering(z, y, seed=2**32 + 3) == clustering(z, y, seed=3)

@@ -12,6 +12,7 @@ from benchmarks.health import SPOILT, summary
 from epagcl.evaluation import health
 from epagcl.evaluation.health import (
     Finding,
+    Measures,
     alignment,
     distance_between_nodes,
     effective_rank,
@@ -173,3 +174,14 @@ def test_claims_about_trained_and_untrained_encoders_hold_in_the_measured_result
     for name in ("DGI", "GMI", "MVGRL"):
         assert 0.6 <= moved["amazon-photo", name] <= 0.85
         assert accuracy["amazon-photo", name] > min(others) - 1
+
+
+def test_a_change_of_ten_distances_is_still_shown():
+    values = {"effective_rank": 100.0, "distance": 1.0, "uniformity": -2.0}
+    shown = [judge(Measures(alignment=change, **values), nodes=1000, dim=256)[2].shown for change in (10.0, 10.1)]
+    assert shown == ["1000%", "> 1000%"]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.29, "poor"), (0.3, "fair"), (0.49, "fair"), (0.5, "good")])
+def test_verdicts_on_agreement(value, verdict):
+    assert judge_agreement([[1.0, value], [value, 1.0]]).verdict == verdict

@@ -11,7 +11,7 @@ import torch
 from epagcl.core.errors import InputError
 from epagcl.data import Split, random_split
 from epagcl.evaluation.clusters import clustering
-from epagcl.evaluation.inputs import check_inputs, is_list_of_embeddings, scale_embedding
+from epagcl.evaluation.inputs import check_inputs, is_list_of_embeddings, labelled_split, scale_embedding
 from epagcl.evaluation.knn import knn_accuracy
 from epagcl.evaluation.linear import linear_evaluation
 from tests.evaluation.blobs import blobs
@@ -218,3 +218,9 @@ def test_scaling_divides_by_the_root_mean_square_unless_all_values_are_0():
     assert scale_embedding(z).square().mean() == pytest.approx(1)
     assert scale_embedding(z, rescale=False).equal(z)
     assert scale_embedding(torch.zeros(2, 2)).equal(torch.zeros(2, 2))
+
+
+def test_nodes_of_class_0_are_labelled():
+    y = torch.tensor([0, 1, -1, 0, 1, -1])
+    split = labelled_split(Split(torch.tensor([0, 1, 2]), torch.tensor([3, 5]), torch.tensor([4, 2])), y)
+    assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0, 1], [3], [4]]

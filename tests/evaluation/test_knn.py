@@ -3,6 +3,7 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.data import Split, random_split
+from epagcl.evaluation import knn
 from epagcl.evaluation.knn import knn_accuracy
 from tests.evaluation.blobs import blobs
 
@@ -35,3 +36,7 @@ def test_errors_name_the_wrong_argument_and_the_fix():
 def test_a_list_of_rows_is_one_embedding():
     z, y = blobs()
     assert knn_accuracy(list(z.numpy()), y) == knn_accuracy(z, y)
+
+
+def test_the_numbers_of_neighbours_to_choose_from():
+    assert knn.NEIGHBOURS == (1, 3, 5, 10, 20)

@@ -1,12 +1,18 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
 import epagcl
+from epagcl.core.randomness import Stream, uniform64
 from epagcl.data import block_model
 from epagcl.data.graph import Graph
+from epagcl.evaluation import retention
 from epagcl.evaluation.retention import (
+    INFORMATIVE_EDGES,
+    INFORMATIVE_FEATURES,
     Recovery,
     Retention,
+    _cosines,
     edge_auc,
     explained_variance,
     judge_retention,
@@ -111,3 +117,34 @@ def test_one_column_leaves_nothing_to_hide():
     data.x = 1 + data.y[:, None].float()
     kept = measure_retention(lambda rest: torch.ones(rest.num_nodes, 2), Graph.from_data(data))
     assert kept.embedding.features is None
+
+
+def test_the_auc_of_three_pairs_by_hand():
+    z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.1], [-0.7, -0.6], [0.1, -1.0], [0.2, 0.9]])
+    hidden = torch.tensor([[0, 2, 4], [1, 3, 5]])
+    unit = F.normalize(z - z.mean(0), dim=1)
+    order = uniform64(torch.arange(3), 0, Stream.HEALTH, 5).argsort()
+    other = hidden[1].roll(1)[order]
+    keep = hidden[0] != other
+    positive = (unit[hidden[0]] * unit[hidden[1]]).sum(1)
+    negative = (unit[hidden[0]] * unit[other]).sum(1)[keep]
+    wins = (positive[:, None] > negative).double() + (positive[:, None] == negative).double() / 2
+    assert edge_auc(z, hidden) == pytest.approx(float(wins.mean()))
+    assert edge_auc(z, hidden[:, :2]) == 1.0  # two pairs: each end with the other pair's
+
+
+def test_the_reference_that_recovers_just_enough_counts():
+    best = Recovery(INFORMATIVE_FEATURES, INFORMATIVE_EDGES)
+    assert len(judge_retention(Retention(best, best, best))) == 2
+    less = Recovery(INFORMATIVE_FEATURES * 0.999, INFORMATIVE_EDGES * 0.999)
+    assert judge_retention(Retention(best, less, less)) == []
+
+
+def test_cosines_are_sums_over_the_columns():
+    unit = F.normalize(normal(6, 3), dim=1)
+    assert _cosines(unit, torch.tensor([[0, 1], [0, 2]])).tolist() == pytest.approx([1.0, float(unit[1] @ unit[2])])
+
+
+def test_the_settings_of_the_measure_are_those_of_the_stored_results():
+    names = ("HIDDEN", "VIEW", "NODES", "TARGETS", "COMPONENTS", "GOOD", "POOR")
+    assert [getattr(retention, name) for name in names] == [0.2, 3, 8192, 32, 64, 0.6, 0.45]

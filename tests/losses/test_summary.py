@@ -3,6 +3,8 @@ import math
 import pytest
 import torch
 
+from epagcl.distributed.group import Ranks
+from epagcl.distributed.partition import Part
 from epagcl.losses.summary import Bilinear, summary, summary_loss
 
 
@@ -81,3 +83,9 @@ def test_gradient_by_finite_differences():
         )
 
     assert torch.autograd.gradcheck(loss, (rows(), rows(seed=1), scores.weight, scores.bias))
+
+
+def test_the_only_rank_has_the_summary_and_the_loss_of_one_process():
+    h, part = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), Part(Ranks(0, 1), 7)
+    torch.testing.assert_close(summary(h, part), summary(h))
+    torch.testing.assert_close(summary_loss(h[:, 0], h[:, 1], part), summary_loss(h[:, 0], h[:, 1]))

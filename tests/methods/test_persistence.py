@@ -1,19 +1,19 @@
+import errno
 import hashlib
 import re
 import shutil
 import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors import SafetensorError
 
 import epagcl
 from epagcl import EPAGCL, Propagated, load_model
 from epagcl.core.errors import InputError, OutputError
-from epagcl.methods import persistence
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
 
@@ -144,14 +144,14 @@ def test_a_model_that_cannot_be_written_is_kept_elsewhere(tmp_path, small_graph,
     elsewhere.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
     (tmp_path / "full").mkdir()
-    save = persistence.save_file
+    write = Path.write_bytes
 
-    def full(tensors, path, *rest):
+    def full(path, content):
         if elsewhere not in path.parents:
-            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-        save(tensors, path, *rest)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, content)
 
-    monkeypatch.setattr(persistence, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     model = EPAGCL(epochs=1, **SMALL).fit(small_graph)
     with pytest.raises(OutputError, match=r"No space left on device.*\. The trained model is kept in ") as caught:
         model.save(tmp_path / "full")

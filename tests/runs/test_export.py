@@ -102,7 +102,7 @@ def test_failure_leaves_the_old_file_and_nothing_else(suffix, tmp_path, monkeypa
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(export.np, "save", fail)
+    monkeypatch.setattr(export, "write_array", fail)
     monkeypatch.setattr(export.csv, "writer", fail)
     monkeypatch.setattr(export.pd.DataFrame, "to_parquet", fail)
     with pytest.raises(OutputError, match=r"z\.\w+: cannot be written \(disk full\); write elsewhere$"):

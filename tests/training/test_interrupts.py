@@ -4,26 +4,67 @@ import threading
 import pytest
 
 from epagcl import EPAGCL
+from epagcl.core import termination
 from epagcl.training.interrupts import deferred_interrupts
 from tests.training.common import SMALL, same_weights
 
 
 @pytest.fixture(autouse=True)
-def default_handler():
-    """Python's handler of SIGINT, which a background process does not have."""
+def default_handlers(monkeypatch):
+    """The handlers of the command line in a terminal; a background process has others."""
+
+    def end(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(termination.os, "_exit", end)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, termination.end_in_one_line)
     yield
     signal.signal(signal.SIGINT, previous)
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_the_first_interrupt_is_deferred_and_the_second_is_not():
-    with deferred_interrupts(enabled=True) as interrupted:
-        assert not interrupted()
-        signal.raise_signal(signal.SIGINT)
-        assert interrupted()
-        with pytest.raises(KeyboardInterrupt):
+    def block():
+        with deferred_interrupts(enabled=True) as interrupted:
+            assert not interrupted()
             signal.raise_signal(signal.SIGINT)
+            assert interrupted()
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("the second one was deferred, too")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sigterm_takes_effect_at_the_end_of_the_block_however_it_ends():
+    def block(error):
+        with deferred_interrupts(enabled=True) as interrupted:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # timeout(1) sends two
+            assert interrupted()
+            if error is not None:
+                raise error
+
+    for error in (None, KeyboardInterrupt(), RuntimeError("a compiler was ended, too")):
+        signal.signal(signal.SIGTERM, termination.end_in_one_line)
+        with pytest.raises(SystemExit) as ended:
+            block(error)
+        assert ended.value.code == 143
+
+
+def test_errors_without_a_signal_stay():
+    with pytest.raises(RuntimeError, match="wrong"), deferred_interrupts(enabled=True):
+        raise RuntimeError("wrong")
+
+
+def test_sigterm_is_not_deferred_on_several_ranks(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with deferred_interrupts(enabled=True):
+        assert signal.getsignal(signal.SIGTERM) is termination.end_in_one_line
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
 
 
 def test_nothing_is_deferred_if_disabled():

@@ -13,15 +13,14 @@ from tests.trust.cases import Tally
 
 #: The function of each part, and its number of cases: in ``make trust`` and in ``make test`` (0: not there).
 PARTS = {
-    "readers": ("readers.fuzz_readers", 20_000, 80),
-    "coverage_guided": ("coverage_guided.coverage_guided", 40_000, 40),
-    "kills": ("faults.kills", 240, 2),
-    "full_disks": ("faults.full_disks", 120, 1),
+    "readers": ("readers.fuzz_readers", 10_000, 80),
+    "coverage_guided": ("coverage_guided.coverage_guided", 12_000, 40),
+    "kills": ("faults.kills", 390, 3),
+    "full_disks": ("faults.full_disks", 312, 4),
     "shared_folders": ("faults.shared_folders", 24, 1),
-    "command_faults": ("commands.command_faults", 240, 0),
     "long_runs": ("long_runs.long_runs", 1_000, 10),
     "reproducibility": ("reproducibility.reproducibility", 100, 0),
-    "mutation": ("mutation.mutation", 200, 0),
+    "mutation": ("mutation.mutation", 60, 0),
 }
 
 

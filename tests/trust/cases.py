@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from epagcl.core.errors import InputError, MissingExtra, TrainingError
 
 #: Longest time of a case.
@@ -76,30 +74,3 @@ def time_limit() -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-def damaged(content: bytes, rng: np.random.Generator) -> bytes:
-    """Return content with some random damage: bits, bytes, cuts, repeats, zeros, and parts that look like numbers."""
-    data = bytearray(content)
-    for _ in range(int(rng.integers(1, 4))):
-        place = int(rng.integers(0, len(data) + 1))
-        end = min(len(data), place + int(rng.integers(1, 40)))
-        match int(rng.integers(0, 8)):
-            case 0 if place < len(data):
-                data[place] ^= 1 << int(rng.integers(0, 8))
-            case 1 if place < len(data):
-                data[place] = int(rng.integers(0, 256))
-            case 2:
-                del data[place:]
-            case 3:
-                del data[place:end]
-            case 4:
-                data[place:place] = data[place:end]
-            case 5:
-                data[place:end] = bytes(end - place)
-            case 6:
-                words = (b"99999999999999", b"-1", b"nan", b"\xff\xfe", b"\x00", b'"', b"\n", b"1e309", b"=", b"\x7f")
-                data[place:place] = words[int(rng.integers(0, len(words)))]
-            case 7:
-                data[place:end] = rng.bytes(end - place)
-    return bytes(data)

@@ -42,11 +42,19 @@ def _power(value: float) -> str:
 
 
 def mutation_sentence() -> str:
-    """Return the outcome of mutation testing as a sentence."""
-    packages = results()["mutation"]["packages"]
-    tested, survived = (sum(share[key] for share in packages.values()) for key in ("tested", "survived"))
+    """Return the outcome of mutation testing as sentences: now, and before tests were added for other draws."""
+    now, earlier = results()["mutation"], json.loads((RESULTS / "mutation_earlier.json").read_text())
+    packages = now["packages"]
     names = ", ".join(f"`{name}` {share['survived']} of {share['tested']}" for name, share in packages.items())
-    return f"{survived} of {tested} mutants survived ({names})."
+    return (
+        f"Seed {now['seed']}: {_survived(now)} mutants survived\n({names}).\n"
+        f"Before these tests were added, with the mirrored tests only, seed {earlier['seed']}: {_survived(earlier)}."
+    )
+
+
+def _survived(result: dict[str, Any]) -> str:
+    tested, survived = (sum(share[key] for share in result["packages"].values()) for key in ("tested", "survived"))
+    return f"{survived} of {tested}"
 
 
 def filled(text: str) -> str:

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import epagcl
 from epagcl import EPAGCL, load_model, read_graph
@@ -14,38 +17,50 @@ from epagcl.data.io.npz import read_npz, write_npz
 from epagcl.report.files import write_comparison
 from epagcl.runs import run
 from epagcl.runs.export import export_run, read_embeddings, write_embeddings
-from tests.trust.cases import Tally, attempt, damaged
+from tests.trust.cases import Tally, attempt
+from tests.trust.damage import Edit, damaged, edits
 
+#: The kind of a case, its file, and a function that reads it.
+Reader = tuple[str, Path, Callable[[], object]]
 SMALL = {"epochs": 2, "hidden": 4, "dim": 4, "projection": 4, "device": "cpu"}
 
 
 def fuzz_readers(folder: Path, cases: int, seed: int) -> Tally:
-    """Damage files of every kind ``cases`` times in all, and read them.
+    """Damage files of every kind ``cases`` times in all, by Hypothesis, and read them.
 
     Args:
         folder: an empty folder.
         cases: number of cases.
         seed: seed of the damage.
     """
-    rng, tally = np.random.default_rng(seed), Tally(seed)
+    tally = Tally(seed)
     readers = _readers(folder)
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=cases, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=[*HealthCheck]
+    )
+    @given(st.sampled_from(readers), edits())
+    def read_damaged(reader: Reader, changes: list[Edit]) -> None:
+        kind, path, read = reader
+        whole = path.read_bytes()
+        path.write_bytes(damaged(whole, changes))
+        try:
+            attempt(tally, kind, read)
+        finally:
+            path.write_bytes(whole)
+
     level = log.level
     log.setLevel("CRITICAL")
     try:
-        for case in range(cases):
-            kind, path, read = readers[case % len(readers)]
-            whole = path.read_bytes()
-            path.write_bytes(damaged(whole, rng))
-            try:
-                attempt(tally, kind, read)
-            finally:
-                path.write_bytes(whole)
+        read_damaged()
     finally:
         log.setLevel(level)
+    tally.details = {"fuzzer": "Hypothesis"}
     return tally
 
 
-def _readers(folder: Path) -> list[tuple[str, Path, Callable[[], object]]]:
+def _readers(folder: Path) -> list[Reader]:
     """Return the kind, the file and the reader of each case, on valid files."""
     data = block_model(30, num_classes=3, num_features=12, topic_words=4, words_per_node=3)
     graph, edges, table = folder / "g.npz", folder / "edges.csv", folder / "nodes.csv"
@@ -65,7 +80,7 @@ def _readers(folder: Path) -> list[tuple[str, Path, Callable[[], object]]]:
     trained = folder / "run"
     run(data, EPAGCL(**SMALL), trained, map_kind="pca")
     page = folder / "page.html"
-    cases: list[tuple[str, Path, Callable[[], object]]] = [
+    cases: list[Reader] = [
         ("npz", graph, lambda: epagcl.data.check(read_npz(graph))),
         ("edge table", edges, lambda: read_graph(edges=edges, features=table)),
         ("node table", table, lambda: read_graph(edges=edges, features=table)),

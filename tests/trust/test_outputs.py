@@ -2,7 +2,10 @@
 
 import csv
 import errno
+import subprocess
+import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +38,14 @@ def test_an_embedding_that_cannot_be_written_is_kept_elsewhere(tmp_path, monkeyp
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
-    save = np.save
+    write = export.write_array
 
     def full(file, array):
         if elsewhere not in Path(file.name).parents:
             raise OSError(errno.ENOSPC, "No space left on device")
-        save(file, array)
+        write(file, array)
 
-    monkeypatch.setattr(export.np, "save", full)
+    monkeypatch.setattr(export, "write_array", full)
     expected = r"z\.npy: cannot be written \(No space.*\. The embedding is kept in "
     with pytest.raises(OutputError, match=expected) as caught:
         write_embeddings(Z, ["a", "b", "c"], tmp_path / "z.npy")
@@ -66,6 +69,26 @@ def test_inputs_and_other_files_are_not_replaced(tmp_path):
     (tmp_path / "e.ids.txt").touch()
     with pytest.raises(InputError, match=r"e\.ids\.txt: is an input"):
         check_replaced(tmp_path / "e.npy", tmp_path / "e.ids.txt")
+
+
+def test_an_embedding_whose_writing_was_killed_is_written_again(tmp_path):
+    script = """
+        import os, signal, sys
+        from pathlib import Path
+        from epagcl.core.files import atomic_paths
+        folder, replace = Path(sys.argv[1]), os.replace
+        def killed(source, target):
+            os.kill(os.getpid(), signal.SIGKILL) if target.name == "z.npy" else replace(source, target)
+        os.replace = killed
+        with atomic_paths(folder / "z.npy", folder / "z.ids.txt") as (z, ids):
+            z.touch(), ids.touch()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), tmp_path], check=False)
+    assert (tmp_path / "z.ids.txt").exists()
+    assert not (tmp_path / "z.npy").exists()
+    check_replaced(tmp_path / "z.npy")
+    write_embeddings(Z, ["a", "b", "c"], tmp_path / "z.npy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["z.ids.txt", "z.npy"]
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv"])

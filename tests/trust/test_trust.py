@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from epagcl.core.errors import InputError
 from tests.trust import mutants, page
 from tests.trust.__main__ import PARTS
-from tests.trust.cases import Tally, attempt, damaged
+from tests.trust.cases import Tally, attempt
+from tests.trust.damage import damaged, edits
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,11 +34,13 @@ def test_outcomes_are_counted_and_failures_described():
     assert "KeyError: 'x'" in result["failures"][0]["what"]
 
 
-def test_damage_depends_on_the_seed_only():
+@given(edits())
+@settings(max_examples=50, deadline=None)
+def test_damage_is_reproducible_and_small(changes):
     content = bytes(range(256)) * 4
-    first, again = ([damaged(content, np.random.default_rng(seed)) for seed in range(50)] for _ in range(2))
-    assert first == again
-    assert sum(one != content for one in first) > 40
+    assert damaged(content, changes) == damaged(content, changes)
+    assert len(damaged(content, changes)) <= len(content) + 3 * 40
+    assert len(damaged(b"", changes)) <= 3 * 40
 
 
 @pytest.mark.long
@@ -76,3 +80,25 @@ def test_mutants_change_one_thing_each(tmp_path, monkeypatch):
 def test_the_figures_of_the_page_are_the_stored_results():
     text = page.PAGE.read_text()
     assert page.filled(text) == text
+
+
+def test_the_stored_results_have_the_numbers_of_cases_of_make_trust():
+    stored = page.results()
+    assert set(stored) == set(PARTS)
+    assert all(result["failed"] == 0 for result in stored.values())
+    for name in ("readers", "coverage_guided", "kills", "full_disks", "shared_folders", "mutation"):
+        assert stored[name]["cases"] >= PARTS[name][1], name
+    assert stored["readers"]["cases"] + stored["coverage_guided"]["cases"] >= 20_000
+    for name in ("kills", "full_disks"):
+        at_calls = sum(
+            count
+            for kind, count in stored[name]["outcomes"].items()
+            if " at a moment" not in kind and "limited" not in kind
+        )
+        assert at_calls >= sum(stored[name]["system_calls"].values()) > 200, name  # each of them at least once
+
+
+def test_the_tests_that_the_page_names_exist():
+    named = set(re.findall(r"`(tests/[\w/]+\.py)`", page.PAGE.read_text()))
+    assert len(named) > 20
+    assert all((ROOT / name).is_file() for name in named)

@@ -3,6 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from epagcl.core.randomness import Stream, permutation
+from epagcl.distributed.group import Ranks
 from epagcl.distributed.partition import Part
 from epagcl.views import candidates
 from epagcl.views.candidates import neighbour_candidates
@@ -89,3 +90,12 @@ def test_several_ranks_find_the_candidates_of_one_process(most, monkeypatch):
     monkeypatch.setattr(candidates, "MAX_AMONG", most)
     expected = neighbour_candidates(scores(), edges(), k=3)
     assert all(found.equal(expected) for found in on_ranks(3, candidates_of_a_rank, most))
+
+
+def test_ten_neighbours_are_the_default_and_all_others_the_most():
+    z = torch.randn(14, 3, generator=torch.Generator().manual_seed(0))
+    none = torch.empty(2, 0, dtype=torch.long)
+    assert torch.equal(neighbour_candidates(z, none), neighbour_candidates(z, none, k=10))
+    assert neighbour_candidates(z, none).shape[1] < neighbour_candidates(z, none, k=11).shape[1]
+    for part in (None, Part(Ranks(0, 1), 14)):
+        assert neighbour_candidates(z, none, k=50, part=part).shape[1] == 14 * 13 // 2

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from epagcl.core.errors import InputError
+from epagcl.core.randomness import Stream, uniform
 from epagcl.views.masks import feature_mask, feature_masks
 
 
@@ -46,3 +47,10 @@ def test_feature_masks_are_those_of_each_view():
     assert masks[1].tolist() == [1] * 40
     assert torch.equal(masks[2], feature_mask(40, 0.6, seed=1, epoch=5, view=2))
     assert feature_masks(40, (0, 0), seed=1, epoch=5, device="cpu") is None
+
+
+def test_a_column_is_kept_at_its_own_random_number():
+    numbers = uniform(torch.arange(5), 3, Stream.FEATURES, 2, 1)
+    for column, p in enumerate(numbers.tolist()):
+        assert feature_mask(5, p, seed=3, epoch=2, view=1).tolist() == [float(u >= p) for u in numbers.tolist()]
+        assert feature_mask(5, p, seed=3, epoch=2, view=1)[column] == 1

@@ -10,6 +10,7 @@ from torch_geometric.utils import degree
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform64
 from epagcl.views.probabilities import (
+    WeightRange,
     _random_pairs,
     drop_probabilities,
     edge_probabilities,
@@ -251,3 +252,13 @@ def test_random_pairs_of_a_nearly_complete_graph_are_the_absent_ones_in_hashed_o
     expected = absent[order[:3]].sort().values
     assert torch.equal(_random_pairs(3, present, n, seed), torch.stack([expected // n, expected % n]))
     assert _random_pairs(9, present, n, seed).shape == (2, 5)
+
+
+def test_normalisation_of_some_weights_uses_the_range_of_all():
+    w = torch.tensor([1.0, 2.0, 6.0, 7.0])
+    of = WeightRange(1.0, 4.0, 7.0)
+    assert normalise_from_min(w[1:3], of).tolist() == normalise_from_min(w)[1:3].tolist()
+    assert normalise_from_max(w[1:3], of).tolist() == normalise_from_max(w)[1:3].tolist()
+    same = WeightRange(2.0, 2.0, 2.0)
+    assert normalise_from_min(torch.full((3,), 2.0), same).tolist() == [1.0, 1.0, 1.0]
+    assert normalise_from_max(torch.full((3,), 2.0), same).tolist() == [1.0, 1.0, 1.0]

@@ -68,3 +68,10 @@ def test_the_view_of_a_subgraph_is_that_part_of_the_view_of_the_whole_graph(seed
 def test_the_range_of_nothing_is_zero():
     assert tuple(weight_range([])) == (0.0, 0.0, 0.0)
     assert tuple(weight_range([torch.empty(0), torch.tensor([2.0])])) == (2.0, 2.0, 2.0)
+
+
+def test_the_best_pair_may_be_beyond_the_first_ends(monkeypatch):
+    monkeypatch.setattr(restriction, "FIRST_ENDS", 3)
+    for seed in range(30):
+        graph, large = example(seed, average_degree=8)
+        assert tuple(survey_edges(large).add) == range_of(edge_weights(graph.pairs, 150).w_add)

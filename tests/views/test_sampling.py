@@ -1,6 +1,9 @@
 import pytest
 import torch
 
+from epagcl.core.sparse import multiply
+from epagcl.distributed.group import Ranks
+from epagcl.distributed.partition import Part
 from epagcl.views.probabilities import edge_probabilities
 from epagcl.views.sampling import Views, ViewSampler, drop_views
 from tests.conftest import random_edges
@@ -102,3 +105,30 @@ def test_weighted_views_in_one_fixed_pattern_equal_compact_ones():
         assert fixed.views == 2
         compact = torch.cat([sampler.adjacency(epoch).to_dense() for sampler in views])
         torch.testing.assert_close(fixed.to_dense(), compact)
+
+
+def test_a_rank_samples_the_pairs_of_its_nodes_as_one_process_does():
+    p = edge_probabilities(random_edges(30, 0.2, 5), 30, 0.4, 0.3)
+    weight = torch.arange(1.0, p.pairs.shape[1] + 1)
+    whole = ViewSampler(p, 30, seed=2, view=1, weight=weight)
+    for rank in range(3):
+        part = Part(Ranks(rank, 3), 30)
+        own = ViewSampler(p, 30, seed=2, view=1, weight=weight, part=part)
+        mask = part.owns(whole.counter // 30) | part.owns(whole.counter % 30)
+        assert torch.equal(own.counter, whole.counter[mask])
+        assert torch.equal(own.keep, whole.keep[mask])
+        assert torch.equal(own.weight, whole.weight[mask])
+        assert torch.equal(own.kept(4), whole.kept(4)[mask])
+
+
+def test_the_adjacency_of_the_only_rank_is_that_of_one_process():
+    p = edge_probabilities(random_edges(20, 0.3, 6), 20, 0.4, 0.3)
+    weight = torch.arange(1.0, p.pairs.shape[1] + 1)
+    x = torch.eye(20)
+    for weights in (None, weight):
+        alone, sharded = (
+            Views(ViewSampler(p, 20, seed=2, view=view, weight=weights, part=part) for view in (0, 1))
+            for part in (None, Part(Ranks(0, 1), 20))
+        )
+        for epoch in (0, 3):
+            torch.testing.assert_close(multiply(sharded.adjacency(epoch), x), multiply(alone.adjacency(epoch), x))

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch_geometric.data import Data
 
+from epagcl.core.arrays import write_array
 from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.core.files import check_space, remove_leftovers, write_failure
 from epagcl.core.sparse import SparseMatrix
@@ -103,7 +104,8 @@ class OnDiskGraph:
         check_space(folder, sum(array.nbytes for array in arrays.values()))
         for key, array in arrays.items():
             try:
-                np.save(array_path(folder, key), array)
+                with array_path(folder, key).open("wb") as file:
+                    write_array(file, array)
             except OSError as error:
                 raise write_failure(array_path(folder, key), error.errno) from error
         manifest = new_manifest(

@@ -5,18 +5,21 @@ not count. The trial that replaces it has its rank and draws the same settings, 
 been interrupted.
 """
 
+import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epagcl.core.config import RENAMED_SETTINGS, current_settings, current_value
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.files import locked
 from epagcl.core.hashing import fold
+from epagcl.core.locks import try_lock
 from epagcl.runs.folder import claim
 from epagcl.study.tuning.space import Choice, Space
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "study.journal"
+_TAIL_BYTES = 1 << 16
+LOCK_SECONDS = 60.0  # a writer of the journal holds its lock for milliseconds
 STARTUP = 5  # finished trials before others can be pruned
 
 
@@ -79,6 +84,48 @@ def process_lock(folder: Path | None) -> Iterator[str]:
         yield name
 
 
+class JournalLock:
+    """A lock on the journal for its writers, which the operating system releases when a process ends.
+
+    Optuna's own locks are files. One that a killed process leaves makes the others wait for half a minute, and one that
+    cannot be renamed, as on a full disk, ends in an error about the lock.
+
+    Args:
+        file: the journal.
+    """
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        journal = self.file.open("ab+")
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not try_lock(journal):
+            if time.monotonic() > deadline:
+                journal.close()
+                raise InputError(f"{self.file}: another process has locked it for {LOCK_SECONDS:.0f} s; end it first")
+            time.sleep(0.005)
+        self._end_last_line(journal)
+        self._journal = journal  # now, since the holder before may be another thread, which closes its own
+        return True
+
+    def _end_last_line(self, journal: BinaryIO) -> None:
+        """Remove a line that was cut short, by a full disk or a kill, so that the next one is not glued to it."""
+        end = journal.seek(0, os.SEEK_END)
+        start, tail = end, b""
+        while start > 0 and b"\n" not in tail:
+            start = max(start - _TAIL_BYTES, 0)
+            journal.seek(start)
+            tail = journal.read(end - start)
+        if (whole := start + tail.rfind(b"\n") + 1) < end:
+            journal.truncate(whole)
+
+    def release(self) -> None:
+        """Give the lock to others."""
+        self._journal.close()
+
+
 def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up: int) -> "Study":
     """Open the study of a folder, or create one. Raise if its graph, start, space or seeds differ.
 
@@ -94,7 +141,9 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     storage = None
     if folder is not None:
         file = str(folder / JOURNAL)
-        storage = JournalStorage(JournalFileBackend(file, JournalFileOpenLock(file)))
+        # Windows lets nobody read the locked bytes of a file.
+        lock: Any = JournalFileOpenLock(file) if os.name == "nt" else JournalLock(Path(file))
+        storage = JournalStorage(JournalFileBackend(file, lock))
     study = optuna.create_study(
         study_name="epagcl",
         direction="maximize",

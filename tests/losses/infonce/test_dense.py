@@ -20,3 +20,9 @@ def test_equal_rows_have_the_loss_of_chance():
 def test_gradient_by_finite_differences():
     u, v = pair(4, 3)
     assert torch.autograd.gradcheck(lambda u, v: dense_loss(torch.cat([u, v]), 0.5), (u, v))
+
+
+@pytest.mark.parametrize("temperature", [0.2, 0.5, 3.0])
+def test_orthogonal_nodes_by_hand(temperature):
+    expected = math.log(math.exp(1 / temperature) + 2) - 1 / temperature
+    assert dense_loss(torch.eye(2).repeat(2, 1), temperature).item() == pytest.approx(expected, rel=1e-5)

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import force_bf16
+from epagcl.distributed.partition import Part
 from epagcl.losses.infonce import loss as loss_module
 from epagcl.losses.infonce.loss import Implementation, info_nce, info_nce_batched, info_nce_stacked
 from tests.losses.infonce.examples import pair
+from tests.ranks import on_ranks
 
 
 def paper_loss(u, v, tau):
@@ -257,3 +259,17 @@ def test_input_that_triton_does_not_support_is_an_error(device, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(InputError, match="needs the package triton and an NVIDIA GPU, not cpu; use impl='auto'"):
         info_nce(z.cpu(), z.cpu(), impl="triton")
+
+
+def _batched_shares(ranks, z, order, batch_size):
+    part = Part(ranks, order.numel())
+    own = torch.cat([view[part.rows] for view in z.chunk(2)])
+    return info_nce_batched(own, 0.3, batch_size, order, part=part).item()
+
+
+@pytest.mark.slow
+def test_the_shares_of_the_ranks_add_up_to_the_batched_loss():
+    generator = torch.Generator().manual_seed(0)
+    z, order = torch.randn(2 * 23, 4, generator=generator, dtype=torch.float64), torch.randperm(23, generator=generator)
+    expected = info_nce_batched(z, 0.3, 4, order).item()
+    assert sum(on_ranks(3, _batched_shares, z, order, 4)) == pytest.approx(expected, rel=1e-12)

@@ -6,7 +6,7 @@ from epagcl.core.hardware import has_bf16
 from epagcl.distributed.group import Ranks
 from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.dense import dense_loss
-from epagcl.losses.infonce.ring import HOME, RING, meeting, ring_bytes, ring_loss
+from epagcl.losses.infonce.ring import HOME, RING, _entries, meeting, ring_bytes, ring_loss
 from tests.ranks import on_ranks
 
 NODES, WIDTH, TAU = 23, 8, 0.4
@@ -107,3 +107,10 @@ def test_one_rank_sends_nothing():
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(x.grad, y.grad)
     assert part.ranks.sent.total() == 0
+
+
+@pytest.mark.parametrize("sizes", [[5], [4, 3], [3, 2, 2], [2, 2, 2, 2]])
+def test_the_ranks_share_the_products_of_the_upper_triangle(sizes):
+    nodes = sum(sizes)
+    counts = [_entries(Part(Ranks(rank, len(sizes)), nodes, sizes)) for rank in range(len(sizes))]
+    assert sum(counts) == 2 * nodes**2  # half of the (2N)² similarities

@@ -68,6 +68,30 @@ def test_processes_share_a_study(tune, judged, tmp_path, monkeypatch, caplog):
     assert not list(folder.glob("*.lock"))
 
 
+def test_one_writer_of_the_journal_at_a_time(tmp_path, monkeypatch):
+    one, two = (journal.JournalLock(tmp_path / "study.journal") for _ in range(2))
+    one.acquire()
+    monkeypatch.setattr(journal, "LOCK_SECONDS", 0.01)
+    with pytest.raises(InputError, match="another process has locked it"):
+        two.acquire()
+    one.release()
+    assert two.acquire()
+    two.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["study.journal"]
+
+
+@pytest.mark.parametrize("tail", [3, 1 << 16])
+def test_a_line_that_was_cut_short_is_removed_before_the_next_one(tmp_path, monkeypatch, tail):
+    monkeypatch.setattr(journal, "_TAIL_BYTES", tail)
+    file = tmp_path / "study.journal"
+    for content, kept in ((b"", b""), (b"{}\n", b"{}\n"), (b"{}\n[1]\n{half", b"{}\n[1]\n"), (b"{half", b"")):
+        file.write_bytes(content)
+        lock = journal.JournalLock(file)
+        lock.acquire()
+        lock.release()
+        assert file.read_bytes() == kept
+
+
 def test_optuna_is_silent_during_a_search_only(tune, judged, capfd):
     judged(by_lr)
     before = optuna.logging.get_verbosity()

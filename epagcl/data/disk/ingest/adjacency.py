@@ -11,6 +11,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
+from epagcl.core.arrays import write_values
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
@@ -80,11 +81,11 @@ def write_ends(rows: int, numbered: Numbered, bipartite: bool, weighted: bool, w
                 zeros += int((weight == 0).sum())
                 loops += int((~keep & (weight > 0)).sum())
                 keep &= weight > 0
-                weight[keep].tofile(weights_file)
+                write_values(weights_file, weight[keep])
             else:
                 loops += len(keep) - int(keep.sum())
             kept_ends = ends[keep]
-            kept_ends.tofile(ends_file)
+            write_values(ends_file, kept_ends)
             edges += len(kept_ends)
     return {"edges": edges, "self_loops": loops, "zero_weights": zeros}
 
@@ -122,7 +123,7 @@ def write_csr(nodes: int, weighted: bool, work: Work) -> Pairs:
             indptr.append(pairs + np.cumsum(degree))
             pairs += len(keys)
             if weight is not None and len(weight):
-                weight.tofile(sums_file)
+                write_values(sums_file, weight)
                 lowest, highest = min(lowest, float(weight.min())), max(highest, float(weight.max()))
                 total += float(weight.sum())
             bucket.keys.unlink()
@@ -196,10 +197,10 @@ def _append(
     for bucket, start, stop in zip(buckets, cuts[:-1], cuts[1:], strict=True):
         if start < stop:
             with bucket.keys.open("ab") as file:
-                keys[start:stop].tofile(file)
+                write_values(file, keys[start:stop])
             if weight is not None:
                 with bucket.weights.open("ab") as file:
-                    weight[start:stop].tofile(file)
+                    write_values(file, weight[start:stop])
 
 
 def _merged(bucket: Bucket, weighted: bool) -> tuple[np.ndarray, np.ndarray | None, int]:

@@ -24,7 +24,7 @@ from epagcl.data.disk.ingest.ids import EDGE_IDS, IdSummary, Listed, with_kinds,
 from epagcl.data.disk.ingest.labels import LABEL_ROWS, LabelTable, listed_labels, scan_labels, write_labels
 from epagcl.data.disk.ingest.node_tables import block_values, blocks
 from epagcl.data.disk.ingest.nodes import MAPPING, NodeParts, number_nodes, write_ids
-from epagcl.data.disk.ingest.work import Report, Work, opened_work, require_engine
+from epagcl.data.disk.ingest.work import Report, Work, opened_work, require_engine, was_finished
 from epagcl.data.disk.layout import MANIFEST, VERSION, write_manifest
 from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.ids import ID_NAMES
@@ -162,6 +162,8 @@ def ingest_files(
     """
     require_engine()
     inputs = _checked(files, roles, bad_rows, memory)
+    if was_finished(out, inputs.record()) and not overwrite:
+        return OnDiskGraph.open(out)
     claim_folder(out, overwrite=overwrite, keep_work=not (out / MANIFEST).exists())
     check_space(out, _needed(inputs))
     with opened_work(out, inputs.record(), int(memory * 2**30), report or (lambda words, share: None)) as work:

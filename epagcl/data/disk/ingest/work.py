@@ -4,6 +4,7 @@ DuckDB reads the tables, groups the ids and joins them to node numbers. It spill
 share of the memory.
 """
 
+import contextlib
 import errno
 import json
 import shutil
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from epagcl.core.errors import InputError, MissingExtra
 from epagcl.core.files import atomic_path, locked, read_json, write_failure, write_json
 from epagcl.core.log import log
-from epagcl.data.disk.layout import WORK
+from epagcl.data.disk.layout import MANIFEST, WORK
 from epagcl.data.io.tables.base import one_line
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ class Work:
     def close(self, *, remove: bool) -> None:
         """Close the engine. Remove the folder if the work is finished."""
         self.release()
-        shutil.rmtree(self.folder if remove else self.path("spill"), ignore_errors=True)
+        if remove:
+            _remove_work(self.folder)
+        else:
+            shutil.rmtree(self.path("spill"), ignore_errors=True)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -187,11 +191,8 @@ def opened_work(folder: Path, inputs: Mapping[str, Any], memory: int, report: Re
         memory: bytes that the process may use, roughly.
         report: called with the progress.
     """
-    key = sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
-    with locked(folder / WORK / "lock") as held:
-        if not held:
-            raise InputError(f"{folder}: another ingestion works there; wait for it, or give another folder")
-        work = Work(folder, key, memory, report)
+    with _alone(folder):
+        work = Work(folder, _key(inputs), memory, report)
         _continue(work)
         try:
             yield work
@@ -199,6 +200,49 @@ def opened_work(folder: Path, inputs: Mapping[str, Any], memory: int, report: Re
             work.close(remove=False)
             raise
         work.close(remove=True)
+
+
+def was_finished(folder: Path, inputs: Mapping[str, Any]) -> bool:
+    """Remove the work beside a finished graph, left by a process that was killed while it removed it.
+
+    Args:
+        folder: the folder of the graph.
+        inputs: what a new ingestion depends on.
+
+    Returns:
+        Whether there was such work, of the same inputs. Then there is nothing left to do.
+    """
+    if not ((folder / MANIFEST).is_file() and (folder / WORK).is_dir()):
+        return False
+    with _alone(folder):
+        try:
+            journal = read_json(folder / WORK / JOURNAL, "ingest again")
+        except InputError:
+            journal = {}
+        _remove_work(folder / WORK)
+    return journal.get("key") == _key(inputs)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Raise if another process works in the folder."""
+    with locked(folder / WORK / "lock") as held:
+        if not held:
+            raise InputError(f"{folder}: another ingestion works there; wait for it, or give another folder")
+        yield
+
+
+def _key(inputs: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _remove_work(folder: Path) -> None:
+    """Remove the folder of the work, the journal last: as long as it is there, it says which graph is finished."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name not in (JOURNAL, "lock"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _continue(work: Work) -> None:

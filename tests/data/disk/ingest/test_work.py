@@ -4,7 +4,7 @@ import pytest
 
 from epagcl.core.errors import InputError, MissingExtra, OutputError
 from epagcl.data.disk.ingest import work as module
-from epagcl.data.disk.ingest.work import opened_work, quoted, require_engine
+from epagcl.data.disk.ingest.work import opened_work, quoted, require_engine, was_finished
 
 GIB = 2**30
 
@@ -55,6 +55,35 @@ def test_one_process_at_a_time(tmp_path):
         opened_work(tmp_path, {}, GIB, silent),
     ):
         pass
+
+
+def test_work_beside_a_finished_graph_is_removed(tmp_path):
+    inputs = {"a": 1}
+    assert not was_finished(tmp_path, inputs)
+    (tmp_path / "manifest.json").touch()
+    assert not was_finished(tmp_path, inputs)
+    for journal, finished in ((inputs, True), ({"a": 2}, False), (None, False)):
+        (tmp_path / "ingest" / "spill").mkdir(parents=True)
+        if journal is not None:
+            (tmp_path / "ingest" / "journal.json").write_text(json.dumps({"key": module._key(journal), "stages": {}}))
+        assert was_finished(tmp_path, inputs) is finished
+        assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_the_journal_is_removed_last(tmp_path, monkeypatch):
+    def stop(path, **options):
+        assert path.name == "ingest"
+        assert sorted(file.name for file in path.iterdir()) == ["journal.json", "lock"]
+        raise KeyboardInterrupt
+
+    def work():
+        with opened_work(tmp_path, {"a": 1}, GIB, silent) as opened:
+            opened.stage("rows", "reading", lambda: {"rows": 3})
+            opened.path("rows.parquet").touch()
+            monkeypatch.setattr(module.shutil, "rmtree", stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
 
 
 def test_queries_are_copied_and_yielded_in_batches(work, monkeypatch):
