@@ -12,7 +12,7 @@ import epagcl
 from epagcl.data import random_split
 
 GOLDEN = Path(__file__).parent / "golden.json"
-TOLERANCE = 0.015  # other CPUs sum in another order
+TOLERANCE = 0.02  # other CPUs and other versions of PyTorch sum in another order
 UNTRAINED = 0.558  # accuracy of an untrained GCN of these widths
 SMALL = {"hidden": 64, "dim": 64, "projection": 64, "predictor": 64, "gate_hidden": 32}
 SPECIFIC = {  # settings for few epochs
