@@ -6,6 +6,11 @@ import sys
 from contextlib import ExitStack
 
 import pytest
+
+# Tests run in parallel processes. Threads of PyTorch, here and in the programs that tests start, would compete for the
+# cores, and waiting threads spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import torch
 
 if not torch.cuda.is_available():
@@ -18,7 +23,7 @@ from torch_geometric.data import Data
 from epagcl.core.hardware import _cpu_has_bf16, force_bf16, force_triton
 from epagcl.data import block_model
 
-torch.set_num_threads(1)  # tests run in parallel processes, which would compete for the cores
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -131,7 +131,7 @@ def test_every_mentioned_command_and_option_exists(page):
     text = text_of(page)
     lines = [line for language, block in blocks(text) if language in ("sh", "bash") for line in commands_of(block)]
     lines += re.findall(r"`(epagcl [^`]+)`", prose(text))
-    for line in lines:
+    for line in [part.strip() for joined in lines for part in joined.split("&&")]:
         words = line.replace("...", "").split()
         if words[:1] != ["epagcl"] or len(words) < 2 or words[1].isupper():
             continue

@@ -30,7 +30,14 @@ def start(folder, *command, ranks=2, restarts=0, machines=1, endpoint="localhost
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *arguments, *command],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "EPAGCL_CHECKPOINT_SECONDS": "0", **environment},
+        # Without GPUs: there may be fewer of them than ranks.
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "EPAGCL_CHECKPOINT_SECONDS": "0",
+            **environment,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

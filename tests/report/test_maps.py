@@ -63,5 +63,5 @@ def test_maps_that_cannot_be_drawn_are_refused(monkeypatch):
     with pytest.raises(InputError, match=r"^--map star: choose one of auto, tsne"):
         check_kind("star", "--map")
     monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"epagcl\[report\]"):
+    with pytest.raises(MissingExtra, match=r"a UMAP map needs umap-learn: pip install '\.\[report\]'"):
         check_kind("umap")
