@@ -159,7 +159,8 @@ def test_features_of_many_types_are_never_one_dense_matrix(monkeypatch):
     monkeypatch.setattr(torch, "block_diag", None)
     data = HeteroData()
     for k in range(10):
-        data[f"t{k}"].x = torch.rand(1000, 200) if k % 2 else torch.rand(1000, 200).to_sparse_csr()
+        x = torch.rand(1000, 200) + 0.1  # no zero, which a sparse matrix would leave out
+        data[f"t{k}"].x = x if k % 2 else x.to_sparse_csr()
     data["t0", "r", "t1"].edge_index = torch.randint(0, 1000, (2, 50))
     graph = from_hetero(data)
     assert graph.x.layout == torch.sparse_csr
