@@ -235,6 +235,7 @@ def complete(
     datasets: Datasets = None,
     parts: Parts = None,
     rows: Annotated[list[str] | None, typer.Option(metavar="TITLE", help="Row of the tables; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per row and graph. Default: all that are missing.")] = None,
     device: Device = "auto",
     data: Root = None,
     store: Annotated[Path, typer.Option(help="Folder of single runs.")] = OUT / "store",
@@ -250,10 +251,12 @@ def complete(
     from epagcl.paper.completion import complete as complete_study
     from epagcl.study.store import Store
 
+    if seeds is not None and seeds < 1:
+        raise InputError(f"--seeds {seeds}: at least 1")
     resolve_device(device)
     measured, comparison, found = _planned(results, datasets, parts, data)
     work = _progress(quiet)
-    missing = chosen(found, device, rows or ())
+    missing = chosen(found, device, rows or (), seeds)
     with interruptible(RESUME_HINT), work:
         completed = complete_study(measured, comparison, found, missing, Store(store), train=not stored, work=work)
     changed = write_completed(completed, results)

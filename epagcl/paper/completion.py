@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.core.progress import Progress
 from epagcl.paper import find_artefact
@@ -26,20 +27,27 @@ class Completed(NamedTuple):
     comparison: Comparison | None
 
 
-def chosen(plan: Plan, device: str, rows: Collection[str] = ()) -> list[MissingRuns]:
+def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | None = None) -> list[MissingRuns]:
     """Return the missing runs of some rows, in the order of the plan.
 
     Args:
         plan: the plan.
         device: where the runs are to be computed.
         rows: titles of rows; empty for all.
+        seeds: number of seeds per row and graph, counted from seed 0; None for all that the study needs.
     """
+    known = {title.lower(): title for titles in plan.rows.values() for title in titles}
+    if unknown := [title for title in rows if title.lower() not in known]:
+        raise InputError(f"no row is titled {unknown[0]!r}; choose from {', '.join(known.values())}")
     rows = {title.lower() for title in rows}
-    return [
-        replace(runs, cell=replace(runs.cell, settings={**runs.cell.settings, "device": device}))
-        for runs in plan.runs
-        if runs.cell is not None and (not rows or runs.row.lower() in rows)
-    ]
+    found = []
+    for runs in plan.runs:
+        wanted = [seed for seed in runs.seeds if seeds is None or seed < seeds]
+        if runs.cell is not None and wanted and (not rows or runs.row.lower() in rows):
+            count = runs.cell.seeds if seeds is None else min(runs.cell.seeds, seeds)
+            settings = {**runs.cell.settings, "device": device}
+            found.append(replace(runs, seeds=wanted, cell=replace(runs.cell, seeds=count, settings=settings)))
+    return found
 
 
 def complete(

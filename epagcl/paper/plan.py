@@ -7,6 +7,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from epagcl.core.config import current_settings
+from epagcl.data.catalogue.entries import find
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
@@ -118,9 +119,10 @@ def plan(
         comparison: the comparison over all graphs, if there is one.
         root: folder of the named graphs; None for the default folder.
         parts: some of :data:`PARTS`.
-        graphs: names of graphs; empty for all.
+        graphs: names of graphs, as in :func:`epagcl.data.load`; empty for all.
     """
-    requests = {part: _request(part, root, results.get(part), graphs) for part in parts}
+    names = [find(name).name for name in graphs]
+    requests = {part: _request(part, root, results.get(part), names) for part in parts}
     stored: list[CellResult] = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
     by_place: dict[tuple[str, str], list[CellResult]] = {}

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.arrays import write_values
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_paths, check_space, read_json, write_json
 from epagcl.core.hardware import resolve_device
@@ -110,7 +111,7 @@ def _write_array(chunks: Iterator[Tensor], shape: tuple[int, int], path: Path) -
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         for chunk in chunks:
-            file.write(np.ascontiguousarray(chunk.numpy(), dtype="<f4").data)
+            write_values(file, chunk.numpy().astype("<f4", copy=False))
 
 
 def run_from_disk(

@@ -78,11 +78,12 @@ def _fill_cell(cell: Cell, remaining: list[int], store: Store, work: Progress) -
 
     Seeds that are done, here or elsewhere, are removed from ``remaining``.
     """
+    seconds = None
     while remaining:
         missing = cell.missing(store)
         work.drop([cell.cost for seed in remaining if seed not in missing])
         remaining[:] = [seed for seed in remaining if seed in missing]
-        with store.claim([cell.key(seed) for seed in remaining], most=cell.seeds_per_batch) as claimed:
+        with store.claim([cell.key(seed) for seed in remaining], most=cell.seeds_per_batch(seconds)) as claimed:
             still_missing = set(cell.missing(store))  # others may have written between the check and the claim
             seeds = [seed for seed in (key["seed"] for key in claimed) if seed in still_missing]
             if not claimed:
@@ -93,7 +94,9 @@ def _fill_cell(cell: Cell, remaining: list[int], store: Store, work: Progress) -
                     store.write(cell.key(seed), record)
                 # Seeds that failed are removed too: another call tries them again.
                 remaining[:] = [seed for seed in remaining if seed not in seeds]
-                work.finish([cell.cost] * len(seeds), time.monotonic() - start)
+                elapsed = time.monotonic() - start
+                seconds = elapsed / len(seeds)
+                work.finish([cell.cost] * len(seeds), elapsed)
     return True
 
 

@@ -35,8 +35,8 @@ ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "g
 #: Settings that are not part of a key. Seeds are stored one by one. The device and the capture of epochs change a
 #: result by the rounding of the device's precision only (fp32, tf32, bf16), and each record names its hardware.
 UNSTORED = ("device", "capture", "seed")
-#: Epochs × nodes that a GPU trains in a few seconds. Seeds are scored together in groups of this size.
-BATCH = 2e7
+#: A GPU trains seeds for about this many seconds, and then scores them together.
+BATCH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -244,14 +244,19 @@ class Cell:
         epochs = self.models[0].epochs if self.models else 0
         return expected_cost(epochs, self.about["nodes"], self.about["edges"])
 
-    @property
-    def seeds_per_batch(self) -> int:
-        """Number of seeds to train before their scores are computed together, which is cheap on a GPU."""
+    def seeds_per_batch(self, seconds: float | None) -> int:
+        """Return how many seeds to train before their scores are computed together, which is cheap on a GPU.
+
+        An interruption loses the seeds of a batch, and other processes wait for them. A batch is therefore short.
+
+        Args:
+            seconds: the measured time of a seed; None before the first one.
+        """
         if not self.models or self.models[0].epochs == 0:
             return self.seeds
-        if resolve_device(self.models[0].device).type != "cuda":
+        if seconds is None or resolve_device(self.models[0].device).type != "cuda":
             return 1
-        return max(1, int(BATCH / (self.models[0].epochs * self.about["nodes"])))
+        return max(1, int(BATCH_SECONDS / max(seconds, 1e-3)))
 
 
 def expected_cost(epochs: float, nodes: int, edges: int) -> float:

@@ -87,6 +87,7 @@ def test_quiet_prints_nothing(run):
         (["plan", "--processes", "0"], "--processes 0: at least 1"),
         (["plan", "--parts", "views", "x"], "--parts x: choose from accuracy, heterophily"),
         (["complete", "--results", "nowhere"], "nowhere: no results"),
+        (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):

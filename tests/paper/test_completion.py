@@ -1,9 +1,11 @@
 """A study that is completed in several sittings equals one that is computed at once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from epagcl.core.errors import InputError
 from epagcl.paper import completion
 from epagcl.paper import plan as plan_module
 from epagcl.paper.completion import Completed, chosen, complete, ordered, write_completed
@@ -60,6 +62,20 @@ def test_only_some_rows_and_only_stored_runs(study):
     assert completed(study, before, train=False) == Completed({}, None)
     made = completed(study, before, wanted=["Raw Features"]).results["accuracy"]
     assert list(accuracies(made)) == ["raw features", "GCN"]
+
+
+def test_the_first_seeds_of_every_row(study):
+    found = plan({"accuracy": result([], datasets=("demo",))}, None, parts=("accuracy",))
+    first = chosen(found, "cpu", seeds=2)
+    assert [(runs.row, runs.seeds, runs.cell.seeds) for runs in first] == [(one.row, [0, 1], 2) for one in found.runs]
+    assert [runs.seeds for runs in chosen(found, "cpu", seeds=9)] == [runs.seeds for runs in found.runs]
+    later = replace(found, runs=[replace(found.runs[0], seeds=[2])])
+    assert chosen(later, "cpu", seeds=2) == []
+
+
+def test_a_row_that_does_not_exist_is_refused(study):
+    with pytest.raises(InputError, match=r"no row is titled 'GRACY'; choose from .*GRACE"):
+        chosen(plan({}, None, parts=("accuracy",)), "cpu", ["grace", "GRACY"])
 
 
 def test_a_new_graph_enters_a_result_with_all_its_rows(study):

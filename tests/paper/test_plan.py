@@ -1,5 +1,6 @@
 import pytest
 
+from epagcl.core.errors import InputError
 from epagcl.methods import method
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
@@ -110,6 +111,11 @@ def test_some_graphs_and_the_protocols_that_a_result_has():
     assert (request.datasets, request.protocols) == (("texas",), ("paper",))
     assert module._request("heterophily", None, None, ()).protocols == ("paper", "strict", "public")
     assert module._request("comparison", None, None, ["cora", "nowhere"]).datasets == ("Cora",)
+
+
+def test_a_graph_that_does_not_exist_is_refused():
+    with pytest.raises(InputError, match="no graph is named 'coar'; did you mean Cora\\?"):
+        plan({}, None, parts=("views",), graphs=["coar"])
 
 
 def test_methods_without_searches_are_missing(monkeypatch):

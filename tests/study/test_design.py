@@ -9,6 +9,7 @@ from epagcl.core.errors import InputError
 from epagcl.data.checking import check
 from epagcl.data.graph import Graph
 from epagcl.evaluation.linear import linear_evaluation
+from epagcl.study import design
 from epagcl.study.comparison import collect, fill
 from epagcl.study.design import ORDER, Row, cells, fingerprint, rows, settings_source
 from epagcl.study.store import Store
@@ -157,3 +158,11 @@ def test_earlier_values_of_settings_are_accepted(data):
 def test_a_wrong_setting_is_refused_before_training(data):
     with pytest.raises(InputError, match="epochs=-1"):
         cells(data, "g", [row("dgi")], settings={"epochs": -1})
+
+
+def test_a_batch_of_seeds_takes_about_ten_seconds_on_a_gpu(data, monkeypatch):
+    [trained] = cells(data, "g", [row("dgi")], seeds=20)
+    [untrained] = cells(data, "g", [row("dgi")], seeds=20, settings={"epochs": 0})
+    assert (untrained.seeds_per_batch(None), trained.seeds_per_batch(0.1)) == (20, 1)
+    monkeypatch.setattr(design, "resolve_device", lambda _: torch.device("cuda"))
+    assert [trained.seeds_per_batch(seconds) for seconds in (None, 30.0, 4.0, 0.5)] == [1, 1, 2, 20]
