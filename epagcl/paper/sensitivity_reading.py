@@ -9,6 +9,7 @@ import numpy as np
 from epagcl.core.formatting import counted
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs
+from epagcl.paper.overlap import span_text
 from epagcl.paper.sweeps import DEFAULT, SETTINGS, read_title
 from epagcl.study.paired_test import ALPHA, FEWEST, OVERLAP
 from epagcl.study.statistics import holm
@@ -150,13 +151,15 @@ def that_matter(found: list[Sweep]) -> set[tuple[str, str, str]]:
 def mean_ranges(found: list[Sweep]) -> dict[tuple[str, str], float]:
     """Return the mean range over graphs by method and label, the largest first.
 
-    Pairs that lack a graph are left out if others have more, since their means could not be compared.
+    A setting that lacks a graph which others of the method have is left out: its mean could not be compared.
     """
     by_pair: dict[tuple[str, str], list[float]] = {}
     for one in found:
         by_pair.setdefault((one.method, one.label), []).append(one.range)
-    most = max(map(len, by_pair.values()), default=0)
-    means = {pair: fmean(ranges) for pair, ranges in by_pair.items() if len(ranges) == most}
+    most: dict[str, int] = {}
+    for (title, _), ranges in by_pair.items():
+        most[title] = max(most.get(title, 0), len(ranges))
+    means = {pair: fmean(ranges) for pair, ranges in by_pair.items() if len(ranges) == most[pair[0]]}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
@@ -206,29 +209,41 @@ def _order_sentences(found: list[Sweep], title: str) -> str:
     )
 
 
+def signed(points: float, digits: int = 1) -> str:
+    """Return a difference with its sign, without a negative zero.
+
+    Examples:
+        >>> signed(-0.01), signed(1.25, 2)
+        ('+0.0', '+1.25')
+    """
+    return f"{round(points, digits) + 0.0:+.{digits}f}"
+
+
 def _default_sentence(found: list[Sweep]) -> str:
     chosen = [one for one in found if one.gain is not None]
     gains = [one.gain or 0.0 for one in chosen]
     kept = sum(one.chosen == one.default for one in chosen)
     largest = max(chosen, key=lambda one: one.gain or 0.0)
     ahead = (
-        f"the largest gain is {largest.gain:+.1f} ({largest.method} on {largest.graph}, {largest.label} "
+        f"the largest gain is {signed(max(gains))} ({largest.method} on {largest.graph}, {largest.label} "
         f"{largest.default:g} to {largest.chosen:g})"
-        if max(gains) > 0
+        if round(max(gains), 1) > 0
         else "no choice gains anything"
     )
     return (
-        f"**Tuning one setting on validation nodes changes test accuracy by {fmean(gains):+.2f} points on average** "
-        f"over {counted(len(chosen), 'sweep')} (median {median(gains):+.2f}, from {min(gains):+.1f} to "
-        f"{max(gains):+.1f}); in {kept} the validation nodes keep the default, and {ahead}."
+        "**Tuning one setting on validation nodes changes test accuracy by "
+        f"{signed(fmean(gains), 2)} points on average** over {counted(len(chosen), 'sweep')} (median "
+        f"{signed(median(gains), 2)}, from {signed(min(gains))} to {signed(max(gains))}); in {kept} the validation "
+        f"nodes keep the default, and {ahead}."
     )
 
 
 def _variance_sentences(found: dict[tuple[str, str], VarianceComponents]) -> list[str]:
     if not found:
         return []
-    shares = np.array([parts.shares for parts in found.values()]) * 100
-    spans = [f"{low:.0f}% to {high:.0f}%" for low, high in zip(shares.min(0), shares.max(0), strict=True)]
+    seeds, splits, rest = (
+        span_text(shares) for shares in zip(*(parts.shares for parts in found.values()), strict=True)
+    )
     more_splits = [place for place, parts in found.items() if parts.of_columns > parts.of_rows]
     errors = np.array(
         [
@@ -239,8 +254,8 @@ def _variance_sentences(found: dict[tuple[str, str], VarianceComponents]) -> lis
     others = [f"{method} on {graph}" for graph, method in found if (graph, method) not in more_splits]
     advice = "spend on splits first" if len(more_splits) > len(found) / 2 else "spend on seeds first"
     return [
-        f"**Seeds or splits: {advice}.** Of the variance of a run, splits make up {spans[1]}, training seeds "
-        f"{spans[0]}, and their interaction {spans[2]}. Splits vary more than seeds in {len(more_splits)} of "
+        f"**Seeds or splits: {advice}.** Of the variance of a run, splits make up {splits}, training seeds {seeds}, "
+        f"and their interaction {rest}. Splits vary more than seeds in {len(more_splits)} of "
         f"{len(found)} pairs of graph and method"
         f"{'; seeds do for ' + ', '.join(others) if others and more_splits else ''}. Another split costs no training.",
         f"**What {BUDGET} scores tell.** The standard error of the mean is {errors[0]:.2f} points with one seed on "

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 from epagcl.core.formatting import mean_and_std
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
-from epagcl.paper.sensitivity_reading import BUDGET, PROTOCOL, Sweep, components, mean_ranges, sweeps, that_matter
+from epagcl.paper.sensitivity_reading import (
+    BUDGET,
+    PROTOCOL,
+    Sweep,
+    components,
+    mean_ranges,
+    signed,
+    sweeps,
+    that_matter,
+)
 from epagcl.paper.sweeps import SETTINGS
 from epagcl.paper.tables import BEST, Table, TableCell
 
@@ -38,16 +47,16 @@ def _order_table(found: list[Sweep]) -> Table:
         for graph in graphs:
             one = by_place.get((method, label, graph))
             sign = f" {SIGN}" if (graph, method, label) in matter else ""
-            error = "" if one is None or one.error is None else f" ± {one.error:.1f}"
+            error = "" if one is None or one.error is None else f" ({one.error:.1f})"
             cells.append("–" if one is None else f"{one.range:.1f}{error}{sign}")
         mean = f"{means[method, label]:.1f}" if (method, label) in means else "–"
         lines.append([method, label, mean, *cells])
     note = (
         f"Range: highest minus lowest mean accuracy over the values of a sweep, in points (protocol {PROTOCOL}, test "
-        f"nodes, {_seeds_text(found)}); ± the standard error of one mean, corrected for overlapping splits. {SIGN}: "
-        "such a range would be rare if the setting had no influence (studentised range, 5% level, Holm's correction "
-        "for all sweeps). p_drop and masks are means over the views, whose rates are scaled together. Width is that of "
-        "the embedding."
+        f"nodes, {_seeds_text(found)}); in brackets the standard error of one mean, corrected for overlapping splits. "
+        f"{SIGN}: such a range would be rare if the setting had no influence (studentised range, 5% level, Holm's "
+        "correction for all sweeps). p_drop and masks are means over the views, whose rates are scaled together. Width "
+        "is that of the embedding."
     )
     return Table("", "What matters", ["method", "setting", "mean range", *graphs], lines, note)
 
@@ -84,7 +93,7 @@ def _value_table(found: list[Sweep]) -> Table:
             TableCell(f"{value:g}: {_spread_text(one, value)}", BEST if value == one.default else "")
             for value in one.test
         ]
-        chosen = ["–", "–"] if one.chosen is None else [f"{one.chosen:g}", f"{one.gain:+.1f}"]
+        chosen = ["–", "–"] if one.chosen is None else [f"{one.chosen:g}", signed(one.gain or 0.0)]
         lines.append([one.graph, one.method, one.label, *cells, *[""] * (most - len(cells)), *chosen])
     columns = ["graph", "method", "setting", "lowest value", *(str(place) for place in range(2, most + 1))]
     columns += ["validation chooses", "test gain"]
@@ -134,6 +143,7 @@ def _sweep_figure(found: list[Sweep]) -> "Figure":
         if graph == graphs[-1]:
             axes.set_xlabel(label, fontsize=9)
         _scale(axes, label, found)
+    panels[0].plot([], [], "D", ms=6, mfc="none", mec=drawing.GREY, mew=1.3, label="default")
     drawing.legend(figure, panels[0], len(methods) + 1)
     return figure
 
@@ -164,7 +174,7 @@ def _variance_figure(result: Result) -> "Figure":
     figure, (axes,) = drawing.new_figure(1, 1, 7.0, 1.0 + 0.3 * len(found))
     starts = [0.0] * len(found)
     names = ("training seeds", "splits", "interaction")
-    for place, (name, colour) in enumerate(zip(names, (*drawing.COLOURS[:2], drawing.GREY), strict=True)):
+    for place, (name, colour) in enumerate(zip(names, (*drawing.COLOURS[2:4], drawing.GREY), strict=True)):
         widths = [100 * parts.shares[place] for parts in found.values()]
         axes.barh(range(len(found)), widths, left=starts, color=colour, label=name, height=0.7)
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
