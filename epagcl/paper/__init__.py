@@ -34,6 +34,9 @@ ARTEFACTS = {
     "tuned": ArtefactEntry(
         "tuned", "Beyond the paper", "every method tuned with the same budget, scored on nodes that no search has seen"
     ),
+    "sensitivity": ArtefactEntry(
+        "sensitivity", "Beyond the paper", "which settings of EPAGCL and EPAGCL+ matter; training seeds against splits"
+    ),
     "tsne": ArtefactEntry("tsne", "Figure 3", "t-SNE maps of raw features and embeddings, coloured by class"),
     "epr": ArtefactEntry(
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from epagcl.core.config import current_settings
 from epagcl.data.catalogue.entries import find
-from epagcl.paper import find_artefact
+from epagcl.paper import crossed, find_artefact
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
+from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
 from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches
 from epagcl.paper.verdicts import CLAIMS
 from epagcl.runs.record import describe
@@ -22,10 +23,11 @@ from epagcl.study.summary import Comparison
 
 COMPARISON = "comparison"
 TUNED = "tuned"
+SENSITIVITY = "sensitivity"
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
-ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views")
+ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY)
 #: The parts of the study.
 PARTS = (*ARTEFACTS, TUNED, COMPARISON)
 
@@ -137,6 +139,8 @@ def plan(
     ]
     if TUNED in parts:
         missing += _untuned(requests[TUNED], results.get(TUNED))
+    if SENSITIVITY in parts:
+        missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
     rows_of = {part: list(dict.fromkeys(cell.title for cell in own)) for part, own in cells.items()}
@@ -192,6 +196,23 @@ def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
     return missing
 
 
+def _uncrossed(request: Request, result: Result | None, stored: Sequence[CellResult]) -> list[MissingRuns]:
+    """Return the methods that lack seeds in the crossed design of seeds and splits."""
+    tables = {(one["graph"]["name"], one["row"]): one for one in (result or {"crossed": []})["crossed"]}
+    lacking: dict[tuple[str, str], list[crossed.CrossedRun]] = {}
+    for run in crossed.crossed_runs(request):
+        table = tables.get((run.cell.name, run.cell.title))
+        if table is None or not same_settings(run.cell, table) or run.seed not in table["seeds"]:
+            lacking.setdefault((run.cell.name, run.cell.title), []).append(run)
+    missing = []
+    for (graph, title), runs in lacking.items():
+        seconds, basis = estimate(runs[0].cell, [], stored)
+        seeds, decides = [run.seed for run in runs], "whether seeds or splits vary more"
+        row = f"{title}, each seed on {crossed.SPLITS} splits"
+        missing.append(MissingRuns((SENSITIVITY,), graph, row, seeds, crossed.SEEDS, seconds, basis, decides, None))
+    return missing
+
+
 def _cells(part: str, request: Request) -> list[Cell]:
     if part == COMPARISON:
         return request.cells(lambda _: rows(request.methods, untrained=True))
@@ -224,7 +245,7 @@ def _missing(
         }
         for protocol in wanted.protocols
     }
-    count = seeds_of(cell.name)
+    count = max(SWEEP_SEEDS if part == SENSITIVITY else seeds_of(cell.name) for part in wanted.parts)
     seeds = [seed for seed in range(count) if any(seed not in by_protocol for by_protocol in done.values())]
     if not seeds:
         return None
@@ -236,7 +257,7 @@ def _missing(
     return MissingRuns(tuple(wanted.parts), cell.name, cell.title, seeds, count, seconds, basis, decides, todo)
 
 
-def same_settings(cell: Cell, result: CellResult) -> bool:
+def same_settings(cell: Cell, result: Mapping[str, Any]) -> bool:
     """Return whether a result has the settings of a cell. Settings that are newer than it must have their defaults."""
     stored = current_settings(result["settings"])
     defaults = type(cell.models[0])().settings() if cell.models else {}
@@ -293,6 +314,8 @@ def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[s
     ranked = not cell.row.reference and bool(cell.models) and not cell.models[0].supervised
     if empty and ranked and set(parts) & RANKED:
         return f"the rank of {cell.title}"
+    if empty and SENSITIVITY in parts:
+        return "which settings matter"
     return "; ".join(claim for part in parts for claim in undecided.get(part, [])) or "narrower intervals"
 
 

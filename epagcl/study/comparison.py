@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.evaluation.scores import Spread, spread
@@ -14,13 +14,17 @@ POLL_SECONDS = 0.5  # between two checks while other processes compute all remai
 
 
 class ProtocolScores(TypedDict):
-    """Scores of the seeds of a cell by one protocol."""
+    """Scores of the seeds of a cell by one protocol.
+
+    ``validation`` is the accuracy of the chosen classifiers on validation nodes. Results of earlier versions lack it.
+    """
 
     protocol: str
     split: str
     seeds: list[int]
     accuracy: Spread
     macro_f1: Spread
+    validation: NotRequired[Spread]
 
 
 class CellResult(TypedDict):
@@ -147,10 +151,13 @@ def _protocol_scores(records: dict[int, Record], protocol: str) -> ProtocolScore
     scores = {
         seed: record["protocols"][protocol] for seed, record in records.items() if protocol in record["protocols"]
     }
-    return {
+    found: ProtocolScores = {
         "protocol": protocol,
         "split": next(iter(scores.values()))["split"],
         "seeds": list(scores),
         "accuracy": spread([score["accuracy"] for score in scores.values()]),
         "macro_f1": spread([score["macro_f1"] for score in scores.values()]),
     }
+    if all("validation_accuracy" in score for score in scores.values()):
+        found["validation"] = spread([score["validation_accuracy"] for score in scores.values()])
+    return found

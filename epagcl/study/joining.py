@@ -40,12 +40,17 @@ def _joined_scores(old: ProtocolScores | None, new: ProtocolScores | None) -> Pr
     accuracy = _by_seed(old, "accuracy") | _by_seed(new, "accuracy")
     macro_f1 = _by_seed(old, "macro_f1") | _by_seed(new, "macro_f1")
     seeds = sorted(accuracy)
-    return {
-        **new,
+    both: ProtocolScores = {
+        "protocol": new["protocol"],
+        "split": new["split"],
         "seeds": seeds,
         "accuracy": spread([accuracy[seed] for seed in seeds]),
         "macro_f1": spread([macro_f1[seed] for seed in seeds]),
     }
+    if "validation" in old and "validation" in new:  # results of earlier versions lack it
+        validation = _by_seed(old, "validation") | _by_seed(new, "validation")
+        both["validation"] = spread([validation[seed] for seed in seeds])
+    return both
 
 
 def _by_seed(scores: ProtocolScores, name: str) -> dict[int, float]:

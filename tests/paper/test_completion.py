@@ -43,7 +43,7 @@ def test_runs_are_added_to_the_stored_ones(study, tmp_path):
     for one in part["cells"]:  # as if the first sitting had computed one seed
         scores = one["protocols"]["strict"]
         one["seeds"] = scores["seeds"] = [0]
-        for spread in (scores["accuracy"], scores["macro_f1"]):
+        for spread in (scores[name] for name in ("accuracy", "macro_f1", "validation")):
             spread["runs"] = spread["runs"][:1]
         one["training"] = one["training"] and {name: values[:1] for name, values in one["training"].items()}
     study.store.folder = tmp_path / "new"

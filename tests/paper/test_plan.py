@@ -133,3 +133,31 @@ def test_methods_without_searches_are_missing(monkeypatch):
     assert by_row["DGI"].seeds == list(range(10))
     assert (by_row["DGI"].seconds, by_row["DGI"].basis) == (None, "no stored run")
     assert by_row["DGI"].decides == "the rank of DGI"
+
+
+def test_sweeps_need_fewer_seeds_than_tables(study, monkeypatch):
+    made = result([stored(one, 1) for one in study.values()], datasets=("demo",), crossed=[])
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"), dict(SMALL))
+    (wanted, *_) = request.cells(lambda _: rows(["grace"])[3:])
+    several = module._Wanted(wanted, ["sensitivity"], {"strict"})
+    found = module._missing(several, {}, made["cells"], {})
+    assert (found.wanted, found.decides) == (module.SWEEP_SEEDS, "which settings matter")
+    shared = module._Wanted(wanted, ["sensitivity", "accuracy"], {"strict"})
+    assert module._missing(shared, {}, made["cells"], {}).wanted == 5
+    monkeypatch.setattr(module, "seeds_of", lambda graph: 20)
+    assert module._missing(shared, {}, made["cells"], {}).wanted == 20
+    assert module._missing(several, {}, made["cells"], {}).wanted == 5
+
+
+def test_seeds_that_the_crossed_design_lacks_are_missing():
+    request = Request(("demo",), ("epagcl",), 1, ("strict",), Store("unused"), dict(SMALL))
+    run = module.crossed.crossed_runs(request)[0]
+    table = {"graph": run.cell.about, "row": "EPAGCL", "settings": run.cell.resolved, "seeds": [0, 1, 2]}
+    (missing,) = module._uncrossed(request, result([], crossed=[table]), [])
+    assert missing.seeds == list(range(3, module.crossed.SEEDS))
+    assert (missing.parts, missing.graph, missing.cell) == (("sensitivity",), "demo", None)
+    (missing,) = module._uncrossed(request, None, [])
+    assert len(missing.seeds) == module.crossed.SEEDS
+    other = {**table, "settings": {**table["settings"], "lr": 9.0}, "seeds": list(range(99))}
+    assert len(module._uncrossed(request, result([], crossed=[other]), [])) == 1
+    assert module._uncrossed(request, result([], crossed=[{**table, "seeds": list(range(99))}]), []) == []

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from epagcl.core.errors import TrainingError
+from epagcl.evaluation.linear import linear_evaluation
 from epagcl.study import scoring
 from epagcl.study.comparison import collect, fill
 from epagcl.study.design import Row, cells, rows
@@ -110,3 +111,10 @@ def test_results_are_plain_json(tmp_path, data):
     assert json.loads(json.dumps(result)) == result
     assert result["hardware"] == ["cpu"]
     assert result["training"]["epochs"] == [2]
+
+
+def test_validation_accuracies_are_those_of_the_chosen_classifiers(tmp_path, data):
+    result = compare(data, "g", rows(["dgi"])[0], tmp_path, seeds=2, protocols=["strict"])
+    chosen = linear_evaluation(data.x, data.y, seed=[0, 1]).chosen
+    runs = result["protocols"]["strict"]["validation"]["runs"]
+    assert runs == pytest.approx([one["validation_accuracy"] for one in chosen])

@@ -1,5 +1,6 @@
 import pytest
 
+from epagcl.evaluation.scores import spread
 from epagcl.study.joining import joined
 from tests.paper.conftest import cell
 
@@ -43,3 +44,12 @@ def test_what_one_computation_did_not_record_is_none():
     assert joined(old, new)["training"] == {"epochs": [10, 5], "seconds": [1.0, 2.0], "memory": [None, 3]}
     raw = [cell("raw features", "Cora", [60], training=None), cell("raw features", "Cora", [61], training=None)]
     assert joined(*raw)["training"] is None
+
+
+def test_validation_is_joined_if_both_have_it():
+    old, new = cell("GRACE", "Cora", [80, 82]), seeds_from(1, cell("GRACE", "Cora", [50]))
+    assert "validation" not in joined(old, new)["protocols"]["strict"]
+    old["protocols"]["strict"]["validation"] = spread([0.7, 0.6])
+    assert "validation" not in joined(old, new)["protocols"]["strict"]
+    new["protocols"]["strict"]["validation"] = spread([0.9])
+    assert joined(old, new)["protocols"]["strict"]["validation"]["runs"] == [0.7, 0.9]

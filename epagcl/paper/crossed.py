@@ -1,0 +1,137 @@
+"""Seeds against splits: models of several seeds, each scored on the same splits, and the variance of both."""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from sklearn.base import clone
+
+from epagcl.core.errors import TrainingError
+from epagcl.core.hardware import resolve_device
+from epagcl.core.log import log
+from epagcl.data import splits
+from epagcl.evaluation import linear
+from epagcl.evaluation.linear import linear_evaluation
+from epagcl.methods import method
+from epagcl.paper.artefact import Request
+from epagcl.runs.record import describe, provenance
+from epagcl.study.code_version import code_version
+from epagcl.study.comparison import POLL_SECONDS
+from epagcl.study.design import Cell, Row, cells
+from epagcl.study.scoring import training_title
+from epagcl.study.store import Key, Record, Store
+
+#: Seeds of the models, and splits on which each of them is scored.
+SEEDS, SPLITS = 8, 20
+PROTOCOL = "strict"
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedRun:
+    """A model of one seed at the default settings, to be scored on the splits 0, 1, ....
+
+    Attributes:
+        cell: the method at its default settings on a graph.
+        seed: the seed of the model.
+        splits: number of splits.
+    """
+
+    cell: Cell
+    seed: int
+    splits: int
+
+    @cached_property
+    def key(self) -> Key:
+        """Everything that the scores depend on."""
+        return {
+            "what": f"crossed-{self.cell.row.method}",
+            "graph": {"name": self.cell.name, "fingerprint": self.cell.about["fingerprint"]},
+            "settings": self.cell.resolved,
+            "seed": self.seed,
+            "splits": self.splits,
+            "code": code_version(type(self.cell.models[0]), linear, splits, observe),
+        }
+
+
+def crossed_runs(request: Request, seeds: int = SEEDS, number: int = SPLITS) -> list[CrossedRun]:
+    """Return the runs of all methods and graphs, one per seed."""
+    rows = [Row(method(name).title, name) for name in request.methods]
+    return [
+        CrossedRun(cell, seed, number)
+        for name, data in request.graphs.items()
+        for cell in cells(data, name, rows, seeds=seeds, protocols=[PROTOCOL], settings=request.settings)
+        for seed in range(seeds)
+    ]
+
+
+def observe(run: CrossedRun, request: Request) -> Record:
+    """Train a model, and score its embedding on every split by the strict protocol."""
+    device = resolve_device(request.device)
+    data, model = run.cell.data, clone(run.cell.models[run.seed])
+    with request.work.training(training_title(model, run.cell.name), model.epochs) as callback:
+        z = model.fit(data, callback=callback).embed(data).to(device)
+    scores = linear_evaluation(z, data.y, PROTOCOL, seed=list(range(run.splits)))
+    return {
+        **provenance(str(device)),
+        "accuracy": scores.runs,
+        "seconds": model.history_[-1]["seconds"] if model.history_ else 0.0,
+    }
+
+
+def fill_crossed(runs: list[CrossedRun], request: Request) -> None:
+    """Compute the runs that the store lacks. Several processes may share it, each taking what no other computes."""
+    store, remaining = request.store, [run for run in runs if request.store.read(run.key) is None]
+    request.work.plan([run.cell.cost for run in remaining])
+    while remaining:
+        with store.claim([run.key for run in remaining]) as claimed:
+            mine = next((run for run in remaining if claimed and run.key == claimed[0]), None)
+            if mine is not None:
+                _compute(mine, request)
+                remaining.remove(mine)  # a run that failed too: another call tries it again
+        if mine is None:
+            time.sleep(POLL_SECONDS)
+        done = [run for run in remaining if store.read(run.key) is not None]
+        request.work.drop([run.cell.cost for run in done])
+        remaining = [run for run in remaining if run not in done]
+
+
+def _compute(run: CrossedRun, request: Request) -> None:
+    """Compute and store a claimed run, unless another process has done so since it was last looked up."""
+    if request.store.read(run.key) is not None:
+        request.work.drop([run.cell.cost])
+        return
+    start = time.monotonic()
+    try:
+        request.store.write(run.key, observe(run, request))
+    except (TrainingError, torch.OutOfMemoryError) as error:
+        log.warning("%s on %s, seed %d: left out (%s)", run.cell.title, run.cell.name, run.seed, error)
+    request.work.finish([run.cell.cost], time.monotonic() - start)
+
+
+def collect_crossed(runs: list[CrossedRun], store: Store) -> list[dict[str, Any]]:
+    """Return the stored runs of each method and graph: accuracies by seed and split, seconds and hardware."""
+    tables: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        record = store.read(run.key)
+        if record is None:
+            continue
+        table = tables.setdefault(
+            (run.cell.name, run.cell.title),
+            {
+                "graph": describe(run.cell.data, run.cell.name),
+                "row": run.cell.title,
+                "settings": run.cell.resolved,
+                "splits": run.splits,
+                "seeds": [],
+                "accuracy": [],
+                "seconds": [],
+                "hardware": [],
+            },
+        )
+        table["seeds"].append(run.seed)
+        table["accuracy"].append(record["accuracy"])
+        table["seconds"].append(record["seconds"])
+        table["hardware"] = sorted({*table["hardware"], record["hardware"]["device"]})
+    return list(tables.values())
