@@ -56,7 +56,7 @@ def measure(request: Request) -> Result:
 
 def cells_of(request: Request) -> list[Cell]:
     """Return the cells of the variants, graph by graph."""
-    return request.cells(lambda _: variants())
+    return request.cells(lambda *_: variants())
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def measure(request: Request) -> Result:
 
 def cells_of(request: Request) -> list[Cell]:
     """Return the cells of the table, graph by graph."""
-    return request.cells(lambda _: rows(request.methods))
+    return request.cells(lambda *_: rows(request.methods))
 
 
 def tables(result: Result) -> list[Table]:

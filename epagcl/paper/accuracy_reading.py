@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: References that trained methods are compared with, and their names in a sentence.
 REFERENCE_WORDS = {UNTRAINED: "EPAGCL's untrained encoder", PROPAGATED: "propagated features"}
-#: Graphs for which a method's repository has a script that the recipe does not follow.
-UNUSED_SCRIPTS = {"GREET": ("Chameleon", "Squirrel", "Actor")}
 #: Graphs whose feature rows the loader of EPAGCL's authors divides by their sums.
 NORMALISED_BY_AUTHORS = ("Amazon-Photo", "Amazon-Computers", "Coauthor-CS", "Coauthor-Physics")
 
@@ -95,7 +93,6 @@ def settings_sentences(result: "Result") -> str:
     """State where the settings come from. Methods are compared as published, not with their best settings."""
     ours: dict[str, list[str]] = {}
     given: list[str] = []
-    unused: list[str] = []
     for cell in result["cells"]:
         title, graph = cell["row"], cell["graph"]["name"]
         if title not in self_supervised_titles(result) or cell["source"] is None:
@@ -103,7 +100,6 @@ def settings_sentences(result: "Result") -> str:
         source = source_text(cell)
         if not source.startswith("published"):
             ours.setdefault(title, []).append(graph)
-            unused += [f"{title} on {graph}"] * (graph in UNUSED_SCRIPTS.get(title, ()))
         elif source != "published":
             given.append(f"{escape_stars(title)} on {graph}")
     if not ours:
@@ -118,8 +114,6 @@ def settings_sentences(result: "Result") -> str:
         "best average accuracy and does not say by which scoring rule. Settings of our own, taken from related graphs "
         f"or chosen on validation nodes, are used for: {listed}."
     ]
-    if unused:
-        parts.append(f"The repository has a script that the recipe does not follow for {', '.join(unused)}.")
     if given:
         parts.append(
             f"The authors' loader divides feature rows by their sums; here they stay as given: {', '.join(given)}."

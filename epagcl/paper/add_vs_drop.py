@@ -62,7 +62,7 @@ def measure(request: Request) -> Result:
 def cells_of(request: Request) -> list[Cell]:
     """Return the cells of the untrained encoder and of the variants, graph by graph."""
     reference = [row for row in rows(("epagcl",)) if row.title == UNTRAINED]
-    return request.cells(lambda data: [*reference, *variants(data)])
+    return request.cells(lambda _, data: [*reference, *variants(data)])
 
 
 def curves(result: Result, protocol: str, graph: str) -> dict[str, dict[float, dict[int, float]]]:

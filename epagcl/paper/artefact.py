@@ -75,13 +75,13 @@ class Request:
                 reasons[name] = "there are no published splits"
         return reasons
 
-    def cells(self, rows_for: "Callable[[Data], Iterable[Row]]") -> list[Cell]:
-        """Return the cells of each graph, given a function that returns the rows for a graph."""
+    def cells(self, rows_for: "Callable[[str, Data], Iterable[Row]]") -> list[Cell]:
+        """Return the cells of each graph, given a function that returns the rows for a graph's name and data."""
         return [
             cell
             for name, data in self.graphs.items()
             for cell in cells(
-                data, name, rows_for(data), seeds=self.runs, protocols=self.protocols, settings=self.settings
+                data, name, rows_for(name, data), seeds=self.runs, protocols=self.protocols, settings=self.settings
             )
         ]
 

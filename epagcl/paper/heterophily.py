@@ -1,14 +1,20 @@
 """Appendix G: graphs on which most neighbours belong to another class, on random 10/10/80 and on Geom-GCN's splits."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epagcl.core.config import current_settings
 from epagcl.paper import accuracy
 from epagcl.paper.accuracy_reading import against, missing_sentences, settings_sentences
-from epagcl.paper.artefact import Artefact, Result
+from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import complete_scores, measured_graphs
+from epagcl.paper.equal_settings import equal_sentence, equal_table, other_rows, without_others
+from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import RAW
+from epagcl.study.design import ORDER, Cell, rows
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SPLITS = {
     "paper": "random 10/10/80 splits, the paper's protocol",
@@ -22,8 +28,35 @@ REPEATING = ("Chameleon", "Squirrel")
 COLLAPSED = 2.0
 
 
+def measure(request: Request) -> Result:
+    """Measure every row on every available graph."""
+    return request.runs_of(cells_of(request))
+
+
+def cells_of(request: Request) -> list[Cell]:
+    """Return the cells of the tables; EPAGCL and GCA also have each other's settings."""
+    both = {"epagcl", "gca"} <= {name.lower() for name in request.methods or ORDER}
+    return request.cells(
+        lambda name, _: [*rows(request.methods), *(other_rows(name, request.settings) if both else [])]
+    )
+
+
+def tables(result: Result) -> list[Table]:
+    """Return the tables of all methods, and the one of EPAGCL and GCA with equal settings."""
+    own = accuracy.tables(without_others(result))
+    equal = equal_table(result, result["asked"]["protocols"][0])
+    return own if equal is None else [*own[:-1], equal, own[-1]]
+
+
+def figures(result: Result) -> "dict[str, Figure]":
+    """Return the figure of all methods with the settings of their recipes."""
+    return accuracy.figures(without_others(result))
+
+
 def reading(result: Result) -> list[str]:
     """Return paragraphs on EPAGCL against GCA, as the paper claims, and against the raw features, which it omits."""
+    equal = equal_sentence(result, result["asked"]["protocols"][0])
+    result = without_others(result)
     paragraphs = []
     for protocol, split in SPLITS.items():
         if protocol not in result["asked"]["protocols"]:
@@ -35,7 +68,13 @@ def reading(result: Result) -> list[str]:
         if best:
             listed = ", ".join(f"{title} on {graph}" for graph, title in best.items())
             paragraphs.append(f"Highest mean accuracy of rows with all runs ({split}): {listed}.")
-    paragraphs += [_difference_of_settings(result), _collapses(result), _repeats(result), settings_sentences(result)]
+    paragraphs += [
+        _difference_of_settings(result),
+        equal,
+        _collapses(result),
+        _repeats(result),
+        settings_sentences(result),
+    ]
     paragraphs.append(missing_sentences(result, result["asked"]["protocols"][0]))
     return [paragraph for paragraph in paragraphs if paragraph]
 
@@ -75,8 +114,8 @@ def _difference_of_settings(result: Result) -> str:
         return ""
     listed = "; ".join(f"{names} on {', '.join(graphs)}" for names, graphs in differing.items())
     return (
-        "**Appendix G is not reproduced**: the paper gives EPAGCL and GCA the same hyper-parameters there. Here they "
-        f"differ in {listed}."
+        "**Settings differ**: the differences above are those of recipes, and the recipes of EPAGCL and GCA differ in "
+        f"{listed}."
     )
 
 
@@ -109,9 +148,9 @@ ARTEFACT = Artefact(
     datasets=("texas", "cornell", "wisconsin", "chameleon", "squirrel", "actor"),
     protocols=("paper", "strict", "public"),
     runs=10,
-    measure=accuracy.measure,
-    cells=accuracy.cells_of,
-    tables=accuracy.tables,
-    figures=accuracy.figures,
+    measure=measure,
+    cells=cells_of,
+    tables=tables,
+    figures=figures,
     reading=reading,
 )

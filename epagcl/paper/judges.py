@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epagcl.paper import ablation, add_vs_drop, burden_reading, graphs, heterophily, significance, theory_reading
+from epagcl.paper import (
+    ablation,
+    add_vs_drop,
+    burden_reading,
+    equal_settings,
+    graphs,
+    heterophily,
+    significance,
+    theory_reading,
+)
 from epagcl.paper.accuracy_reading import against
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
@@ -243,7 +252,10 @@ def variant_over(one: str, others: Sequence[str]) -> Callable[[Result], Verdict]
 
 
 def over_gca(result: Result) -> Verdict:
-    """Judge EPAGCL against GCA on heterophilous graphs, by the paper's protocol."""
+    """Judge EPAGCL against GCA on heterophilous graphs, by the paper's protocol, with equal settings if there are."""
+    if tests := equal_settings.equal_tests(result, "paper"):
+        where = " (paper's protocol, settings of EPAGCL and of GCA for both)"
+        return from_tests(tests.values(), "pairs of graph and settings", where)
     return from_tests(heterophily.over_gca(result, "paper").values(), "graphs", " (paper's protocol)")
 
 

@@ -215,7 +215,7 @@ def _uncrossed(request: Request, result: Result | None, stored: Sequence[CellRes
 
 def _cells(part: str, request: Request) -> list[Cell]:
     if part == COMPARISON:
-        return request.cells(lambda _: rows(request.methods, untrained=True))
+        return request.cells(lambda *_: rows(request.methods, untrained=True))
     return find_artefact(part).cells(request)
 
 

@@ -11,7 +11,7 @@ from epagcl.paper.sensitivity_reading import PROTOCOL, reading
 from epagcl.paper.sensitivity_tables import figures, tables
 from epagcl.paper.sweeps import METHODS, SEEDS, sweep_rows
 from epagcl.study.comparison import fill
-from epagcl.study.design import Cell, cells
+from epagcl.study.design import Cell
 from epagcl.study.paired_test import FEWEST
 
 #: Graphs in the order in which they are computed.
@@ -31,18 +31,7 @@ def measure(request: Request) -> Result:
 
 def cells_of(request: Request) -> list[Cell]:
     """Return the cells of the sweeps, graph by graph."""
-    return [
-        cell
-        for name, data in request.graphs.items()
-        for cell in cells(
-            data,
-            name,
-            sweep_rows(name, request.methods, request.settings),
-            seeds=request.runs,
-            protocols=request.protocols,
-            settings=request.settings,
-        )
-    ]
+    return request.cells(lambda name, _: sweep_rows(name, request.methods, request.settings))
 
 
 ARTEFACT = Artefact(

@@ -38,7 +38,7 @@ def accuracies(made):
 
 
 def test_runs_are_added_to_the_stored_ones(study, tmp_path):
-    whole = study.runs_of(study.cells(lambda _: rows(study.methods)))
+    whole = study.runs_of(study.cells(lambda *_: rows(study.methods)))
     part = result(json.loads(json.dumps(whole["cells"])), datasets=("demo",))
     for one in part["cells"]:  # as if the first sitting had computed one seed
         scores = one["protocols"]["strict"]

@@ -9,6 +9,10 @@ def test_small_measurement_has_all_files(request_of, tmp_path):
     made = ARTEFACT.make(request_of(methods=("gca", "epagcl")), "epagcl paper heterophily")
     assert {path.name for path in ARTEFACT.write(made, tmp_path / "out")} >= {"heterophily.csv", "heterophily.png"}
     assert len(ARTEFACT.reading(made)) >= 4  # under the paper's protocol; demo has no published splits
+    by_row = {one["row"]: one["settings"] for one in made["cells"]}
+    shared = {"epochs", "lr", "temperature", "p_drop_1", "p_mask_2", "hidden", "dim", "weight_decay", "activation"}
+    for one, other in (("EPAGCL, settings of GCA", "GCA"), ("GCA, settings of EPAGCL", "EPAGCL")):
+        assert {name: by_row[one][name] for name in shared} == {name: by_row[other][name] for name in shared}
 
 
 def test_reading_compares_with_gca_and_with_the_raw_features():
@@ -32,6 +36,6 @@ def test_different_settings_and_collapsed_embeddings_are_named():
     ]
     cells[1]["training"] = training
     text = " ".join(ARTEFACT.reading(result(cells, datasets=("texas",), protocols=("paper",))))
-    assert "**Appendix G is not reproduced**" in text
-    assert "Here they differ in lr on Texas." in text
+    assert "**Settings differ**" in text
+    assert "the recipes of EPAGCL and GCA differ in lr on Texas." in text
     assert "effective rank below 2: EPAGCL on Texas (1 of 2)." in text

@@ -18,7 +18,7 @@ def study(monkeypatch):
     monkeypatch.setattr(module, "seeds_of", lambda graph: 3)
     request = Request(("demo",), ("grace", "gcn"), 1, ("strict",), Store("unused"), dict(SMALL))
     monkeypatch.setattr(module, "_request", lambda *_: request)
-    return {one.title: one for one in request.cells(lambda _: rows(request.methods))}
+    return {one.title: one for one in request.cells(lambda *_: rows(request.methods))}
 
 
 def stored(one, seeds, seconds=2.0, **more):
@@ -138,7 +138,7 @@ def test_methods_without_searches_are_missing(monkeypatch):
 def test_sweeps_need_fewer_seeds_than_tables(study, monkeypatch):
     made = result([stored(one, 1) for one in study.values()], datasets=("demo",), crossed=[])
     request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"), dict(SMALL))
-    (wanted, *_) = request.cells(lambda _: rows(["grace"])[3:])
+    (wanted, *_) = request.cells(lambda *_: rows(["grace"])[3:])
     several = module._Wanted(wanted, ["sensitivity"], {"strict"})
     found = module._missing(several, {}, made["cells"], {})
     assert (found.wanted, found.decides) == (module.SWEEP_SEEDS, "which settings matter")
