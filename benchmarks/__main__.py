@@ -77,6 +77,7 @@ def main() -> None:
         "--engine-edges", type=int, default=10_000_000, help="edges for the comparison of engines"
     )
     ingest_parser.add_argument("--memory", type=float, default=4.0, help="GiB that the ingestion may use")
+    ingest_parser.add_argument("--formats", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
     ingest_parser.add_argument("--folder", type=Path, help="where tables and graphs are written; by default temporary")
     ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     large_parser = commands.add_parser("large", help="train a million nodes by subgraphs, or as a whole on a GPU")
@@ -189,7 +190,8 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.command == "ingest":
         from benchmarks.ingest import ingestion, merged, table
 
-        measured = ingestion(arguments.edges, arguments.engine_edges, arguments.folder, arguments.memory)
+        options = (arguments.folder, arguments.memory, tuple(arguments.formats))
+        measured = ingestion(arguments.edges, arguments.engine_edges, *options)
         path = arguments.out / "scale" / "ingest.json"
         result = merged(measured, path)
         _write({**result}, path)
