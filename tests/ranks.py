@@ -1,10 +1,13 @@
 """Several ranks on one machine, for tests: processes that share a Gloo group."""
 
 import multiprocessing
+import os
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
     """Return ``function(ranks, *arguments)`` of each rank. The function is at the top of a module."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
+    with _hidden_gpus():  # the processes have the environment of their server, which the first call starts
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as folder:
         processes = [
             context.Process(target=_work, args=(rank, size, folder, function, arguments)) for rank in range(size)
@@ -34,12 +39,27 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
             if process.is_alive():
                 process.kill()
         files = [Path(folder, f"{rank}.pt") for rank in range(size)]
-        assert all(file.exists() for file in files), "a rank has no result"
+        ended = {rank: process.exitcode for rank, process in enumerate(processes)}
+        assert all(file.exists() for file in files), f"a rank has no result; exit codes by rank: {ended}"
         results, errors = zip(*(torch.load(file, weights_only=False) for file in files), strict=True)
         # If a rank fails, the others lose the connection to it, which is not the cause.
         for error in sorted(filter(None, errors), key=lambda text: "Connection closed" in text):
             raise AssertionError(error)
         return list(results)
+
+
+@contextmanager
+def _hidden_gpus() -> Iterator[None]:
+    """Hide the GPUs from processes that start in this context: there may be fewer of them than ranks."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 def _work(rank: int, size: int, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
