@@ -1,7 +1,6 @@
 """Several ranks on one machine, for tests: processes that share a Gloo group."""
 
 import multiprocessing
-import os
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -26,7 +26,7 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
     """Return ``function(ranks, *arguments)`` of each rank. The function is at the top of a module."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    with _hidden_gpus():  # the processes have the environment of their server, which the first call starts
+    with _without_gpus():  # the processes have the environment of their server, which the first call starts
         forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as folder:
         processes = [
@@ -49,17 +49,12 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
 
 
 @contextmanager
-def _hidden_gpus() -> Iterator[None]:
-    """Hide the GPUs from processes that start in this context: there may be fewer of them than ranks."""
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    try:
+def _without_gpus() -> Iterator[None]:
+    """Hide the GPUs, of which there may be fewer than ranks, from processes that start in this context."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setenv("TRITON_INTERPRET", "1")  # kernels run on the CPU
         yield
-    finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 def _work(rank: int, size: int, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
