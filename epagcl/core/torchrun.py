@@ -33,6 +33,16 @@ def local_rank() -> int:
     return _number("LOCAL_RANK", 0) if launched_ranks() > 1 else 0
 
 
+def local_ranks() -> int:
+    """Return the number of processes that ``torchrun`` has started on this machine; 1 without it.
+
+    Examples:
+        >>> local_ranks()
+        1
+    """
+    return _number("LOCAL_WORLD_SIZE", local_rank() + 1) if launched_ranks() > 1 else 1
+
+
 def restarts() -> int:
     """Return how often ``torchrun`` has started the processes of this machine again after one of them failed.
 
