@@ -1,4 +1,4 @@
-"""What ``torchrun`` tells a process through its environment. Nothing is imported for it."""
+"""What ``torchrun`` and Slurm tell a process through its environment. Nothing is imported for it."""
 
 import os
 
@@ -53,6 +53,16 @@ def restarts() -> int:
         0
     """
     return _number("TORCHELASTIC_RESTART_COUNT", 0) if launched_ranks() > 1 else 0
+
+
+def requeues() -> int:
+    """Return how often Slurm has started this job again, after it was preempted or a node failed.
+
+    Examples:
+        >>> requeues()
+        0
+    """
+    return _number("SLURM_RESTART_COUNT", 0)
 
 
 def uses_agent_store() -> bool:
