@@ -5,7 +5,6 @@ pairs of node numbers, and then a whole ingestion. Each measurement is a process
 from outside.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -30,6 +30,7 @@ SAMPLE_SECONDS = 1.0
 ENGINES = ("duckdb", "polars", "arrow")
 #: Formats of the ingested table, and the part of the results that has each.
 FORMATS: dict[str, Literal["ingestion", "csv"]] = {"parquet": "ingestion", "csv": "csv"}
+TITLES = {"parquet": "Parquet", "csv": "CSV"}
 
 
 class Measured(TypedDict):
@@ -145,11 +146,8 @@ def merged(result: Ingestion, path: Path) -> Ingestion:
 
 def table(result: Ingestion) -> str:
     """Return the stages of the ingestions, and the engines, as Markdown."""
-    parts: list[str] = []
-    for suffix, part in FORMATS.items():
-        row = result[part]
-        if row is not None:
-            parts.append(f"{_ingestion_table(row, suffix)}\n\n{_measured_when(result, part)}")
+    rows = {name: row for name, part in FORMATS.items() if (row := result[part]) is not None}
+    parts = [_ingestion_table(rows, result)] if rows else []
     if result["engines"]:
         lines = ["| engine | version | CPU seconds | seconds | peak memory, GiB |", "|---|---|--:|--:|--:|"]
         lines += [
@@ -159,33 +157,39 @@ def table(result: Ingestion) -> str:
         ]
         edges = f"{result['engines'][0]['edges'] / 1e6:,.0f} million edges"
         title = f"*{edges}, from text ids to sorted pairs of node numbers*"
-        parts.append("\n".join([title, "", *lines, "", _measured_when(result, "engines")]))
+        parts.append("\n".join([title, "", *lines, "", _when(result, "engines") + "."]))
     return "\n\n".join(parts) + "\n"
 
 
-def _ingestion_table(row: IngestRow, suffix: str) -> str:
-    """Return the sizes and stages of one ingestion."""
-    lines = ["| stage | seconds |", "|---|--:|"]
-    for (words, start), (_, end) in itertools.pairwise(row["stages"]):
-        lines.append(f"| {words} | {end - start:,.0f} |")
-    lines.append(f"| all, with the start of the interpreter and the manifest | {row['seconds']:,.0f} |")
-    sizes = f"{row['edges'] / 1e6:,.0f} million edges with text ids, {row['nodes'] / 1e6:,.0f} million nodes"
-    name = {"parquet": "Parquet", "csv": "CSV"}[suffix]
-    bytes_ = f"{row['input_bytes'] / 1e9:.1f} GB of {name} to {row['output_bytes'] / 1e9:.1f} GB"
-    cost = f"{row['cpu_seconds']:,.0f} s of CPU time, at most {row['peak_gib']:.2f} GiB resident"
-    return "\n".join([f"*{sizes}, {bytes_};", f"{cost}*", "", *lines])
+def _ingestion_table(rows: dict[str, IngestRow], result: Ingestion) -> str:
+    """Return the sizes, stages and costs of the ingestions, one column per format."""
+    first = next(iter(rows.values()))
+    sizes = f"{first['edges'] / 1e6:,.0f} million edges with text ids, {first['nodes'] / 1e6:,.0f} million nodes"
+    lines = [f"| | {' | '.join(f'from {TITLES[name]}' for name in rows)} |", "|---|" + "--:|" * len(rows)]
+
+    def add(words: str, cell: Callable[[IngestRow], str]) -> None:
+        lines.append(f"| {words} | {' | '.join(cell(row) for row in rows.values())} |")
+
+    add("size of the table", lambda row: f"{row['input_bytes'] / 1e9:.1f} GB")
+    add("size of the graph", lambda row: f"{row['output_bytes'] / 1e9:.1f} GB")
+    add("peak memory", lambda row: f"{row['peak_gib']:.2f} GiB")
+    add("CPU time", lambda row: f"{row['cpu_seconds']:,.0f} s")
+    add("time", lambda row: f"{row['seconds']:,.0f} s")
+    for place, (words, _) in enumerate(first["stages"][:-1]):
+        add(f"— {words}", lambda row, k=place: f"{row['stages'][k + 1][1] - row['stages'][k][1]:,.0f} s")
+    when = "; ".join(f"{TITLES[name]}: {_when(result, FORMATS[name])}" for name in rows)
+    return "\n".join([f"*{sizes}*", "", *lines, "", f"{when}."])
 
 
-def _measured_when(result: Ingestion, part: str) -> str:
+def _when(result: Ingestion, part: str) -> str:
     """Return when a part was measured, and beside how much other work."""
     origin = result["origins"][part]
     load, cores = origin["load"], result["cores"]
     if load is None:
-        words = "beside other work"
+        words = "beside other programs"
     else:
-        busy = ", so that CPU time tells more than time" if load > cores else ""
-        words = f"a load of {load:g} on {cores} cores{busy}"
-    return f"{result['hardware']['cpu']}, {origin['date'][:10]}, {words}."
+        words = f"at a load of {load:g} on {cores} cores"
+    return f"{origin['date'][:10]}, {words}"
 
 
 def write_edges(path: Path, edges: int, seed: int = 0) -> Path:

@@ -13,7 +13,7 @@ def test_engines_agree_and_the_ingestion_is_measured(tmp_path):
     row = result["ingestion"]
     assert row["pairs"] == result["csv"]["pairs"] == result["engines"][0]["pairs"]
     assert result["csv"]["output_bytes"] == row["output_bytes"]
-    assert "GB of CSV to" in ingest.table(result)
+    assert "| | from Parquet | from CSV |" in ingest.table(result)
     assert row["peak_gib"] > 0.01
     assert row["stages"][0][0] == "reading the edges"
     assert list(tmp_path.iterdir()) == []

@@ -57,16 +57,17 @@ def ring_loss(
     return _Ring.apply(F.normalize(x, dim=1), products_for(precision, temperature, tile, triton=triton), part)
 
 
-def ring_bytes(sizes: list[int], width: int, rank: int) -> dict[str, int]:
-    """Return the bytes that one rank sends in a forward and a backward pass in float32, by purpose.
+def ring_bytes(sizes: list[int], width: int, rank: int, itemsize: int = 4) -> dict[str, int]:
+    """Return the bytes that one rank sends in a forward and a backward pass, by purpose.
 
     Forward, a block of m rows of d numbers makes ⌊k/2⌋ steps, and each step sends one sum per visited row home.
-    Backward, the block has one more number per row, and d numbers per visited row go home.
+    Backward, the block has 1/S of each row too, and d numbers per visited row go home, in float32.
 
     Args:
         sizes: the number of nodes of each rank.
         width: d, the width of the rows.
         rank: the rank that sends.
+        itemsize: bytes of a number of the rows: 4 in float32, 2 in fp16 and bf16 by Triton's kernels.
 
     Examples:
         Two ranks with 100 nodes each, and 200 rows of both views; rank 0 visits one half of the rows of rank 1:
@@ -80,7 +81,7 @@ def ring_bytes(sizes: list[int], width: int, rank: int) -> dict[str, int]:
         ring += 2 * sizes[(rank - step + 1) % size]  # the block that came in the step before
         _, columns = meeting(rank, step, sizes)
         home += columns.stop - columns.start
-    return {RING: 4 * ring * (2 * width + 1), HOME: 4 * home * (width + 1)}
+    return {RING: ring * (2 * itemsize * width + 4), HOME: 4 * home * (width + 1)}
 
 
 def meeting(rank: int, step: int, sizes: list[int]) -> Slices:

@@ -10,7 +10,7 @@ from epagcl.distributed.group import Ranks
 from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.loss import info_nce_stacked
-from epagcl.losses.infonce.ring import ring_loss
+from epagcl.losses.infonce.ring import HOME, RING, ring_bytes, ring_loss
 from tests.losses.infonce.test_ring import NODES, TAU, WIDTH, own_rows, rows, whole
 from tests.ranks import on_ranks
 
@@ -19,6 +19,7 @@ def shares_and_gradients(ranks, cases, precision):
     results = []
     for sizes in cases:
         part = Part(ranks, NODES, sizes)
+        ranks.sent.clear()
         x = own_rows(rows(torch.float32), part).requires_grad_()
         with force_triton(True):
             share = info_nce_stacked(x, TAU, precision=precision, part=part)
@@ -46,6 +47,15 @@ def test_shares_and_gradients_equal_float64(precision, error, cases):
         assert sum(share for share, _, _ in case) == pytest.approx(loss, rel=error)
         found = whole([grad for _, grad, _ in case]).double()
         assert (found - gradient).norm() <= error * gradient.norm()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("precision", "itemsize"), [("fp16", 2), ("fp32", 4)])
+def test_rows_travel_in_the_precision_of_the_kernels(precision, itemsize):
+    sizes, padded = [9, 8, 6], 16  # the width of a tile
+    for rank, ((_, _, sent),) in enumerate(on_ranks(3, shares_and_gradients, [sizes], precision)):
+        assert sent[RING] == ring_bytes(sizes, padded, rank, itemsize)[RING]
+        assert sent[HOME] == ring_bytes(sizes, WIDTH, rank, itemsize)[HOME]
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
