@@ -185,10 +185,7 @@ def _when(result: Ingestion, part: str) -> str:
     """Return when a part was measured, and beside how much other work."""
     origin = result["origins"][part]
     load, cores = origin["load"], result["cores"]
-    if load is None:
-        words = "beside other programs"
-    else:
-        words = f"at a load of {load:g} on {cores} cores"
+    words = "beside other programs" if load is None else f"at a load of {load:g} on {cores} cores"
     return f"{origin['date'][:10]}, {words}"
 
 
