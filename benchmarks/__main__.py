@@ -65,7 +65,8 @@ def main() -> None:
     retention_parser.add_argument("--merge", action="store_true", help="merge the files of the folder into results")
     scale_parser = commands.add_parser("scale", help="measure the exact loss over several ranks with one core each")
     scale_parser.add_argument("--ranks", type=int, nargs="+", metavar="K", default=[1, 2], help="by default 1 and 2")
-    scale_parser.add_argument("--nodes", type=int, default=8192, help="number of nodes, by default 8192")
+    scale_parser.add_argument("--nodes", type=int, help="number of nodes, by default 8192; on a GPU, a million")
+    scale_parser.add_argument("--device", default="cpu", help="cpu: ranks; cuda: an exact epoch in one process")
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
@@ -77,6 +78,7 @@ def main() -> None:
         "--engine-edges", type=int, default=10_000_000, help="edges for the comparison of engines"
     )
     ingest_parser.add_argument("--memory", type=float, default=4.0, help="GiB that the ingestion may use")
+    ingest_parser.add_argument("--formats", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
     ingest_parser.add_argument("--folder", type=Path, help="where tables and graphs are written; by default temporary")
     ingest_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     large_parser = commands.add_parser("large", help="train a million nodes by subgraphs, or as a whole on a GPU")
@@ -85,6 +87,7 @@ def main() -> None:
     large_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     large_parser.add_argument("--whole", action="store_true", help="train on the whole graph in memory")
     large_parser.add_argument("--steps", type=int, help="training epochs; by default those of the benchmark")
+    large_parser.add_argument("--batch-size", type=int, default=0, help="negatives in batches; by default all pairs")
     large_parser.add_argument("--folder", type=Path, help="keep the generated graph here")
     cost_parser = commands.add_parser("cost", help="fit the model of cost and check it on other runs")
     cost_parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
@@ -177,8 +180,13 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.command == "scale":
         from benchmarks import scale
 
-        result = scale.scale(arguments.ranks, arguments.nodes)
-        _write(result, arguments.out / "scale" / "ranks.json")
+        file = arguments.out / "scale" / "ranks.json"
+        before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if arguments.device == "cpu":
+            result = {**scale.scale(arguments.ranks, arguments.nodes or scale.NODES), "gpu": before.get("gpu")}
+        else:
+            result = {**before, "gpu": scale.on_gpu(arguments.nodes or scale.MILLION)}
+        _write(result, file)
         print(scale.table(result))
     elif arguments.command == "structure":
         from benchmarks.structure import structure, table
@@ -189,7 +197,8 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.command == "ingest":
         from benchmarks.ingest import ingestion, merged, table
 
-        measured = ingestion(arguments.edges, arguments.engine_edges, arguments.folder, arguments.memory)
+        options = (arguments.folder, arguments.memory, tuple(arguments.formats))
+        measured = ingestion(arguments.edges, arguments.engine_edges, *options)
         path = arguments.out / "scale" / "ingest.json"
         result = merged(measured, path)
         _write({**result}, path)
@@ -198,6 +207,7 @@ def run(arguments: argparse.Namespace) -> None:
         from benchmarks.large import large
 
         options = {"whole": arguments.whole, "epochs": arguments.steps, "folder": arguments.folder}
+        options["batch_size"] = arguments.batch_size
         file = arguments.out / "scale" / "large.json"
         before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
         _write(large(arguments.nodes, arguments.methods, arguments.device, before=before, **options), file)

@@ -4,6 +4,7 @@ Measurements of the H200 are those of ``results/benchmarks/gpu.json``. On a CPU,
 so that other processes do not count. Fitted parameters go to ``epagcl/core/costs.toml``.
 """
 
+import ctypes
 import gc
 import json
 import multiprocessing
@@ -24,7 +25,6 @@ from epagcl.core.formatting import duration
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.methods.work import Sizes, sizes_of, work_of
-from epagcl.paper.costs import PeakMemory
 from epagcl.runs.record import provenance
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
@@ -216,24 +216,47 @@ def _measure(run: tuple[int, float, int, dict[str, Any]], device: str) -> dict:
     where = torch.device(device)
     method = epagcl.EPAGCL(epochs=0, device=device, subgraphs="off", **settings)
     gc.collect()
-    with PeakMemory(where) as memory:
-        method.num_features_ = features
-        network = method.initial_network().to(where)
-        graph = Graph.from_data(data, where)
-        runner = EpochRunner(method, network, graph, adam(method, network, where))
-        times = []
-        for epoch in range(1 + EPOCHS):
-            start = clock(where)
-            runner.run(epoch, epoch + 1)
-            times.append(clock(where) - start)
+    before = _start_peak()
+    method.num_features_ = features
+    network = method.initial_network().to(where)
+    graph = Graph.from_data(data, where)
+    runner = EpochRunner(method, network, graph, adam(method, network, where))
+    times = []
+    for epoch in range(1 + EPOCHS):
+        start = clock(where)
+        runner.run(epoch, epoch + 1)
+        times.append(clock(where) - start)
+    peak = _peak() - before if where.type == "cpu" else torch.cuda.max_memory_allocated(where)
     sizes = sizes_of(data)
     return {
         **sizes._asdict(),
         "settings": settings,
         "seconds": min(times[1:]),
-        "bytes": (memory.gib or 0.0) * 2**30,
+        "bytes": peak,
         "work": work_of(method, sizes)._asdict(),
     }
+
+
+def _start_peak() -> int:
+    """Forget the peak of resident memory, and return the allocated part of what is resident now.
+
+    The kernel keeps the peak; samples of a thread would miss it on a busy machine. Memory that was freed before is
+    given back, so that it does not serve the epochs.
+    """
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident("RssAnon")
+
+
+def _peak() -> int:
+    """Return the peak of allocated memory, without pages of libraries, which come and go with the load."""
+    return _resident("VmHWM") - _resident("RssFile") - _resident("RssShmem")
+
+
+def _resident(name: str) -> int:
+    """Return a size of Linux' status of this process in bytes."""
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.search(rf"(?m)^{name}:\s*(\d+) kB$", text)[1]) * 1024  # type: ignore[index]
 
 
 def _fit(rows: list[dict], rates: list[float], kind: str) -> dict:

@@ -5,7 +5,6 @@ pairs of node numbers, and then a whole ingestion. Each measurement is a process
 from outside.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -13,9 +12,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from epagcl.runs.record import peak_memory_gib, provenance
 EDGES_PER_NODE = 10
 SAMPLE_SECONDS = 1.0
 ENGINES = ("duckdb", "polars", "arrow")
+#: Formats of the ingested table, and the part of the results that has each.
+FORMATS: dict[str, Literal["ingestion", "csv"]] = {"parquet": "ingestion", "csv": "csv"}
+TITLES = {"parquet": "Parquet", "csv": "CSV"}
 
 
 class Measured(TypedDict):
@@ -77,11 +80,18 @@ class Ingestion(Provenance):
     cores: int
     libraries: dict[str, str]
     engines: list[EngineRow]
-    ingestion: IngestRow | None
+    ingestion: IngestRow | None  # from Parquet
+    csv: IngestRow | None  # the same edges from CSV
     origins: dict[str, Origin]
 
 
-def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory: float = 4.0) -> Ingestion:
+def ingestion(
+    edges: int,
+    engine_edges: int,
+    folder: Path | None = None,
+    memory: float = 4.0,
+    formats: tuple[str, ...] = tuple(FORMATS),
+) -> Ingestion:
     """Compare the engines, and ingest a generated graph.
 
     Args:
@@ -89,11 +99,13 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
         engine_edges: number of edges for the comparison of engines; 0 leaves it out.
         folder: where the tables and graphs are written; a temporary folder by default.
         memory: GiB that the ingestion may use.
+        formats: formats of the table to ingest, ``"parquet"`` or ``"csv"``.
     """
+    options = f"--edges {edges} --engine-edges {engine_edges} --memory {memory:g} --formats {' '.join(formats)}"
     result = Ingestion(
         **provenance("cpu"),
-        command=f"python -m benchmarks ingest --edges {edges} --engine-edges {engine_edges} --memory {memory:g}",
-        protocol="edges between uniform targets and skewed sources, ids of text (user_123), Parquet; engines: from "
+        command=f"python -m benchmarks ingest {options}",
+        protocol="edges between uniform targets and skewed sources, ids of text (user_123); engines: from Parquet with "
         "text ids to sorted distinct pairs of node numbers; peak memory is the largest resident set of the process, "
         "with the interpreter and its libraries",
         load=round(os.getloadavg()[0], 1),
@@ -101,6 +113,7 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
         libraries={name: version(name) for name in ("duckdb", "polars", "pyarrow", "numpy")},
         engines=[],
         ingestion=None,
+        csv=None,
         origins={},
     )
     origin = Origin(date=result["date"], commit=result["commit"], command=result["command"], load=result["load"])
@@ -113,9 +126,10 @@ def ingestion(edges: int, engine_edges: int, folder: Path | None = None, memory:
                 print({key: value for key, value in result["engines"][-1].items() if key != "memory"}, flush=True)
             table.unlink()
             result["origins"]["engines"] = origin
-        if edges:
-            result["ingestion"] = _ingest_row(edges, place, memory)
-            result["origins"]["ingestion"] = origin
+        for suffix in formats if edges else ():
+            part = FORMATS[suffix]
+            result[part] = _ingest_row(edges, place, memory, suffix)
+            result["origins"][part] = origin
     return result
 
 
@@ -124,24 +138,16 @@ def merged(result: Ingestion, path: Path) -> Ingestion:
     if path.is_file():
         earlier = json.loads(path.read_text(encoding="utf-8"))
         result["engines"] = result["engines"] or earlier["engines"]
-        result["ingestion"] = result["ingestion"] or earlier["ingestion"]
+        for part in FORMATS.values():
+            result[part] = result[part] or earlier.get(part)
         result["origins"] = earlier["origins"] | result["origins"]
     return result
 
 
 def table(result: Ingestion) -> str:
-    """Return the stages of the ingestion, and the engines, as Markdown."""
-    text = ""
-    row = result["ingestion"]
-    if row is not None:
-        lines = ["| stage | seconds |", "|---|--:|"]
-        for (words, start), (_, end) in itertools.pairwise(row["stages"]):
-            lines.append(f"| {words} | {end - start:,.0f} |")
-        lines.append(f"| all, with the start of the interpreter and the manifest | {row['seconds']:,.0f} |")
-        sizes = f"{row['edges'] / 1e6:,.0f} million edges with text ids, {row['nodes'] / 1e6:,.0f} million nodes"
-        bytes_ = f"{row['input_bytes'] / 1e9:.1f} GB of Parquet to {row['output_bytes'] / 1e9:.1f} GB"
-        cost = f"{row['cpu_seconds']:,.0f} s of CPU time, at most {row['peak_gib']:.2f} GiB resident"
-        text += f"*{sizes}, {bytes_};\n{cost}*\n\n" + "\n".join(lines) + "\n"
+    """Return the stages of the ingestions, and the engines, as Markdown."""
+    rows = {name: row for name, part in FORMATS.items() if (row := result[part]) is not None}
+    parts = [_ingestion_table(rows, result)] if rows else []
     if result["engines"]:
         lines = ["| engine | version | CPU seconds | seconds | peak memory, GiB |", "|---|---|--:|--:|--:|"]
         lines += [
@@ -150,20 +156,49 @@ def table(result: Ingestion) -> str:
             for each in result["engines"]
         ]
         edges = f"{result['engines'][0]['edges'] / 1e6:,.0f} million edges"
-        text += f"\n*{edges}, from text ids to sorted pairs of node numbers*\n\n" + "\n".join(lines) + "\n"
-    load = f"a load of {result['load']:g} on {result['cores']} cores, so that CPU time tells more than time"
-    return f"{text}\n{result['hardware']['cpu']}, {result['date'][:10]}, {load}.\n"
+        title = f"*{edges}, from text ids to sorted pairs of node numbers*"
+        parts.append("\n".join([title, "", *lines, "", _when(result, "engines") + "."]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _ingestion_table(rows: dict[str, IngestRow], result: Ingestion) -> str:
+    """Return the sizes, stages and costs of the ingestions, one column per format."""
+    first = next(iter(rows.values()))
+    sizes = f"{first['edges'] / 1e6:,.0f} million edges with text ids, {first['nodes'] / 1e6:,.0f} million nodes"
+    lines = [f"| | {' | '.join(f'from {TITLES[name]}' for name in rows)} |", "|---|" + "--:|" * len(rows)]
+
+    def add(words: str, cell: Callable[[IngestRow], str]) -> None:
+        lines.append(f"| {words} | {' | '.join(cell(row) for row in rows.values())} |")
+
+    add("size of the table", lambda row: f"{row['input_bytes'] / 1e9:.1f} GB")
+    add("size of the graph", lambda row: f"{row['output_bytes'] / 1e9:.1f} GB")
+    add("peak memory", lambda row: f"{row['peak_gib']:.2f} GiB")
+    add("CPU time", lambda row: f"{row['cpu_seconds']:,.0f} s")
+    add("time", lambda row: f"{row['seconds']:,.0f} s")
+    for place, (words, _) in enumerate(first["stages"][:-1]):
+        add(f"— {words}", lambda row, k=place: f"{row['stages'][k + 1][1] - row['stages'][k][1]:,.0f} s")
+    when = "; ".join(f"{TITLES[name]}: {_when(result, FORMATS[name])}" for name in rows)
+    return "\n".join([f"*{sizes}*", "", *lines, "", f"{when}."])
+
+
+def _when(result: Ingestion, part: str) -> str:
+    """Return when a part was measured, and beside how much other work."""
+    origin = result["origins"][part]
+    load, cores = origin["load"], result["cores"]
+    words = "beside other programs" if load is None else f"at a load of {load:g} on {cores} cores"
+    return f"{origin['date'][:10]}, {words}"
 
 
 def write_edges(path: Path, edges: int, seed: int = 0) -> Path:
-    """Write random edges with text ids to a Parquet file, part by part."""
+    """Write random edges with text ids to a Parquet or CSV file, part by part."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
+    from pyarrow import csv
+    from pyarrow import parquet as pq
 
     rng, nodes = np.random.default_rng(seed), max(edges // EDGES_PER_NODE, 2)
     schema = pa.schema([("source", pa.string()), ("target", pa.string())])
-    with pq.ParquetWriter(path, schema) as writer:
+    with (csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter)(path, schema) as writer:
         for start in range(0, edges, 1_000_000):
             count = min(1_000_000, edges - start)
             skewed = (rng.random(count) ** 2 * nodes).astype(np.int64) * 7919 % nodes
@@ -213,10 +248,11 @@ def _engine_row(engine: str, table: Path, edges: int, folder: Path) -> EngineRow
     return EngineRow(**row, engine=engine, version=version(package), edges=edges, pairs=answer["pairs"])
 
 
-def _ingest_row(edges: int, folder: Path, memory: float) -> IngestRow:
-    table = write_edges(folder / "edges.parquet", edges)
-    row, answer = measured(["ingest", str(table), str(folder / "graph"), str(memory)])
+def _ingest_row(edges: int, folder: Path, memory: float, suffix: str) -> IngestRow:
+    table = write_edges(folder / f"edges.{suffix}", edges)
+    row, answer = measured(["ingest", str(table), str(folder / suffix), str(memory)])
     size = table.stat().st_size
+    table.unlink()
     return IngestRow(**row, edges=edges, input_bytes=size, **answer)
 
 

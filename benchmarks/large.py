@@ -66,18 +66,19 @@ def large(
     *,
     whole: bool = False,
     epochs: int | None = None,
+    batch_size: int = 0,
     folder: Path | None = None,
     before: dict | None = None,
 ) -> dict:
     """Generate the graph if ``folder`` does not hold it, train each method, and return times, memory and accuracy.
 
-    Rows of an earlier result stay, unless they have the same method, mode, device and size.
+    Rows of an earlier result stay, unless they have the same method, mode, batch size, device and number of nodes.
     """
     with tempfile.TemporaryDirectory() as temporary:
         place = folder or Path(temporary, "graph")
         if not (place / "labels.npy").exists():
             _apart(_generate, place, nodes)
-        rows = [_apart(_measure, place, name, device, whole, epochs) for name in methods or ["epagcl"]]
+        rows = [_apart(_measure, place, name, device, whole, epochs, batch_size) for name in methods or ["epagcl"]]
     kept = [row for row in (before or {}).get("rows", []) if _key(row) not in map(_key, rows)]
     return {
         "command": "python -m benchmarks large",
@@ -90,7 +91,7 @@ def large(
 
 
 def _key(row: dict) -> tuple:
-    return row["method"], row["mode"], row["device"], row["nodes"]
+    return row["method"], row["mode"], row["device"], row["nodes"], row["settings"].get("batch_size", 0)
 
 
 def _apart(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -109,9 +110,9 @@ def _generate(folder: Path, nodes: int) -> None:
     np.save(folder / "labels.npy", data.y.numpy())
 
 
-def _measure(folder: Path, name: str, device: str, whole: bool, epochs: int | None) -> dict:
+def _measure(folder: Path, name: str, device: str, whole: bool, epochs: int | None, batch_size: int) -> dict:
     """Train and embed by one method, and probe the embedding."""
-    settings = {**SETTINGS[name], "device": device}
+    settings = {**SETTINGS[name], "device": device, **({"batch_size": batch_size} if batch_size else {})}
     if epochs is not None and "epochs" in settings:
         settings["epochs"] = epochs
     if name != "propagated":
@@ -194,6 +195,16 @@ class MemoryCurve:
                 self.points.append((round(time.perf_counter() - self._start, 1), round(resident, 3)))
 
 
+def _mode(row: dict) -> str:
+    """Return what the epochs of a row were computed on, and how many there were."""
+    settings = row["settings"]
+    batches = settings.get("batch_size", 0)
+    words = f"{row['mode']} of {settings['subgraph_nodes']:,}" if row["mode"] == "subgraphs" else "whole graph"
+    if row["mode"] == "whole" and row["method"] != "propagated":
+        words += f", batches of {batches:,}" if batches else ", all pairs"
+    return f"{words}, {settings['epochs']} epochs" if "epochs" in settings else words
+
+
 def table(result: dict) -> str:
     """Return the table of docs/scaling.md."""
     lines = ["| method | mode | where | nodes | edges | peak memory | training | embedding | probe | raw features |"]
@@ -202,7 +213,7 @@ def table(result: dict) -> str:
         device, seconds, accuracy = row["hardware"]["device"], row["seconds"], row["accuracy"]
         where = device if device != "cpu" else f"CPU, {row['hardware']['threads']} thread(s)"
         peak = row["peak_device_gib"] or row["peak_gib"]
-        cells = [epagcl.method(row["method"]).title, row["mode"], where, f"{row['nodes']:,}", f"{row['edges']:,}"]
+        cells = [epagcl.method(row["method"]).title, _mode(row), where, f"{row['nodes']:,}", f"{row['edges']:,}"]
         cells += [f"{peak:.1f} GiB", f"{seconds['training']:.0f} s", f"{seconds['embedding']:.0f} s"]
         cells += [f"{100 * accuracy['embedding']:.1f}", f"{100 * accuracy['raw']:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")

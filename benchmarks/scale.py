@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from epagcl.core.errors import TrainingError
+from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.memory import peak_resident_memory, resident_memory
 from epagcl.data import block_model
 from epagcl.distributed.group import Ranks, several_ranks
@@ -26,6 +26,7 @@ from epagcl.methods.epagcl import EPAGCL
 from epagcl.runs.record import provenance
 
 NODES, WIDTH, REPEATS = 8192, 256, 3
+MILLION, EDGES_PER_NODE = 1_000_000, 10
 BATCHED = 4  # an epoch with batches has this many times the nodes, since its time is linear
 MARK = "measured: "
 
@@ -52,6 +53,61 @@ def scale(ranks: list[int], nodes: int = NODES, repeats: int = REPEATS) -> dict[
         "precision": "fp32",
         "repeats": repeats,
         "rows": rows,
+    }
+
+
+def on_gpu(nodes: int = MILLION) -> dict[str, Any]:
+    """Measure an exact epoch of EPAGCL in one process on a GPU, and the kernels for the blocks of other ranks.
+
+    Args:
+        nodes: number of nodes of the generated graph, with 10 edges each and 128 features.
+    """
+    from benchmarks import gpu  # needs Triton
+
+    if not torch.cuda.is_available():
+        raise InputError("benchmarks scale --device cuda: no CUDA device here; leave out --device")
+    inputs, title = gpu.large("generated", nodes, EDGES_PER_NODE * nodes)
+    row = gpu.epoch(inputs, title)
+    del inputs
+    return {
+        **provenance("cuda"),
+        "command": f"python -m benchmarks scale --device cuda --nodes {nodes}",
+        "epoch": row,
+        "blocks": _blocks(min(nodes, 200_000)),
+    }
+
+
+def _blocks(nodes: int, repeats: int = REPEATS) -> dict[str, Any]:
+    """Time the loss of one process, and the products of one rank's rows with as many visiting rows, in fp16."""
+    from benchmarks.gpu import median_seconds
+    from epagcl.losses.infonce.loss import info_nce_stacked
+    from epagcl.losses.infonce.triton_ring import TritonProducts
+
+    rows = 2 * nodes
+    x = torch.randn(rows, WIDTH, device="cuda", requires_grad=True)
+    z = torch.nn.functional.normalize(x.detach(), dim=1)
+    own, other = TritonProducts(0.3, "fp16"), TritonProducts(0.3, "fp16")
+    block, visiting = own.block(z), other.block(z.roll(1, 0))
+    sums, visiting_sums = torch.zeros(2, rows, device="cuda")
+    total, visiting_total = torch.zeros(2, rows, WIDTH, device="cuda")
+
+    def visit() -> None:
+        own.block_sums(block, visiting, sums, visiting_sums)
+        own.sums = sums
+        packed = own.pack(z, sums.reciprocal(), None)
+        own.block_gather(own.own(packed), own.unpack(packed), total, visiting_total)
+
+    alone = median_seconds(
+        lambda: torch.autograd.grad(info_nce_stacked(x, 0.3, impl="triton", precision="fp16"), x), repeats
+    )
+    visited = median_seconds(visit, repeats)
+    return {
+        "nodes": nodes,
+        "width": WIDTH,
+        "loss_seconds": alone,
+        "visit_seconds": visited,
+        "loss_similarities_per_second": rows**2 / 2 / alone,
+        "visit_similarities_per_second": rows**2 / visited,
     }
 
 
@@ -164,7 +220,20 @@ def table(result: dict[str, Any]) -> str:
             f"| {row['epoch_mib_per_rank']:.0f} MiB | {row['batches_seconds']:.1f} s "
             f"| {row['batches_mib_per_rank']:.0f} MiB |"
         )
-    return "\n".join(lines) + "\n\n" + textwrap.fill(note(result), 120) + "\n"
+    notes = [note(result), *([_gpu_note(result["gpu"])] if result.get("gpu") else [])]
+    return "\n".join(lines) + "\n\n" + "\n\n".join(textwrap.fill(words, 120) for words in notes) + "\n"
+
+
+def _gpu_note(gpu: dict[str, Any]) -> str:
+    """Return what was measured on a GPU."""
+    epoch, blocks = gpu["epoch"], gpu["blocks"]
+    rates = [blocks[f"{name}_similarities_per_second"] / 1e9 for name in ("loss", "visit")]
+    return (
+        f"On one {gpu['hardware']['device']} ({gpu['date'][:10]}), an exact epoch of EPAGCL in one process takes "
+        f"{epoch['ms'] / 1000:.1f} s and {epoch['gib']:.1f} GiB with {epoch['nodes']:,} nodes. With "
+        f"{blocks['nodes']:,} nodes, the kernels compute {rates[0]:,.0f} billion similarities per second for the rows "
+        f"of one process, and {rates[1]:,.0f} billion for own and visiting rows."
+    )
 
 
 def note(result: dict[str, Any]) -> str:

@@ -3,11 +3,14 @@
 import multiprocessing
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -23,6 +26,8 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
     """Return ``function(ranks, *arguments)`` of each rank. The function is at the top of a module."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
+    with _without_gpus():  # the processes have the environment of their server, which the first call starts
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as folder:
         processes = [
             context.Process(target=_work, args=(rank, size, folder, function, arguments)) for rank in range(size)
@@ -34,12 +39,22 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
             if process.is_alive():
                 process.kill()
         files = [Path(folder, f"{rank}.pt") for rank in range(size)]
-        assert all(file.exists() for file in files), "a rank has no result"
+        ended = {rank: process.exitcode for rank, process in enumerate(processes)}
+        assert all(file.exists() for file in files), f"a rank has no result; exit codes by rank: {ended}"
         results, errors = zip(*(torch.load(file, weights_only=False) for file in files), strict=True)
         # If a rank fails, the others lose the connection to it, which is not the cause.
         for error in sorted(filter(None, errors), key=lambda text: "Connection closed" in text):
             raise AssertionError(error)
         return list(results)
+
+
+@contextmanager
+def _without_gpus() -> Iterator[None]:
+    """Hide the GPUs, of which there may be fewer than ranks, from processes that start in this context."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setenv("TRITON_INTERPRET", "1")  # kernels run on the CPU
+        yield
 
 
 def _work(rank: int, size: int, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -32,7 +32,7 @@ from epagcl.cli.rendering import show_metrics
 from epagcl.cli.reproduce import Deterministic, fixed_order
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
-from epagcl.core.torchrun import restarts
+from epagcl.core.torchrun import requeues, restarts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +80,7 @@ def train(
     if (disk := graph_on_disk(context, inputs, method, config)) is not None:
         refuse({"--seeds": seeds > 1, "--log": logger})
         folder = out or Path("runs") / f"{disk.name}-{disk.model.name}".lower()
-        _claim(folder, 1, resume=resume, overwrite=overwrite, restarted=False)
+        _claim(folder, 1, resume=resume, overwrite=overwrite, restarted=requeues() > 0)
         with interruptible(resume_line()), fixed_order(disk.model, deterministic):
             result = _run_on_disk(console, disk, str(inputs.graph), folder, Plan(protocol, runs, references))
         _show(result, folder, type(disk.model).title, as_json=as_json, quiet=quiet)
@@ -95,7 +95,7 @@ def train(
     folder = out or Path("runs") / f"{loaded.name}-{models[0].name}".lower()
     check_ranks(models[0])
     with several_ranks(models[0].device) as ranks:
-        restarted = max(ranks.gathered(restarts())) > 0  # machines count their restarts by themselves
+        restarted = max(ranks.gathered(restarts() + requeues())) > 0  # machines count by themselves
         ranks.on_first(lambda: _claim(folder, seeds, resume=resume, overwrite=overwrite, restarted=restarted))
         if ranks.size == 1 and (note := cost_note(models[0], loaded.data)):
             log.warning("%s: %s", loaded.name, note)
@@ -127,10 +127,13 @@ def _run_on_disk(console: "Console", disk: DiskInput, file: str, folder: Path, p
 
 
 def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool, restarted: bool) -> None:
-    """Prepare the run folder. If torchrun has started a rank again, the run of the first start goes on."""
+    """Prepare the run folder. If torchrun or Slurm has started this program again, the run of the first start goes on.
+
+    If it had not begun by then, it begins now.
+    """
     from epagcl.runs.folder import CONFIG, claim
 
-    if restarted and not resume:
+    if restarted:
         resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()
     claim(folder, resume=resume, overwrite=overwrite, seeds=seeds)
 

@@ -222,8 +222,8 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
 
     Examples:
         >>> work = Work(1e12, 1e11, 1e9, 1e9, 1e9, 1e8, 0.0, ring=1e9, rows=1e8)
-        >>> cost(work, machine("h200"), ranks=2).sent  # 11/24 of the ring's bytes, and half of the rows
-        508333333.3333333
+        >>> cost(work, machine("h200"), ranks=2).sent  # 7/24 of the ring's bytes, and half of the rows
+        341666666.6666667
     """
     share = efficiency(on.kind)
     products, tiles = loss_products(work, on.kind, on.loss_bytes, ranks)
@@ -232,7 +232,8 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     moved = (work.moved / share.moved + work.fresh / share.fresh) / on.bandwidth / ranks
     gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
     others = (ranks - 1) / ranks
-    ring, rows = ring_share(ranks) * work.ring, others * boundary * work.rows
+    ring = ring_share(ranks, 2 if on.kind == "cuda" else 4) * work.ring
+    rows = others * boundary * work.rows
     ring_seconds = ring / on.link + 4 * (ranks // 2) * on.latency
     exposed = max(0.0, ring_seconds - loss) + rows / on.link + 4 * (ranks - 1) * on.latency
     # Every rank has all weights, their gradients and the two moments of Adam, and reduces the gradients.
@@ -274,12 +275,16 @@ def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tup
     return (work.loss / 2, tiles) if tiles <= KEEP_BYTES else (work.loss * 2 / 3, 0.0)
 
 
-def ring_share(ranks: int) -> float:
-    """Return the share of the ring's three passes that each rank sends.
+def ring_share(ranks: int, itemsize: int = 4) -> float:
+    """Return the share of the ring's three passes, counted in float32, that each rank sends.
 
     Similarities are symmetric, so each rank's block of rows makes ⌊R/2⌋ steps, once forward and once backward. The
     gradients of visited rows go home. If R is even, two ranks meet twice in the last step, and each time one of them
     multiplies half of its rows: on average, ¾ of a block goes home.
+
+    Args:
+        ranks: R.
+        itemsize: bytes of a number of the rows: 4, or 2 on GPUs, where they travel in fp16. Gradients have 4.
 
     Examples:
         >>> ring_share(1), ring_share(3), ring_share(512)
@@ -287,7 +292,7 @@ def ring_share(ranks: int) -> float:
     """
     steps = ranks // 2
     home = steps if ranks % 2 else steps - 0.25
-    return (2 * steps + home) / (3 * ranks)
+    return (itemsize / 2 * steps + home) / (3 * ranks)
 
 
 def boundary_share(average_degree: float, ranks: int) -> float:

@@ -13,6 +13,7 @@ from epagcl.core.log import log
 
 _forced: bool | None = None  # set by force_triton
 _forced_bf16: bool | None = None  # set by force_bf16
+_cpu_preferred = False  # set by prefer_cpu
 
 
 def resolve_device(device: str) -> torch.device:
@@ -26,10 +27,27 @@ def resolve_device(device: str) -> torch.device:
     """
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        return torch.device("cuda" if available["cuda"] else "cpu")
+        return torch.device("cuda" if available["cuda"] and not _cpu_preferred else "cpu")
     if not available.get(device.split(":")[0], False):
         raise InputError(f"device={device!r} is not available here; use auto or cpu")
     return torch.device(device)
+
+
+@contextmanager
+def prefer_cpu(on: bool = True) -> Iterator[None]:
+    """Let ``"auto"`` be the CPU within this context, also where there is a GPU.
+
+    Examples:
+        >>> with prefer_cpu():
+        ...     resolve_device("auto")
+        device(type='cpu')
+    """
+    global _cpu_preferred
+    before, _cpu_preferred = _cpu_preferred, on or _cpu_preferred
+    try:
+        yield
+    finally:
+        _cpu_preferred = before
 
 
 def has_triton(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""What ``torchrun`` tells a process through its environment. Nothing is imported for it."""
+"""What ``torchrun`` and Slurm tell a process through its environment. Nothing is imported for it."""
 
 import os
 
@@ -33,6 +33,16 @@ def local_rank() -> int:
     return _number("LOCAL_RANK", 0) if launched_ranks() > 1 else 0
 
 
+def local_ranks() -> int:
+    """Return the number of processes that ``torchrun`` has started on this machine; 1 without it.
+
+    Examples:
+        >>> local_ranks()
+        1
+    """
+    return _number("LOCAL_WORLD_SIZE", local_rank() + 1) if launched_ranks() > 1 else 1
+
+
 def restarts() -> int:
     """Return how often ``torchrun`` has started the processes of this machine again after one of them failed.
 
@@ -43,6 +53,16 @@ def restarts() -> int:
         0
     """
     return _number("TORCHELASTIC_RESTART_COUNT", 0) if launched_ranks() > 1 else 0
+
+
+def requeues() -> int:
+    """Return how often Slurm has started this job again, after it was preempted or a node failed.
+
+    Examples:
+        >>> requeues()
+        0
+    """
+    return _number("SLURM_RESTART_COUNT", 0)
 
 
 def uses_agent_store() -> bool:

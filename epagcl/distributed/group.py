@@ -15,15 +15,16 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from epagcl.core.errors import InputError, TrainingError
+from epagcl.core.hardware import prefer_cpu
 from epagcl.core.log import log
 from epagcl.core.torchrun import (
     launched_rank,
     launched_ranks,
-    local_rank,
     may_restart_apart,
     restarts,
     uses_agent_store,
 )
+from epagcl.distributed.backend import GLOO, NCCL, choose_backend
 
 #: Seconds that a rank waits for another one; ``EPAGCL_RANK_TIMEOUT`` in the environment overrides it.
 RANK_TIMEOUT = 600.0
@@ -204,7 +205,8 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     :class:`~epagcl.core.errors.TrainingError` after ``EPAGCL_RANK_TIMEOUT`` seconds at the latest, by default 600.
 
     Args:
-        device: ``"cpu"`` uses Gloo only. Otherwise each process uses the GPU with its local number, and NCCL.
+        device: ``"cpu"`` uses Gloo. ``"cuda"`` uses NCCL and the GPU with the local number of each process, as
+            ``"auto"`` does if there are enough GPUs.
 
     Examples:
         >>> with several_ranks() as ranks:  # without torchrun
@@ -215,7 +217,7 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
     if size == 1:
         yield Ranks(0, 1)
         return
-    seconds, backend = rank_timeout(), _backend(device)
+    seconds = rank_timeout()
     timeout = timedelta(seconds=seconds)
     store = None
     try:
@@ -223,13 +225,14 @@ def several_ranks(device: str = "auto") -> Iterator[Ranks]:
         # A store that outlives a restart has the addresses of processes that have died.
         attempt = restarts() if uses_agent_store() else 0
         store = dist.PrefixStore(f"epagcl-{attempt}", shared)  # type: ignore[attr-defined]
+        backend = choose_backend(device, store, rank, size)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         ranks = Ranks(rank, size)
-        with _sharing(ranks), _only_first_logs(ranks):
+        with _sharing(ranks), _only_first_logs(ranks), prefer_cpu(backend == GLOO):
             if may_restart_apart():
                 log.warning(APART)
             yield ranks
-        if "nccl" in backend:
+        if backend == NCCL:
             _leave(store, ranks, seconds)
     except (RuntimeError, ConnectionError) as error:
         if isinstance(error, TrainingError) or not _is_lost(error):
@@ -310,19 +313,6 @@ def rank_timeout() -> float:
     if not seconds > 0:
         raise InputError(f"EPAGCL_RANK_TIMEOUT={text!r}: give a number of seconds above 0")
     return seconds
-
-
-def _backend(device: str) -> str:
-    """Return the backend, and select the GPU of this process."""
-    if device == "cpu" or not torch.cuda.is_available():
-        return "gloo"
-    local, count = local_rank(), torch.cuda.device_count()
-    if local >= count:
-        raise InputError(
-            f"{local + 1} ranks on a machine with {count} GPUs; start at most {count}, or use device='cpu'"
-        )
-    torch.cuda.set_device(local)
-    return "cpu:gloo,cuda:nccl"
 
 
 def _is_lost(error: Exception) -> bool:

@@ -165,6 +165,22 @@ def test_an_existing_run_needs_resume_or_overwrite(run):
 
 
 @pytest.mark.slow
+def test_a_requeued_slurm_job_goes_on_or_starts_if_it_had_not_yet(run, monkeypatch, tmp_path):
+    arguments = ["train", "demo", *FAST, "--runs", 1, "--quiet", "--out", "run"]
+    code, _, err = run(*arguments, "--resume")
+    assert (code, "no run of one seed to resume" in err) == (2, True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").touch()  # preempted before config.toml was written
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert run(*arguments, "--resume")[0] == 0
+    written = (tmp_path / "run" / "config.toml").stat().st_mtime_ns
+    assert run(*arguments)[0] == 0
+    assert (tmp_path / "run" / "config.toml").stat().st_mtime_ns == written
+    monkeypatch.delenv("SLURM_RESTART_COUNT")
+    assert run(*arguments)[0] == 2
+
+
+@pytest.mark.slow
 def test_quiet_prints_nothing(run, caplog):
     assert run("train", "demo", *FAST, "--runs", 1, "--quiet") == (0, "", "")
     assert caplog.messages == []

@@ -44,7 +44,7 @@ def test_ranks_share_the_work_and_send_the_ring_the_boundary_and_the_gradients(r
     for part in ("loss", "dense", "moved", "gathered"):
         assert several.parts[part] == pytest.approx(one.parts[part] / ranks)
     others = (ranks - 1) / ranks
-    assert several.sent == pytest.approx(ring_share(ranks) * 6e9 + others * (0.5 * 1e9 + 8e6))
+    assert several.sent == pytest.approx(ring_share(ranks, 2) * 6e9 + others * (0.5 * 1e9 + 8e6))
     with_lists = WORK._replace(lists=5e9)
     assert cost(with_lists, on, ranks, boundary=0.5).bytes == pytest.approx(several.bytes + 5e9)
     assert cost(with_lists, on).bytes == one.bytes
@@ -55,15 +55,16 @@ def test_the_ring_hides_behind_the_products_unless_the_link_is_slow():
     work = WORK._replace(rows=0.0, parameters=0.0)
     assert cost(work, on, 2).parts["link"] == 0
     slow = dataclasses.replace(on, link=1e9)
-    assert cost(work, slow, 2).parts["link"] == pytest.approx(2.75 - cost(work, slow, 2).parts["loss"])
+    assert cost(work, slow, 2).parts["link"] == pytest.approx(1.75 - cost(work, slow, 2).parts["loss"])
 
 
+@pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 8])
-def test_the_traffic_of_the_ring_is_that_of_the_loss(ranks):
+def test_the_traffic_of_the_ring_is_that_of_the_loss(ranks, itemsize):
     nodes, width = 100, 10_000  # so wide that the one sum that is sent with each row does not matter
-    sent = [sum(ring_bytes([nodes] * ranks, width, rank).values()) for rank in range(ranks)]
+    sent = [sum(ring_bytes([nodes] * ranks, width, rank, itemsize).values()) for rank in range(ranks)]
     three_passes = 3 * 4 * 2 * nodes * ranks * width
-    assert sum(sent) / ranks == pytest.approx(ring_share(ranks) * three_passes, rel=1e-3)
+    assert sum(sent) / ranks == pytest.approx(ring_share(ranks, itemsize) * three_passes, rel=1e-3)
 
 
 def test_the_boundary_of_a_random_assignment_by_simulation():

@@ -1,6 +1,14 @@
 import pytest
 
-from epagcl.core.torchrun import launched_rank, launched_ranks, local_rank, may_restart_apart, restarts
+from epagcl.core.torchrun import (
+    launched_rank,
+    launched_ranks,
+    local_rank,
+    local_ranks,
+    may_restart_apart,
+    requeues,
+    restarts,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,3 +38,18 @@ def test_machines_with_one_store_may_restart_apart(monkeypatch, machines, most, 
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", most)
     monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", shared)
     assert may_restart_apart() is expected
+
+
+@pytest.mark.parametrize(("environment", "expected"), [({}, 1), ({"LOCAL_WORLD_SIZE": "4"}, 4)])
+def test_the_ranks_of_a_machine(monkeypatch, environment, expected):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert local_ranks() == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [(None, 0), ("", 0), ("2", 2)])
+def test_the_requeues_of_a_slurm_job(monkeypatch, text, expected):
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    if text is not None:
+        monkeypatch.setenv("SLURM_RESTART_COUNT", text)
+    assert requeues() == expected

@@ -56,7 +56,7 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
 }
 PACKAGES = ("epr", "views", "losses", "evaluation", "diffusion")
 #: Files that are left out: kernels, whose tests run in Triton's interpreter for minutes, and what needs a GPU.
-LEFT_OUT = ("triton_kernels.py", "triton_loss.py", "tiles.py", "__init__.py")
+LEFT_OUT = ("ring_kernels.py", "triton_kernels.py", "triton_loss.py", "triton_ring.py", "tiles.py", "__init__.py")
 SECONDS = 120  # of CPU time; a mutant that takes longer counts as killed, as it loops
 LONGEST = 1800  # of wall-clock time, on a busy machine; a longer child is an error
 #: Largest share of mutants that may survive.

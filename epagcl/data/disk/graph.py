@@ -38,6 +38,8 @@ from epagcl.data.disk.text import decode_text, encode_text
 from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.ids import id_array, node_kinds
 
+BLOCK = 1 << 18  # nodes whose edges are read at once
+
 
 class OnDiskGraph:
     """A graph in a folder. Its arrays are mapped into memory: what is not used is not read.
@@ -216,9 +218,7 @@ class OnDiskGraph:
         if self.num_features == 0 and features:
             fix = "ingest the graph with features=, or compute some with features='structure'"
             raise MissingFeatures(f"{self.path}: no node features; {fix}")
-        row = torch.repeat_interleave(torch.arange(self.num_nodes), torch.from_numpy(np.diff(self.indptr)))
-        edge_index = torch.stack([row, torch.from_numpy(self.indices.astype(np.int64))])
-        data = Data(x=self._x(), edge_index=edge_index, num_nodes=self.num_nodes)
+        data = Data(x=self._x(), edge_index=self._edge_index(), num_nodes=self.num_nodes)
         if self.weights is not None:
             data.edge_weight = torch.from_numpy(np.array(self.weights))
         if (ids := self.ids) is not None:
@@ -234,6 +234,16 @@ class OnDiskGraph:
         if self.label_names is not None:
             data.label_names = self.label_names
         return data
+
+    def _edge_index(self) -> torch.Tensor:
+        """Return both directions of each edge, filled block by block: a copy would be half of the memory."""
+        edge_index = torch.empty(2, len(self.indices), dtype=torch.int64)
+        for first in range(0, self.num_nodes, BLOCK):
+            bounds = torch.from_numpy(np.array(self.indptr[first : first + BLOCK + 1], dtype=np.int64))
+            start, stop = int(bounds[0]), int(bounds[-1])
+            edge_index[0, start:stop] = torch.repeat_interleave(bounds.diff()) + first
+            edge_index[1, start:stop] = torch.from_numpy(self.indices[start:stop].astype(np.int64))
+        return edge_index
 
     def _x(self) -> torch.Tensor | None:
         features = self.features

@@ -18,6 +18,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from epagcl.core.errors import InputError, MissingFeatures
+from epagcl.core.log import log
 from epagcl.core.memory import check_memory, read_array
 from epagcl.data.checking import check
 from epagcl.data.disk.graph import OnDiskGraph
@@ -38,6 +39,7 @@ _PYG_CLASSES = [
     *(Data, DataEdgeAttr, DataTensorAttr, GlobalStorage),
     *(HeteroData, BaseStorage, NodeStorage, EdgeStorage),
 ]
+LARGE = 2**30  # bytes of a graph on disk from which a line says how much is read
 _NPY = b"\x93NUMPY"  # the first bytes of an .npy file
 
 
@@ -199,15 +201,25 @@ def _read_folder(path: Path, need_features: bool, roles: Roles) -> Data:
     if not Path(path, "manifest.json").exists() and not Path(path, "ingest").is_dir():
         raise InputError(f"{path}: is a folder; give a file, or a folder of `epagcl ingest`")
     graph = OnDiskGraph.open(path)
-    columns = graph.num_features if isinstance(graph.features, np.ndarray) else 0
-    needed = 40 * graph.num_edges + graph.num_nodes * (4 * columns + 80)
-    check_memory(needed, f"{path}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges", "use a larger machine")
+    sizes = f"{path}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges"
+    fix = "use a larger machine; `epagcl train` and `epagcl embed` need less with --subgraphs"
+    needed = _bytes_in_memory(graph)
+    check_memory(needed, sizes, fix)
+    if needed >= LARGE:
+        log.info("%s: reads about %.1f GiB into memory", path, needed / 2**30)
     if graph.num_features == 0 and need_features:
         computed = roles.write(features="structure")
         raise MissingFeatures(f"{path}: no node features; ingest the graph with some, or give {computed}")
     data = graph.to_data(features=need_features)
     data.name = graph.name
     return data
+
+
+def _bytes_in_memory(graph: OnDiskGraph) -> int:
+    """Return about the memory that a graph on disk needs, in bytes: edges in both directions, ids and features."""
+    x = graph.features
+    features = 0 if x is None else x.nbytes if isinstance(x, np.ndarray) else 12 * int(x.nnz)
+    return 40 * graph.num_edges + 80 * graph.num_nodes + features
 
 
 def _read_whole(path: Path, need_features: bool, names: Mapping[str, str], roles: Roles) -> Data:

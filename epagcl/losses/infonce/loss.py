@@ -238,11 +238,16 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
 
 
 def _ring(z: Tensor, temperature: float, members: int, precision: str, part: Part) -> Tensor:
-    """Return this rank's share of the mean loss of the members."""
-    rounds = precision in ("bf16", "auto") and z.dtype != torch.float64 and 2 * part.num_nodes >= MIN_ROWS
-    precision = "bf16" if rounds and part.ranks.all_agree("bf16", has_bf16(z.device)) else "fp32"
-    z = z if z.dtype == torch.float64 else z.float()
-    shares = [ring_loss(member, temperature, part, precision) for member in z.tensor_split(members)]
+    """Return this rank's share of the mean loss of the members. Blocks travel, so all ranks compute in one way."""
+    single = z.dtype != torch.float64
+    triton = single and z.shape[1] <= MAX_TRITON_WIDTH and part.ranks.all_agree("triton", has_triton(z.device))
+    if triton:
+        precision = "fp16" if precision == "auto" else precision
+    else:
+        rounds = precision in ("bf16", "auto") and single and 2 * part.num_nodes >= MIN_ROWS
+        precision = "bf16" if rounds and part.ranks.all_agree("bf16", has_bf16(z.device)) else "fp32"
+    z = z.float() if single else z
+    shares = [ring_loss(member, temperature, part, precision, triton=triton) for member in z.tensor_split(members)]
     return sum(shares[1:], start=shares[0]) / members
 
 

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.memory import KEEP_BYTES
 from epagcl.distributed.group import Transfer
 from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.ring_products import Products, products_for
@@ -27,7 +26,15 @@ RING, HOME = "ring", "home"
 Slices = tuple[slice, slice]
 
 
-def ring_loss(x: Tensor, temperature: float, part: Part, precision: str = "fp32", tile: int | None = None) -> Tensor:
+def ring_loss(
+    x: Tensor,
+    temperature: float,
+    part: Part,
+    precision: str = "fp32",
+    tile: int | None = None,
+    *,
+    triton: bool = False,
+) -> Tensor:
     """Return this rank's share of :func:`~epagcl.losses.infonce.tiled.tiled_loss` over the rows of all ranks.
 
     The sum of the shares is the loss.
@@ -36,8 +43,10 @@ def ring_loss(x: Tensor, temperature: float, part: Part, precision: str = "fp32"
         x: the rows of both views of this rank's nodes, ``[2n, d]``, first one view, then the other.
         temperature: τ.
         part: the nodes of this rank.
-        precision: ``"fp32"``, or ``"bf16"`` on CPUs with bf16 instructions.
+        precision: ``"fp32"``, or ``"bf16"`` on CPUs with bf16 instructions; with ``triton``, one of
+            :data:`epagcl.losses.PRECISIONS`.
         tile: the number of rows and columns of a tile; by default it depends on the device.
+        triton: whether Triton's kernels compute the products, on all ranks.
 
     Examples:
         >>> from epagcl.distributed.group import Ranks
@@ -45,19 +54,20 @@ def ring_loss(x: Tensor, temperature: float, part: Part, precision: str = "fp32"
         tensor(1.0986)
     """
     tile = tile or TILE.get(x.device.type, 2048)
-    return _Ring.apply(F.normalize(x, dim=1), products_for(precision, temperature), part, tile)
+    return _Ring.apply(F.normalize(x, dim=1), products_for(precision, temperature, tile, triton=triton), part)
 
 
-def ring_bytes(sizes: list[int], width: int, rank: int) -> dict[str, int]:
-    """Return the bytes that one rank sends in a forward and a backward pass in float32, by purpose.
+def ring_bytes(sizes: list[int], width: int, rank: int, itemsize: int = 4) -> dict[str, int]:
+    """Return the bytes that one rank sends in a forward and a backward pass, by purpose.
 
     Forward, a block of m rows of d numbers makes ⌊k/2⌋ steps, and each step sends one sum per visited row home.
-    Backward, the block has one more number per row, and d numbers per visited row go home.
+    Backward, the block has 1/S of each row too, and d numbers per visited row go home, in float32.
 
     Args:
         sizes: the number of nodes of each rank.
         width: d, the width of the rows.
         rank: the rank that sends.
+        itemsize: bytes of a number of the rows: 4 in float32, 2 in fp16 and bf16 by Triton's kernels.
 
     Examples:
         Two ranks with 100 nodes each, and 200 rows of both views; rank 0 visits one half of the rows of rank 1:
@@ -71,7 +81,7 @@ def ring_bytes(sizes: list[int], width: int, rank: int) -> dict[str, int]:
         ring += 2 * sizes[(rank - step + 1) % size]  # the block that came in the step before
         _, columns = meeting(rank, step, sizes)
         home += columns.stop - columns.start
-    return {RING: 4 * ring * (2 * width + 1), HOME: 4 * home * (width + 1)}
+    return {RING: ring * (2 * itemsize * width + 4), HOME: 4 * home * (width + 1)}
 
 
 def meeting(rank: int, step: int, sizes: list[int]) -> Slices:
@@ -99,10 +109,11 @@ class _Trip:
         part: the nodes of this rank.
         block: the own rows, in the form in which they travel.
         total: what comes home is added to the rows of this tensor.
+        padding: rows of zeros in memory after each received block.
     """
 
-    def __init__(self, part: Part, block: Tensor, total: Tensor):
-        self.part, self.total = part, total
+    def __init__(self, part: Part, block: Tensor, total: Tensor, padding: int = 0):
+        self.part, self.total, self.padding = part, total, padding
         self.rank, self.size = part.ranks.rank, part.ranks.size
         self._homecoming: tuple[Transfer, Tensor, slice] | None = None
         # The own block leaves before the products of own rows.
@@ -110,7 +121,10 @@ class _Trip:
 
     def _send_on(self, block: Tensor, step: int) -> tuple[Transfer, Tensor]:
         """Send a block to the next rank, and receive the block that visits in a step."""
-        into = block.new_empty(2 * self.part.sizes[(self.rank - step) % self.size], block.shape[1])
+        count = 2 * self.part.sizes[(self.rank - step) % self.size]
+        into = block.new_empty(count + self.padding, block.shape[1])
+        into[count:].zero_()
+        into = into[:count]
         return self.part.ranks.shift(block, into, 1, RING), into
 
     def visits(self) -> Iterator[tuple[int, Tensor]]:
@@ -139,13 +153,6 @@ class _Trip:
             self._homecoming = None
 
 
-def _tiles(rows: slice, columns: slice, tile: int, *, upper: bool = False) -> Iterator[Slices]:
-    """Yield the tiles of a rectangle; of a square only those on and above the diagonal, if ``upper``."""
-    for i in range(rows.start, rows.stop, tile):
-        for j in range(i if upper else columns.start, columns.stop, tile):
-            yield slice(i, min(i + tile, rows.stop)), slice(j, min(j + tile, columns.stop))
-
-
 def _entries(part: Part) -> int:
     """Return the number of products that this rank computes in a pass."""
     rank, sizes = part.ranks.rank, part.sizes
@@ -158,67 +165,41 @@ def _entries(part: Part) -> int:
 
 class _Ring(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, products: Products, part: Part, tile: int) -> Tensor:
+    def forward(ctx: Any, z: Tensor, products: Products, part: Part) -> Tensor:
         own = products.block(z)
         row_sum = z.new_zeros(z.shape[0])
-        keep = ctx.needs_input_grad[0] and _entries(part) * own.element_size() <= KEEP_BYTES
-        kept: list[Tensor] = []
-        everything = slice(0, z.shape[0])
-        trip = _Trip(part, own, row_sum)
-        for rows, columns in _tiles(everything, everything, tile, upper=True):
-            e = products.exponentials(own[rows], own[columns])
-            if rows == columns:
-                e.fill_diagonal_(0)
-            row_sum[rows].add_(e.sum(1, dtype=z.dtype))
-            if columns.start > rows.start:  # z zᵀ is symmetric: the tile below the diagonal is this one, transposed
-                row_sum[columns].add_(e.sum(0, dtype=z.dtype))
-            kept += [e] if keep else []
+        if ctx.needs_input_grad[0]:
+            products.keep(_entries(part), own.element_size())
+        trip = _Trip(part, own, row_sum, products.padding)
+        products.square_sums(own, row_sum)
         for step, block in trip.visits():
-            all_rows, all_columns = meeting(trip.rank, step, part.sizes)
+            rows, columns = meeting(trip.rank, step, part.sizes)
             visiting_sum = z.new_zeros(block.shape[0])
-            for rows, columns in _tiles(all_rows, all_columns, tile):
-                e = products.exponentials(own[rows], block[columns])
-                row_sum[rows].add_(e.sum(1, dtype=z.dtype))
-                visiting_sum[columns].add_(e.sum(0, dtype=z.dtype))
-                kept += [e] if keep else []
-            trip.send_home(visiting_sum[all_columns], step)
+            products.block_sums(own[rows], block[columns], row_sum[rows], visiting_sum[columns])
+            trip.send_home(visiting_sum[columns], step)
         trip.finish()
         ctx.save_for_backward(z, row_sum)
-        ctx.products, ctx.part, ctx.tile, ctx.kept = products, part, tile, kept
+        ctx.products, ctx.part = products, part
         return products.row_losses(z, row_sum).sum() / (2 * part.num_nodes)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         """Return dz_i = 1/(τM) Σ_{j≠i} (E_ij/S_i + E_ij/S_j − 2·[j = pos(i)]) z_j, where S are the row sums."""
         z, row_sum = ctx.saved_tensors
-        products, part, tile = ctx.products, ctx.part, ctx.tile
+        products, part = ctx.products, ctx.part
         mean = part.sum(z.sum(0)) / (2 * part.num_nodes) if products.centres else None
         packed = products.pack(z, row_sum.reciprocal(), mean)
-        own = products.unpack(packed)
+        own = products.own(packed)
         total = z.new_zeros(z.shape[0], products.width(z.shape[1]))
-        # Backward overwrites the kept tiles, so a second backward has to recompute them.
-        kept, ctx.kept = iter(ctx.kept), []
-        everything = slice(0, z.shape[0])
         trip = _Trip(part, packed, total)
-        for rows, columns in _tiles(everything, everything, tile, upper=True):
-            e = next(kept, None)
-            if e is None:
-                e = products.exponentials(own.block[rows], own.block[columns])
-                if rows == columns:
-                    e.fill_diagonal_(0)
-            above = total[columns] if columns.start > rows.start else None
-            products.gather(e, own.part(rows), own.part(columns), total[rows], above)
+        products.square_gather(own, total)
         for step, block in trip.visits():
             visiting = products.unpack(block)
-            all_rows, all_columns = meeting(trip.rank, step, part.sizes)
+            rows, columns = meeting(trip.rank, step, part.sizes)
             added = total.new_zeros(block.shape[0], total.shape[1])
-            for rows, columns in _tiles(all_rows, all_columns, tile):
-                e = next(kept, None)
-                if e is None:
-                    e = products.exponentials(own.block[rows], visiting.block[columns])
-                products.gather(e, own.part(rows), visiting.part(columns), total[rows], added[columns])
-            trip.send_home(added[all_columns], step)
+            products.block_gather(own.part(rows), visiting.part(columns), total[rows], added[columns])
+            trip.send_home(added[columns], step)
         trip.finish()
         dz = products.gradient(total, mean).sub_(z.roll(z.shape[0] // 2, 0), alpha=2)
-        return dz.mul_(grad / (products.temperature * 2 * part.num_nodes)), None, None, None
+        return dz.mul_(grad / (products.temperature * 2 * part.num_nodes)), None, None

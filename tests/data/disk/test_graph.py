@@ -5,7 +5,8 @@ from torch_geometric.data import Data
 
 import epagcl
 from epagcl.core.errors import InputError, MissingFeatures, OutputError
-from epagcl.data import OnDiskGraph, check
+from epagcl.data import OnDiskGraph, block_model, check
+from epagcl.data.disk import graph as disk_graph
 
 
 def example(sparse=False, **more):
@@ -51,6 +52,13 @@ def test_a_graph_is_read_as_it_was_written(tmp_path, sparse, ids, weights):
     if ids is not None:
         assert opened.ids_of([3, 1]).tolist() == [ids[3], ids[1]]
         assert opened.ids_of(slice(1, 3)).tolist() == ids[1:3]
+
+
+def test_edges_are_read_block_by_block(tmp_path, monkeypatch):
+    data = check(block_model(50, num_classes=2, num_features=6, topic_words=2, words_per_node=2, seed=1), quiet=True)
+    graph = OnDiskGraph.write(data, tmp_path / "g")
+    monkeypatch.setattr(disk_graph, "BLOCK", 7)
+    assert torch.equal(graph.to_data().edge_index, data.edge_index)
 
 
 def test_arrays_are_mapped_and_cannot_be_changed(tmp_path):

@@ -9,7 +9,8 @@ import torch
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
-from epagcl.data import check, read_graph
+from epagcl.data import OnDiskGraph, check, read_graph
+from epagcl.data.io import readers
 from epagcl.data.io.npz import write_npz
 from epagcl.data.io.readers import read_files
 from epagcl.data.io.roles import OPTION, Roles
@@ -235,3 +236,17 @@ def test_directions_of_whole_files(tmp_path, name):
     with pytest.raises(InputError, match=reason):
         read_files(tmp_path / f"kinds-{name}", {}, roles=Roles(directed="both", argument=OPTION))
     assert read_graph(tmp_path / f"kinds-{name}").relation_names == ["0", "1"]
+
+
+def test_a_large_graph_on_disk_says_how_much_is_read(tmp_path, monkeypatch, caplog):
+    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    OnDiskGraph.write(data, tmp_path / "g")
+    caplog.set_level("INFO", logger="epagcl")
+    assert torch.equal(read_graph(tmp_path / "g").edge_index, data.edge_index)
+    assert caplog.messages == []
+    monkeypatch.setattr(readers, "LARGE", 2 * 40 + 3 * (80 + 8))
+    read_graph(tmp_path / "g")
+    assert caplog.messages == [f"{tmp_path / 'g'}: reads about 0.0 GiB into memory"]
+    monkeypatch.setattr("epagcl.core.memory.available_memory", lambda device: 300)
+    with pytest.raises(InputError, match=r"3 nodes and 2 edges need .*`epagcl train` and `epagcl embed` need less"):
+        read_graph(tmp_path / "g")
