@@ -120,3 +120,10 @@ def test_an_operator_without_messages_has_none():
 def test_the_halves_of_the_columns_are_always_the_same(monkeypatch):
     monkeypatch.setattr(estimate, "_half", lambda x, columns, part: columns.flatten().nonzero().flatten().tolist())
     assert column_halves(torch.ones(3, 9)) == ([0, 2, 6, 8], [1, 3, 4, 5, 7])
+
+
+def test_a_node_without_messages_has_none_that_agree():
+    x = torch.eye(2).repeat_interleave(4, dim=0).repeat(1, 8)
+    reached = torch.ones(8, 1)
+    reached[0] = 0
+    assert estimated_epr(lambda h: reached * h, shared_signal(x)) == pytest.approx(1 / 8)
