@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
+from epagcl.core.checks import SEEDS
 from epagcl.core.config import RENAMED_SETTINGS, current_value, warn_of_old_value
 from epagcl.core.errors import InputError
 
@@ -133,8 +134,10 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
     kind: Any = field.type
     if not isinstance(value, kinds.get(kind, kind)) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[kind]}")
-    if kind is float and not math.isfinite(value):
+    if kind is float and not (abs(value) < 1e300 and math.isfinite(value)):  # a huge int has no float
         raise InputError(f"{field.name}={value!r}: must be a finite number")
+    if kind is int and not -SEEDS <= value < SEEDS:
+        raise InputError(f"{field.name}={value!r}: must be below 2⁶³")
     choices = field.metadata.get("choices")
     if choices and value not in choices:  # assigned as an attribute, or the default of a subclass
         value = current_value(field.name, value)

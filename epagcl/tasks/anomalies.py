@@ -1,5 +1,6 @@
 """Anomaly scores of nodes: unlike their neighbours, or far from all other nodes."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from epagcl.core.checks import SMALL_SEEDS, check_seed, check_tensor, check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
+from epagcl.core.log import log
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr.rate import check_edge_index
 from epagcl.evaluation.inputs import EmbeddingLike
@@ -135,7 +137,11 @@ def _density(rows: Floats, kind: str, k: int, seed: int) -> Doubles:
     if kind == "knn":
         return (1 - nearest_neighbours(rows, k).scores.astype(np.float64)).mean(1)
     # The plain factor of rows that repeat more often than k times is infinite or undefined.
-    factor = LocalOutlierFactor(n_neighbors=k).fit(rows).negative_outlier_factor_
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        factor = LocalOutlierFactor(n_neighbors=k).fit(rows).negative_outlier_factor_
+    if any("Duplicate values" in str(warning.message) for warning in caught):
+        log.warning("more than %d nodes have the same embedding, and their densities are unknown; give a larger k", k)
     return -np.asarray(np.clip(factor, -1e6, None), np.float64)
 
 

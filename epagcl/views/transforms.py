@@ -8,7 +8,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from epagcl.core.checks import check_seed
+from epagcl.core.checks import check_seed, check_tensor
 from epagcl.core.config import current_settings, warn_of_old_value
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
@@ -67,7 +67,7 @@ class EdgePerturbation(BaseTransform):
 
     def _sampler(self, data: Data) -> ViewSampler:
         """Return the sampler of a graph, from an earlier call if its edges have not changed."""
-        edges = data.edge_index
+        edges = check_tensor(data.edge_index, "edge_index")
         # Tensors created in inference mode have no version counter, so that a change in place cannot be detected.
         state = object() if edges.is_inference() else edges._version, data.num_nodes
         cached_state, sampler = self._samplers.get(edges, (None, None))
@@ -117,7 +117,7 @@ class FeatureMask(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Return a shallow copy of ``data`` with hidden columns set to 0."""
-        if data.x is None or data.x.dim() != 2:
+        if data.x is None or check_tensor(data.x, "x").dim() != 2:
             raise InputError("data has no features to hide; add x, a matrix with one row per node")
         mask = feature_mask(data.x.shape[1], self.p, seed=self.seed, epoch=self._calls, view=0, device=data.x.device)
         self._calls += 1

@@ -166,8 +166,8 @@ def test_relabelling_classes_does_not_change_the_rate():
     ("keywords", "message"),
     [
         ({"per": "graph"}, "pass 'node' or 'edge'"),
-        ({"hops": 0}, "hops=0; pass an integer"),
-        ({"hops": 1.5}, "hops=1.5; pass an integer"),
+        ({"hops": 0}, "hops=0: give a whole number of at least 1"),
+        ({"hops": 1.5}, "hops=1.5: give a whole number"),
         ({"y": torch.tensor([0, -1, 1])}, "1 of 3 nodes have no class.*keep the labelled part"),
         ({"y": torch.tensor([0, 1])}, "pass a class for every node"),
         ({"y": torch.zeros(3, 2)}, "one class number per node"),

@@ -255,7 +255,7 @@ def _neighbours(**arguments: Any) -> None:
 def _from_dense(adjacency: Any, features: Any, labels: Any) -> None:
     import scipy.sparse
 
-    epagcl.from_scipy(scipy.sparse.csr_array(adjacency), features, labels)
+    epagcl.from_scipy(scipy.sparse.csr_array(np.asarray(adjacency, np.float32)), features, labels)
 
 
 def _perturbed(data: Data, **arguments: Any) -> None:
