@@ -134,7 +134,7 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
     kind: Any = field.type
     if not isinstance(value, kinds.get(kind, kind)) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[kind]}")
-    if kind is float and not (abs(value) < 1e300 and math.isfinite(value)):  # a huge int has no float
+    if kind is float and not _is_finite(value):
         raise InputError(f"{field.name}={value!r}: must be a finite number")
     if kind is int and not -SEEDS <= value < SEEDS:
         raise InputError(f"{field.name}={value!r}: must be below 2⁶³")
@@ -144,3 +144,10 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
         raise InputError(f"{field.name}={value!r}: choose one of {', '.join(choices)}")
     return value if type(value) in (int, float) else kind(value)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
