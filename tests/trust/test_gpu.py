@@ -12,13 +12,12 @@ import torch
 import epagcl
 from epagcl.core.determinism import CUBLAS_VALUE, CUBLAS_VARIABLE
 from epagcl.runs.reproduction import BOUNDS
+from tests.trust.reproducibility import TIED_COSINE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
 #: Settings that all methods are trained with, as far as they have them. Few epochs, since training enlarges rounding.
 SETTINGS = {"epochs": 4, "hidden": 64, "dim": 32, "projection": 32, "precision": "fp32", "seed": 0}
-#: Least cosine of a node's embeddings by GREET, if its nearest neighbours are tied and other ones are chosen.
-TIED_COSINE = 0.95
 #: Trains all methods on one device, in a process of its own: cuBLAS reads its workspace when CUDA is first used.
 SCRIPT = """
 import json, sys, traceback
