@@ -49,11 +49,34 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
     ("return SparseMatrix(rowptr_of(row, n), col.int(), keep[0], (n, n), symmetric=True), keep", "True → False"): (
         "only its pattern is used"
     ),
+    **dict.fromkeys(
+        [
+            (
+                "valid = ((u[:, -1] > _NO_WEIGHT) & (v[:, -1] > _NO_WEIGHT)).nonzero().flatten()",
+                f"{name}[:, -1] > _NO_WEIGHT → {name}[:, -1] >= _NO_WEIGHT",
+            )
+            for name in ("u", "v")
+        ],
+        "the limit only stands for 0 after rounding; no sum of weights is equal to it",
+    ),
     ("MARGIN = 16.0  # the distance of the largest exponent from 0", "16.0 → 17.0"): "only rounding depends on it",
+    **dict.fromkeys(
+        [
+            (
+                "return torch.unique(low * data.num_nodes + high).numel()",
+                "low * data.num_nodes + high → low * data.num_nodes - high",
+            ),
+            (
+                "return torch.unique(low * data.num_nodes + high).numel()",
+                "low * data.num_nodes → low / data.num_nodes",
+            ),
+        ],
+        "different pairs have different numbers in both",
+    ),
     (
-        "return torch.unique(low * data.num_nodes + high).numel()",
-        "low * data.num_nodes + high → low * data.num_nodes - high",
-    ): "both are different for different pairs",
+        "weight = torch.ones_like(graph.pairs[0], dtype=scale.dtype) if graph.weight is None else graph.weight",
+        "0 → 1",
+    ): "both rows have the same length",
     ("size = min(4 * size, order.numel())", "4 → 5"): "only the time depends on it",
     (
         "while sum(weights) < 1 - tolerance:",

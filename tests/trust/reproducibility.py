@@ -106,18 +106,17 @@ def reproducibility(folder: Path, cases: int, seed: int) -> Tally:
     tally.details = {"graph": "block_model(1000)", "settings": SETTINGS, "bounds": BOUNDS, "methods": table}
     tally.details["rounding"] = ROUNDING
     if "greet" in names:
-        tally.details["greet"] = _tied_neighbours(
-            tally, first["greet"], _fits(folder, ["greet"], 1, seed, "neighbours")
-        )
+        other = _fits(folder, ["greet"], 1, seed, "neighbours")
+        tally.details["greet"] = _tied_neighbours(tally, first["greet"], other["greet"])
     return tally
 
 
-def _tied_neighbours(tally: Tally, first: Fit, fits: dict[str, Fit]) -> dict[str, float]:
+def _tied_neighbours(tally: Tally, first: Fit, other: Fit) -> dict[str, float]:
     """Compare GREET with other choices among equally near neighbours."""
     from epagcl.runs.reproduction import BOUNDS
 
-    z, losses = _differences(first, fits["greet"])
-    cosine = float((first.z.astype(np.float64) * fits["greet"].z).sum(1).min())  # rows have unit length
+    z, losses = _differences(first, other)
+    cosine = float((first.z.astype(np.float64) * other.z).sum(1).min())  # rows have unit length
     inside = losses <= BOUNDS["losses"] and cosine >= TIED_COSINE
     tally.add("tied neighbours", "within bounds", None if inside else f"greet: {losses:.3g}, cosine {cosine:.3f}")
     return {"embeddings": z, "losses": losses, "least_cosine": cosine, "bound_of_cosine": TIED_COSINE}
