@@ -242,7 +242,8 @@ def _wrong_end(words: list[str], ended: Ended, printed: Path) -> str | None:
         return f"not one line: {says}"
     if ended.code == 1 and words[0] not in ("doctor", "reproduce") and len(lines) != 1:
         return f"not one line: {says}"
-    if ended.code == 0 and "--json" in words and "--help" not in words:
+    as_json = any(flag == "--json" and before not in OUTPUTS for before, flag in pairwise(words))
+    if ended.code == 0 and as_json and "--help" not in words:
         try:
             json.loads(printed.read_text(), parse_constant=_no_constant)
         except ValueError as error:
@@ -270,7 +271,8 @@ def _wrong_files(words: list[str], ended: Ended, place: Path, known: dict[str, s
             out = next((one for one in told if path == one or one in path.parents or _beside(path, one)), None)
             if out is None or (out in read and out.is_file()):
                 return f"{name} was {'changed' if name in found else 'removed'}; ended with {ended.code}"
-    new = sorted(found.keys() - known.keys())
+    # What a stopped ingestion has read is kept in its folder, to continue.
+    new = sorted(name for name in found.keys() - known.keys() if not (words[0] == "ingest" and "/ingest/" in name))
     return f"refused, and left {new}: {ended.words[-300:]}" if ended.code == 2 and new else None
 
 
@@ -289,7 +291,9 @@ def _path(place: Path, word: str) -> Path:
 def _digests(folder: Path) -> dict[str, str]:
     files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
+        str(path.relative_to(folder)): hashlib.sha256(
+            os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+        ).hexdigest()
         for path in files
     }
 
