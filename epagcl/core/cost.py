@@ -310,4 +310,6 @@ def boundary_share(average_degree: float, ranks: int) -> float:
 
 def with_memory(on: Machine, gib: float | None) -> Machine:
     """Return the machine with another size of memory, given in GiB; None changes nothing."""
+    if gib is not None and not 0 < gib < math.inf:
+        raise InputError(f"memory={gib}: give a positive number of GiB")
     return on if gib is None else replace(on, memory=gib * 2**30)

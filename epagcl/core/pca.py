@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from epagcl.core.errors import TrainingError
 from epagcl.core.randomness import Stream, uniform
 
 if TYPE_CHECKING:
@@ -266,7 +267,12 @@ def rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
         removed: squared norm of what was subtracted from M. The difference has rounding errors of this size too.
         dim: number of directions; those beyond k are zero.
     """
-    variance, vectors = (part.flip(-1)[..., :dim] for part in torch.linalg.eigh(gram))
+    try:
+        variance, vectors = (part.flip(-1)[..., :dim] for part in torch.linalg.eigh(gram))
+    except torch.linalg.LinAlgError:  # NaN or infinity
+        raise TrainingError(
+            "the values are too large for principal components; lower lr, or scale the features"
+        ) from None
     real = variance > NOISE**2 * (gram.trace() + removed)
     directions = torch.where(real, double(basis) @ vectors, 0.0).to(basis)
     largest = directions.gather(0, directions.abs().argmax(0, keepdim=True))

@@ -137,7 +137,7 @@ def undirected_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
         >>> undirected_pairs(torch.tensor([[2, 0, 1, 1], [1, 1, 0, 1]]), num_nodes=3).tolist()
         [[0, 1], [1, 2]]
     """
-    row, col = edge_index
+    row, col = edge_index.long()  # the product below may not fit into 32 bits
     key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
     key = torch.unique(key[row != col])
     return torch.stack([key // num_nodes, key % num_nodes])

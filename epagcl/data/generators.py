@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.checks import check_whole
 from epagcl.core.errors import InputError
+from epagcl.core.memory import check_memory
 from epagcl.core.randomness import Stream, uniform64
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import both_directions, undirected_pairs
@@ -55,12 +57,19 @@ def block_model(
         >>> data.num_nodes, tuple(data.x.shape), data.y[:4].tolist()
         (60, (60, 40), [0, 1, 2, 0])
     """
+    whole = {"num_nodes": num_nodes, "num_classes": num_classes, "num_features": num_features}
+    whole |= {"words_per_node": words_per_node, "topic_words": topic_words, "seed": seed}
+    for name, value in whole.items():
+        check_whole(value, name)
     if num_nodes < 2 * num_classes or num_classes < 2:
         raise InputError(f"num_nodes={num_nodes}, num_classes={num_classes}: at least 2 classes of 2 nodes each")
     if degree_exponent <= 2 or not 0 <= homophily <= 1 or not 0 <= topic_share <= 1:
         raise InputError("degree_exponent must be above 2, homophily and topic_share between 0 and 1")
-    if not 1 <= topic_words <= num_features or words_per_node < 1 or average_degree <= 0:
+    if not 1 <= topic_words <= num_features or words_per_node < 1 or not average_degree > 0:
         raise InputError("topic_words must lie in 1..num_features, words_per_node and average_degree be positive")
+    # About ten numbers of 8 bytes for each word and each edge at the same time.
+    needed = 80 * (num_nodes * (1 + words_per_node + average_degree) + num_features + topic_words)
+    check_memory(int(min(needed, 2.0**100)), f"{num_nodes:,} nodes of this block model", "give smaller numbers")
     y = torch.arange(num_nodes) % num_classes
     pairs = _edges(y, average_degree, homophily, degree_exponent, num_classes, seed)
     x = _words(y, num_features, words_per_node, topic_share, topic_words, seed)

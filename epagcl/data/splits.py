@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.checks import SEEDS
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.labels import Labels, class_numbers
@@ -115,10 +116,14 @@ def seed_list(seed: Any, runs: int = 1) -> list[int]:
     """Return the seed of each run: ``runs`` consecutive numbers from ``seed``, or ``seed`` itself if it is a list."""
     try:
         if np.ndim(seed) == 0:
-            return list(range(operator.index(seed), operator.index(seed) + runs))
-        return [operator.index(one) for one in seed]
+            seeds = list(range(operator.index(seed), operator.index(seed) + runs))
+        else:
+            seeds = [operator.index(one) for one in seed]
     except TypeError:
         raise InputError(f"seed={seed!r}: give a whole number, or a list of them, one for each run") from None
+    if seeds and not -SEEDS <= min(seeds) <= max(seeds) < SEEDS:
+        raise InputError(f"seed={seed!r}: must fit into 64 bits")
+    return seeds
 
 
 def as_splits(splits: Any, num_nodes: int) -> list[Split]:

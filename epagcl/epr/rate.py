@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isqrt
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from epagcl.core.checks import check_tensor, check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix, multiply
 from epagcl.data.checking import pair_weights, undirected_pairs
@@ -16,6 +18,10 @@ from epagcl.epr.alpha import alpha_drop
 
 # Maximum number of entries of an intermediate matrix for hops > 1; a few hundred MB.
 _MAX_ENTRIES = 2**24
+#: Longest walks of :func:`error_passing_rate`, whose time is proportional to their length.
+MOST_HOPS = 10_000
+#: Most nodes: the number of a pair, i·N + j, has 63 bits.
+MOST_NODES = isqrt(2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -81,11 +87,10 @@ def error_passing_rate(
     """
     if per not in ("node", "edge"):
         raise InputError(f"per={per!r}; pass 'node' or 'edge'")
-    if hops < 1 or hops != int(hops):
-        raise InputError(f"hops={hops}; pass an integer of at least 1")
+    hops = check_whole(hops, "hops", 1, MOST_HOPS)
     pairs, y = canonical_pairs(edge_index, y)
     weight = check_pair_weights(edge_index, edge_weight, y.numel())
-    rates = compute_rates(compute_messages(pairs, y, self_loops, weight), int(hops))
+    rates = compute_rates(compute_messages(pairs, y, self_loops, weight), hops)
     return rates.per_node if per == "node" else rates.per_edge
 
 
@@ -197,7 +202,8 @@ def sum_per_node(pairs: Tensor, value: Tensor, num_nodes: int) -> Tensor:
 
 def canonical_pairs(edge_index: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Check a labelled graph and return its undirected pairs and classes."""
-    y = y.to(edge_index.device).squeeze(1) if y.dim() == 2 else y.to(edge_index.device)
+    y = check_tensor(y, "y").to(check_tensor(edge_index, "edge_index").device)
+    y = y.squeeze(1) if y.dim() == 2 else y
     if y.dim() != 1 or y.numel() == 0:
         raise InputError(f"y has shape {tuple(y.shape)}; pass one class number per node, [N]")
     if missing := int((~(y >= 0)).sum()):  # also true for NaN
@@ -232,7 +238,8 @@ def check_edge_index(edge_index: Tensor, num_nodes: int, name: str = "edge_index
         >>> check_edge_index(torch.tensor([[0], [2]], dtype=torch.int32), num_nodes=3).dtype
         torch.int64
     """
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+    check_whole(num_nodes, "num_nodes", most=MOST_NODES)
+    if check_tensor(edge_index, name).dim() != 2 or edge_index.shape[0] != 2:
         raise InputError(f"{name} has shape {tuple(edge_index.shape)}; pass [2, P], one column per pair")
     if edge_index.numel() and (edge_index.is_floating_point() or edge_index.dtype == torch.bool):
         raise InputError(f"{name} is {edge_index.dtype}; node numbers must be integers")

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from epagcl.core.checks import check_whole
 from epagcl.epr.change import Theorem33, pair_changes, theorem_3_3_conditions
 from epagcl.epr.rate import Rates, canonical_pairs, check_pair_weights, compute_messages, compute_rates, sum_per_node
 
@@ -103,13 +104,14 @@ def epr_summary(edge_index: Tensor, y: Tensor, top: int = 10, edge_weight: Tenso
         >>> [(edge.i, edge.j) for edge in summary.most_harmful]
         [(0, 3)]
     """
+    top = check_whole(top, "top")
     pairs, y = canonical_pairs(edge_index, y)
     weight = check_pair_weights(edge_index, edge_weight, y.numel())
     graph, looped = (compute_messages(pairs, y, self_loops, weight) for self_loops in (False, True))
     degree, connected = graph.degree, graph.degree > 0
     other_class = sum_per_node(pairs, graph.differs.double(), y.numel())
     exact, predicted = pair_changes(graph, pairs)
-    order = torch.argsort(exact, stable=True)[: max(top, 0)]
+    order = torch.argsort(exact, stable=True)[:top]
     order = order[exact[order] < 0]
     columns = *pairs[:, order].tolist(), exact[order].tolist(), predicted[order].tolist()
     return EPRSummary(

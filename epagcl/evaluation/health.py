@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from epagcl.core.checks import check_tensor
+from epagcl.core.errors import InputError
 from epagcl.core.neighbours import nearest
 from epagcl.core.randomness import Stream, uniform64
 
@@ -33,11 +35,22 @@ def effective_rank(z: Tensor) -> float:
         >>> round(effective_rank(torch.eye(3)), 4)
         3.0
     """
-    z = F.normalize(z.detach(), dim=1)
+    z = F.normalize(_rows(z), dim=1)
     sigma = torch.linalg.eigvalsh((z.T @ z).cpu().double()).clamp(min=0).sqrt()
     p = sigma / sigma.sum()
     p = p[p > 0]
     return float(torch.exp(-(p * p.log()).sum()))
+
+
+def _rows(z: Tensor) -> Tensor:
+    """Return an embedding as a dense tensor of floats, without its graph of gradients."""
+    if check_tensor(z, "z").dim() != 2:
+        raise InputError(f"z: shape {tuple(z.shape)}; give one row per node")
+    z = (z if z.layout == torch.strided else z.to_dense()).detach()
+    z = z if z.is_floating_point() and z.dtype.itemsize >= 4 else z.float()
+    if not bool(z.isfinite().all()):
+        raise InputError("z has NaN or infinite values; its directions are unknown")
+    return z
 
 
 def alignment(z1: Tensor, z2: Tensor) -> float:
@@ -62,7 +75,8 @@ def uniformity(z: Tensor) -> float:
         >>> round(uniformity(torch.eye(3)), 4)
         -4.0
     """
-    u = F.normalize(z.detach()[sample(len(z)).to(z.device)], dim=1)
+    z = _rows(z)
+    u = F.normalize(z[sample(len(z)).to(z.device)], dim=1)
     total = sum(torch.exp(4 * (part @ u.T) - 4).sum(dtype=torch.float64) for part in u.split(ROWS))
     pairs = len(u) * (len(u) - 1)
     return float(torch.as_tensor((total - len(u)) / pairs).clamp(min=1e-9).log()) if pairs else 0.0
@@ -75,7 +89,7 @@ def distance_between_nodes(z: Tensor) -> float:
         >>> round(distance_between_nodes(torch.eye(3)), 4)
         2.0
     """
-    mean = F.normalize(z.detach(), dim=1).double().mean(0)
+    mean = F.normalize(_rows(z), dim=1).double().mean(0)
     return float(2 * (1 - mean @ mean).clamp(min=0)) * len(z) / max(len(z) - 1, 1)
 
 

@@ -90,7 +90,7 @@ def renumber_classes(y: Tensor) -> tuple[Tensor, Tensor]:
     classes = y[y >= 0].unique()
     if classes.numel() < 2:
         raise InputError(f"{classes.numel()} class among the labels; evaluation needs at least 2")
-    return classes, torch.where(y >= 0, torch.searchsorted(classes, y), -1)
+    return classes, torch.where(y >= 0, torch.searchsorted(classes, y.contiguous()), -1)
 
 
 def split_seeds(seed: int | Sequence[int], runs: int) -> list[int]:

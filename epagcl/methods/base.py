@@ -135,8 +135,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.check_at_least(0, "epochs", "weight_decay", "patience")
         if self.lr <= 0:
             raise InputError(f"lr={self.lr}: must be positive")
-        if not 0 <= self.seed < 2**63:
-            raise InputError(f"seed={self.seed}: must be 0 or more, and below 2⁶³")
+        self.check_at_least(0, "seed")
 
     def check_probabilities(self, *names: str) -> None:
         """Raise unless the named settings lie between 0 and 1."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from epagcl.core.checks import check_whole
 from epagcl.core.cost import Cost, Machine, boundary_share, cost, machine, with_memory
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import duration
@@ -137,10 +138,11 @@ def plan(
     if graph is None:
         if nodes is None or edges is None or features is None:
             raise InputError("plan: give graph=, or nodes=, edges= and features=")
-        sizes = Sizes(nodes, edges, features)
+        given = {"nodes": nodes, "edges": edges, "features": features}
+        sizes = Sizes(*(check_whole(value, name) for name, value in given.items()))
     else:
         sizes = sizes_of(graph)
-    if min(sizes[:3]) < 0 or sizes.nodes < 1 or gpus < 1:
+    if min(sizes[:3]) < 0 or sizes.nodes < 1 or check_whole(gpus, "gpus") < 1:
         raise InputError(f"plan: {sizes.nodes:,} nodes, {sizes.edges:,} edges, gpus={gpus}; give positive numbers")
     model = method_class(method)() if isinstance(method, str) else method
     on = with_memory(machine(device), memory)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
+from epagcl.core.checks import SEEDS
 from epagcl.core.config import RENAMED_SETTINGS, current_value, warn_of_old_value
 from epagcl.core.errors import InputError
 
@@ -133,11 +134,20 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
     kind: Any = field.type
     if not isinstance(value, kinds.get(kind, kind)) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[kind]}")
-    if kind is float and not math.isfinite(value):
+    if kind is float and not _is_finite(value):
         raise InputError(f"{field.name}={value!r}: must be a finite number")
+    if kind is int and not -SEEDS <= value < SEEDS:
+        raise InputError(f"{field.name}={value!r}: must be below 2⁶³")
     choices = field.metadata.get("choices")
     if choices and value not in choices:  # assigned as an attribute, or the default of a subclass
         value = current_value(field.name, value)
     if choices and value not in choices and not (field.name == "device" and str(value).startswith("cuda:")):
         raise InputError(f"{field.name}={value!r}: choose one of {', '.join(choices)}")
     return value if type(value) in (int, float) else kind(value)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False

@@ -1,5 +1,6 @@
 """Anomaly scores of nodes: unlike their neighbours, or far from all other nodes."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,12 @@ import pandas as pd
 import scipy.sparse
 from torch import Tensor
 
+from epagcl.core.checks import SMALL_SEEDS, check_seed, check_tensor, check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
+from epagcl.core.log import log
 from epagcl.data.checking import undirected_pairs
+from epagcl.epr.rate import check_edge_index
 from epagcl.evaluation.inputs import EmbeddingLike
 from epagcl.tasks.inputs import Doubles, Floats, feature_rows, unit_rows
 
@@ -68,8 +72,7 @@ def anomaly_scores(
     """
     if density not in DENSITIES:
         raise InputError(f"density={density!r}: choose one of {', '.join(DENSITIES)}")
-    if k < 1:
-        raise InputError(f"k={k}: must be at least 1")
+    k, seed = check_whole(k, "k", 1), check_seed(seed, SMALL_SEEDS - 1)
     rows = unit_rows(z, least=3)
     adjacency = None if edge_index is None else _adjacency(edge_index, len(rows))
     degree = None if adjacency is None else np.diff(adjacency.indptr)
@@ -113,9 +116,10 @@ def _unlike_neighbours(rows: Floats, adjacency: Any, x: Tensor | None) -> dict[s
 
 
 def _adjacency(edge_index: Tensor, nodes: int) -> Any:
+    check_tensor(edge_index, "edge_index")
     if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < nodes:
         raise InputError(f"edge_index: a node is out of range; the embedding has {counted(nodes, 'row')}")
-    row, col = undirected_pairs(edge_index.cpu(), nodes).numpy()
+    row, col = undirected_pairs(check_edge_index(edge_index, nodes).cpu(), nodes).numpy()
     one_way = scipy.sparse.csr_array((np.ones(len(row), np.float32), (row, col)), shape=(nodes, nodes))
     return (one_way + one_way.T).tocsr()
 
@@ -133,7 +137,11 @@ def _density(rows: Floats, kind: str, k: int, seed: int) -> Doubles:
     if kind == "knn":
         return (1 - nearest_neighbours(rows, k).scores.astype(np.float64)).mean(1)
     # The plain factor of rows that repeat more often than k times is infinite or undefined.
-    factor = LocalOutlierFactor(n_neighbors=k).fit(rows).negative_outlier_factor_
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        factor = LocalOutlierFactor(n_neighbors=k).fit(rows).negative_outlier_factor_
+    if any("Duplicate values" in str(warning.message) for warning in caught):
+        log.warning("more than %d nodes have the same embedding, and their densities are unknown; give a larger k", k)
     return -np.asarray(np.clip(factor, -1e6, None), np.float64)
 
 

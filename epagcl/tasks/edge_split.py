@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.checks import check_seed
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.data.checking import undirected_pairs
 from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.files import existing_file, open_table
+from epagcl.epr.rate import check_edge_index
 from epagcl.tasks.inputs import Doubles, Integers
 
 VALIDATION, TEST = 0.05, 0.10
@@ -53,7 +55,8 @@ def split_edges(data: Data, times: Tensor | None = None, seed: int = 0) -> EdgeS
         >>> split.train.shape[1], split.val.T.tolist(), split.test.shape[1]
         (34, [[34, 35], [35, 36]], 4)
     """
-    pairs = undirected_pairs(data.edge_index, data.num_nodes).numpy()
+    seed = check_seed(seed)
+    pairs = undirected_pairs(check_edge_index(data.edge_index, data.num_nodes), data.num_nodes).cpu().numpy()
     count = pairs.shape[1]
     if count < LEAST:
         raise InputError(f"{counted(count, 'edge')}: link prediction needs at least {LEAST} to hold some out")

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from epagcl.core.checks import check_seed
 from epagcl.core.config import warn_of_old_value
 from epagcl.core.errors import InputError
+from epagcl.core.memory import check_memory
 from epagcl.core.randomness import Stream, uniform64
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr.alpha import alpha_add, alpha_drop
@@ -220,7 +222,8 @@ def edge_weights(
     """
     add = warn_of_old_value("add", add)
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
-    weight = check_pair_weights(edge_index, edge_weight, num_nodes)
+    check_memory(8 * num_nodes, f"num_nodes={num_nodes:,}: their degrees", "give the number of nodes of this graph")
+    seed, weight = check_seed(seed), check_pair_weights(edge_index, edge_weight, num_nodes)
     degree = torch.bincount(pairs.flatten(), minlength=num_nodes)
     if weight is not None:
         degree = sum_per_node(pairs, weight, num_nodes)

@@ -8,7 +8,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
+from epagcl.core.checks import check_seed, check_tensor
 from epagcl.core.config import current_settings, warn_of_old_value
+from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import both_directions, is_edge_level
 from epagcl.views.masks import feature_mask
@@ -42,7 +44,7 @@ class EdgePerturbation(BaseTransform):
     """
 
     def __init__(self, p_drop: float = 0.3, p_add: float = 0.05, *, drop: str = "eq9", add: str = "eq9", seed: int = 0):
-        self.p_drop, self.p_add, self.seed = p_drop, p_add, seed
+        self.p_drop, self.p_add, self.seed = p_drop, p_add, check_seed(seed)
         self.drop, self.add = warn_of_old_value("drop", drop), warn_of_old_value("add", add)
         self._calls = 0
         self._samplers: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -65,7 +67,7 @@ class EdgePerturbation(BaseTransform):
 
     def _sampler(self, data: Data) -> ViewSampler:
         """Return the sampler of a graph, from an earlier call if its edges have not changed."""
-        edges = data.edge_index
+        edges = check_tensor(data.edge_index, "edge_index")
         # Tensors created in inference mode have no version counter, so that a change in place cannot be detected.
         state = object() if edges.is_inference() else edges._version, data.num_nodes
         cached_state, sampler = self._samplers.get(edges, (None, None))
@@ -110,11 +112,13 @@ class FeatureMask(BaseTransform):
     """
 
     def __init__(self, p: float = 0.1, *, seed: int = 0):
-        self.p, self.seed = p, seed
+        self.p, self.seed = p, check_seed(seed)
         self._calls = 0
 
     def forward(self, data: Data) -> Data:
         """Return a shallow copy of ``data`` with hidden columns set to 0."""
+        if data.x is None or check_tensor(data.x, "x").dim() != 2:
+            raise InputError("data has no features to hide; add x, a matrix with one row per node")
         mask = feature_mask(data.x.shape[1], self.p, seed=self.seed, epoch=self._calls, view=0, device=data.x.device)
         self._calls += 1
         view = copy.copy(data)

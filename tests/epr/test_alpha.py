@@ -23,3 +23,9 @@ def test_equal_products_have_equal_alpha():
     i, j = torch.cartesian_prod(torch.arange(60), torch.arange(60)).T
     alpha, product = alpha_drop(degree, torch.stack([i, j])), degree[i] * degree[j]
     assert alpha.unique().numel() == product.unique().numel()
+
+
+def test_weighted_alpha_by_hand():
+    degree, pairs = torch.tensor([2.0, 8.0, 4.5]), torch.tensor([[0, 1], [1, 2]])
+    found = alpha_drop(degree, pairs, torch.tensor([3.0, 0.5]))
+    assert found.tolist() == pytest.approx([6 / 4, 1 / 6], rel=1e-15)

@@ -120,3 +120,19 @@ def test_an_operator_without_messages_has_none():
 def test_the_halves_of_the_columns_are_always_the_same(monkeypatch):
     monkeypatch.setattr(estimate, "_half", lambda x, columns, part: columns.flatten().nonzero().flatten().tolist())
     assert column_halves(torch.ones(3, 9)) == ([0, 2, 6, 8], [1, 3, 4, 5, 7])
+
+
+def test_a_node_without_messages_has_none_that_agree():
+    x = torch.eye(2).repeat_interleave(4, dim=0).repeat(1, 8)
+    reached = torch.ones(8, 1)
+    reached[0] = 0
+    assert estimated_epr(lambda h: reached * h, shared_signal(x)) == pytest.approx(1 / 8)
+
+
+def test_halves_are_the_components_of_centred_unit_rows():
+    x = torch.randn(12, 6, generator=torch.Generator().manual_seed(0)) * torch.logspace(-2, 2, 12)[:, None]
+    columns = torch.tensor([1.0, 1, 0, 1, 1, 0])[:, None]
+    unit = torch.nn.functional.normalize(x * columns[:, 0], dim=1)
+    centred = unit - unit.mean(0)
+    half = estimate._half(x, columns)
+    torch.testing.assert_close(half @ half.T, centred @ centred.T, rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.epr import rate
-from epagcl.epr.rate import error_passing_rate
+from epagcl.epr.rate import check_edge_index, error_passing_rate
 from tests.conftest import random_edges
 from tests.epr.conftest import (
     BUSY,
@@ -166,8 +166,8 @@ def test_relabelling_classes_does_not_change_the_rate():
     ("keywords", "message"),
     [
         ({"per": "graph"}, "pass 'node' or 'edge'"),
-        ({"hops": 0}, "hops=0; pass an integer"),
-        ({"hops": 1.5}, "hops=1.5; pass an integer"),
+        ({"hops": 0}, "hops=0: give a whole number of at least 1"),
+        ({"hops": 1.5}, "hops=1.5: give a whole number"),
         ({"y": torch.tensor([0, -1, 1])}, "1 of 3 nodes have no class.*keep the labelled part"),
         ({"y": torch.tensor([0, 1])}, "pass a class for every node"),
         ({"y": torch.zeros(3, 2)}, "one class number per node"),
@@ -220,3 +220,9 @@ def test_equal_weights_change_no_bit_and_wrong_ones_are_refused():
         error_passing_rate(edges, y, edge_weight=torch.ones(2))
     with pytest.raises(InputError, match="weights must be finite and positive"):
         error_passing_rate(edges, y, edge_weight=torch.zeros(edges.shape[1]))
+
+
+@pytest.mark.parametrize("num_nodes", [1.5, -1, 2**62])
+def test_the_number_of_nodes_is_checked(num_nodes):
+    with pytest.raises(InputError, match=r"^num_nodes=.*: give a whole number"):
+        check_edge_index(torch.tensor([[0], [1]]), num_nodes)

@@ -129,7 +129,11 @@ def test_large_graphs_are_sampled(monkeypatch):
     features = F.one_hot(y, 6).float() + gaussian(600, 6) / 2
     full = structure_score(edges, 600, features)
     monkeypatch.setattr(structure, "MAX_NODES", 200)
-    assert structure_score(edges, 600, features) == pytest.approx(full, abs=0.05)
+    one = structure_score(edges, 600, features)  # with one halving, the least number
+    assert one == pytest.approx(full, abs=0.05)
+    monkeypatch.setattr(structure, "MAX_HALVINGS", 1)
+    assert structure_score(edges, 600, features) == one
+    assert one != full
 
 
 @pytest.mark.parametrize("measure", [structure_score, neighbourhood_agreement, edge_similarity])

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 import epagcl
 from benchmarks.health import SPOILT, summary
+from epagcl.core.errors import InputError
 from epagcl.evaluation import health
 from epagcl.evaluation.health import (
     Finding,
@@ -185,3 +186,24 @@ def test_a_change_of_ten_distances_is_still_shown():
 @pytest.mark.parametrize(("value", "verdict"), [(0.29, "poor"), (0.3, "fair"), (0.49, "fair"), (0.5, "good")])
 def test_verdicts_on_agreement(value, verdict):
     assert judge_agreement([[1.0, value], [value, 1.0]]).verdict == verdict
+
+
+@pytest.mark.parametrize("missing", ["effective_rank", "uniformity", "alignment", "distance"])
+def test_every_measure_is_needed(missing):
+    measures = {"effective_rank": 100.0, "alignment": 0.1, "distance": 1.0, "uniformity": -2.0, missing: None}
+    with pytest.raises(ValueError, match="are all needed"):
+        judge(measures, nodes=1000, dim=256)
+
+
+def test_embeddings_of_odd_types_have_the_measures_of_their_numbers():
+    z = torch.eye(4).repeat(2, 1)
+    for other in (z.to_sparse_csr(), z.bool(), z.half(), z.double(), z.clone().requires_grad_()):
+        assert effective_rank(other) == pytest.approx(4)
+        assert uniformity(other) == pytest.approx(uniformity(z))
+    for wrong, message in (
+        (z.numpy(), "z is a ndarray; give a tensor"),
+        (z[0], r"z: shape \(4,\)"),
+        (z / 0, "z has NaN"),
+    ):
+        with pytest.raises(InputError, match=message):
+            effective_rank(wrong)

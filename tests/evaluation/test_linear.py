@@ -200,3 +200,29 @@ def test_a_published_split_that_is_given_twice_counts_once():
     z, y = blobs()
     split, other = (random_split(y, seed=seed) for seed in range(2))
     assert linear_evaluation(z, y, "public", splits=[split, other, split]).split == "published, 2"
+
+
+def test_the_steps_are_those_of_adam():
+    z, y = torch.randn(1, 20, 3, dtype=torch.float64), torch.arange(20)[None] % 4
+    rule = Rule(decays=(0.3,), steps=5, every=5, rescale=False, random_start=True)
+    weight, bias, _ = linear._fit(z, y, z, y, 4, rule, [7])
+    start = [
+        linear._linear_start(torch.zeros(shape, dtype=torch.float64), 3, 7, k)
+        for k, shape in enumerate(((3, 4), (1, 4)))
+    ]
+    w, b = (part.clone().requires_grad_() for part in start)
+    optimiser = torch.optim.Adam([w, b], lr=0.01)
+    for _ in range(5):
+        optimiser.zero_grad()
+        loss = torch.nn.functional.cross_entropy(z[0] @ w + b, y[0]) + 0.15 * w.square().sum()
+        loss.backward()
+        optimiser.step()
+    torch.testing.assert_close((weight[0], bias[:1].view(1, 4)), (w.detach(), b.detach()), rtol=1e-9, atol=1e-12)
+
+
+def test_random_initial_weights_are_uniform_up_to_one_over_the_root_of_the_width():
+    for d in (4, 100):
+        start = linear._linear_start(torch.zeros(d, 500), d, 0, 0) * d**0.5
+        assert -1 <= start.min() < -0.98
+        assert 0.98 < start.max() <= 1
+        assert abs(start.mean()) < 0.06

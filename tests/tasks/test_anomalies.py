@@ -73,7 +73,7 @@ def test_quantiles():
     ("options", "message"),
     [
         ({"density": "kde"}, "density='kde': choose one of lof, knn, forest"),
-        ({"k": 0}, "k=0: must be at least 1"),
+        ({"k": 0}, "k=0: give a whole number of at least 1"),
         ({"x": torch.ones(3, 2)}, "x: 3 rows for 60 embeddings; give one per node"),
         (
             {"edge_index": torch.tensor([[0], [60]])},
@@ -85,3 +85,11 @@ def test_wrong_arguments(options, message):
     z, edges = crowd()
     with pytest.raises(InputError, match=f"^{message}$"):
         anomaly_scores(z, **{"edge_index": edges, **options})
+
+
+def test_equal_embeddings_are_told_in_one_line(caplog):
+    table = anomaly_scores(torch.eye(60, 5), k=20)
+    assert table["score"].notna().all()
+    assert caplog.messages == [
+        "more than 20 nodes have the same embedding, and their densities are unknown; give a larger k"
+    ]

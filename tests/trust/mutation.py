@@ -32,10 +32,51 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
         "weight = None if graph.weight is None else torch.cat([graph.weight, graph.weight[:1]])[place]",
         "1 → 2",
     ): "the padding is not read beyond its first entry",
+    ("present = torch.cat([edges, edges.new_full((1,), -1)])[place] == key", "1 → 2"): (
+        "the padding is not read beyond its first entry, and neither −1 nor −2 is the number of a pair"
+    ),
+    ("found = float(w.max() if best is max else w.min()) if w.numel() else 0.0", "0.0 → 1.0"): (
+        "without absent pairs, there is nothing that the range is used for"
+    ),
+    ("mask = F.pad(sampler.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops", "1 → 2"): (
+        "the padding is not read beyond its first entry"
+    ),
     (
-        "return torch.unique(low * data.num_nodes + high).numel()",
-        "low * data.num_nodes + high → low * data.num_nodes - high",
-    ): "both are different for different pairs",
+        "if not has_triton(first.counter.device) or first.whole_counter is not first.counter:",
+        "not has_triton(first.counter.device) → not not has_triton(first.counter.device)",
+    ): "the kernel draws the same views, which a test compares",
+    ("ones = w.new_ones(pattern.shape[0], 1)", "0 → 1"): "the matrix is square",
+    ("return SparseMatrix(rowptr_of(row, n), col.int(), keep[0], (n, n), symmetric=True), keep", "True → False"): (
+        "only its pattern is used"
+    ),
+    **dict.fromkeys(
+        [
+            (
+                "valid = ((u[:, -1] > _NO_WEIGHT) & (v[:, -1] > _NO_WEIGHT)).nonzero().flatten()",
+                f"{name}[:, -1] > _NO_WEIGHT → {name}[:, -1] >= _NO_WEIGHT",
+            )
+            for name in ("u", "v")
+        ],
+        "the limit only stands for 0 after rounding; no sum of weights is equal to it",
+    ),
+    ("MARGIN = 16.0  # the distance of the largest exponent from 0", "16.0 → 17.0"): "only rounding depends on it",
+    **dict.fromkeys(
+        [
+            (
+                "return torch.unique(low * data.num_nodes + high).numel()",
+                "low * data.num_nodes + high → low * data.num_nodes - high",
+            ),
+            (
+                "return torch.unique(low * data.num_nodes + high).numel()",
+                "low * data.num_nodes → low / data.num_nodes",
+            ),
+        ],
+        "different pairs have different numbers in both",
+    ),
+    (
+        "weight = torch.ones_like(graph.pairs[0], dtype=scale.dtype) if graph.weight is None else graph.weight",
+        "0 → 1",
+    ): "both rows have the same length",
     ("size = min(4 * size, order.numel())", "4 → 5"): "only the time depends on it",
     (
         "while sum(weights) < 1 - tolerance:",
@@ -50,6 +91,11 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
             ("_MAX_ENTRIES = 2**24", None),
             ("for classes in graph.y.unique().split(max(1, _MAX_ENTRIES // num_nodes)):", None),
             ("if z.shape[0] // groups <= min(tile, 1024):", None),
+            ("step = min(size, max(1, PANEL // (groups * size)))", None),
+            (
+                "PANEL = 2**25  # similarities in a panel: enough to occupy a GPU; on a CPU all sizes are equally fast",
+                None,
+            ),
         ],
         "only time and memory depend on it",
     ),

@@ -28,13 +28,23 @@ def cases_table() -> str:
 def threads_table() -> str:
     """Return the largest differences between numbers of threads as a Markdown table."""
     measured = results()["reproducibility"]
-    counts = [key for key in next(iter(measured["methods"].values())) if key.endswith("threads")]
+    counts = [key for key in next(iter(measured["methods"].values())) if key != "same_bits"]
     heads = [f"{what}, {count}" for count in counts for what in ("embedding", "loss")]
     rows = [f"| method | one thread twice | {' | '.join(heads)} |", f"|---|---|{'--:|' * len(heads)}"]
     for name, row in measured["methods"].items():
         values = [_power(row[count][what]) for count in counts for what in ("embeddings", "losses")]
         rows.append(f"| `{name}` | {'same bits' if row['same_bits'] else 'other bits'} | {' | '.join(values)} |")
     return "\n".join(rows)
+
+
+def greet_sentence() -> str:
+    """Return how far GREET's results differ with other choices among equally near neighbours."""
+    tied = results()["reproducibility"]["greet"]
+    return (
+        f"With other choices, entries of its embedding differ by up to {tied['embeddings']:.0%} of the largest one, "
+        f"the loss by\n{_power(tied['losses'])}, and the cosine of a node's two embeddings is at least "
+        f"{tied['least_cosine']:.3f} (bound: {tied['bound_of_cosine']})."
+    )
 
 
 def _power(value: float) -> str:
@@ -60,7 +70,9 @@ def _survived(result: dict[str, Any]) -> str:
 def filled(text: str) -> str:
     """Return the page with its figures between the marks ``<!-- NAME -->`` and ``<!-- end -->``."""
     stored = results()
-    blocks = {"cases": cases_table} | ({"threads": threads_table} if "reproducibility" in stored else {})
+    blocks = {"cases": cases_table} | (
+        {"threads": threads_table, "greet": greet_sentence} if "reproducibility" in stored else {}
+    )
     blocks |= {"mutation": mutation_sentence} if "mutation" in stored else {}
     for name, block in blocks.items():
         head, mark, rest = text.partition(f"<!-- {name} -->\n")

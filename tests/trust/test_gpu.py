@@ -12,6 +12,7 @@ import torch
 import epagcl
 from epagcl.core.determinism import CUBLAS_VALUE, CUBLAS_VARIABLE
 from epagcl.runs.reproduction import BOUNDS
+from tests.trust.reproducibility import TIED_COSINE
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
@@ -27,12 +28,13 @@ from epagcl.data.splits import random_split
 device, out, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 data = epagcl.load("demo")
 results = {}
-for name in epagcl.methods():
-    cls = epagcl.method(name)
+for name in [*epagcl.methods(), "greet k=0"]:
+    cls = epagcl.method(name.split()[0])
     fields = {field.name for field in cls.setting_fields()}
+    chosen = {**settings, "device": device} | ({"k": 0} if name == "greet k=0" else {})
     try:
         with deterministic(device):
-            model = cls(**{key: value for key, value in {**settings, "device": device}.items() if key in fields})
+            model = cls(**{key: value for key, value in chosen.items() if key in fields})
             model.fit(data, **({"split": random_split(data.y, seed=0)} if cls.supervised else {}))
             results[f"{name} z"] = model.embed(data).cpu().numpy()
             results[f"{name} losses"] = [row["loss"] for row in model.history_]
@@ -76,8 +78,20 @@ def test_deterministic_training_gives_the_same_bits_twice(fits, name):
         assert one.tobytes() == two.tobytes(), f"{what} differ by at most {np.abs(one - two).max()}"
 
 
-@pytest.mark.parametrize("name", epagcl.methods())
+@pytest.mark.parametrize("name", [*(name for name in epagcl.methods() if name != "greet"), "greet k=0"])
 def test_a_gpu_is_within_the_bounds_of_a_cpu(fits, name):
-    z, losses = ([fits[run][f"{name} {what}"].astype(np.float64) for run in ("cpu", "gpu")] for what in ("z", "losses"))
+    z, losses = _both(fits, name)
     assert np.abs(z[0] - z[1]).max() <= BOUNDS["embeddings"] * np.abs(z[0]).max()
     assert (np.abs(losses[0] - losses[1]) <= BOUNDS["losses"] * np.abs(losses[0])).all()
+
+
+def test_greet_with_tied_neighbours_is_close_in_losses_and_directions(fits):
+    # Most nodes of the demo graph have several 20th nearest neighbours. Rounding decides which one is a positive.
+    z, losses = _both(fits, "greet")
+    assert (np.abs(losses[0] - losses[1]) <= BOUNDS["losses"] * np.abs(losses[0])).all()
+    assert (z[0] * z[1]).sum(1).min() >= TIED_COSINE  # rows have unit length
+
+
+def _both(fits, name):
+    """The embeddings and the losses of a method, on the CPU and on the GPU."""
+    return ([fits[run][f"{name} {what}"].astype(np.float64) for run in ("cpu", "gpu")] for what in ("z", "losses"))

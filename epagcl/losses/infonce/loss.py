@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from epagcl.core.checks import check_tensor
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_bf16, has_triton
 from epagcl.core.permute import permute_rows
@@ -95,6 +96,9 @@ def info_nce(
         >>> info_nce(z, z, temperature=0.5)  # log(e² + 2) − 2
         tensor(0.2395)
     """
+    for name, z in (("z1", z1), ("z2", z2)):
+        if check_tensor(z, name).layout != torch.strided:
+            raise InputError(f"{name} is sparse; give a dense tensor")
     if z1.shape != z2.shape or z1.dim() != 2 or len(z1) == 0:
         shapes = f"{tuple(z1.shape)} and {tuple(z2.shape)}"
         raise InputError(f"z1 and z2 have the shapes {shapes}; both must be [N, d] with N ≥ 1")

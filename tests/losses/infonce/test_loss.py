@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import force_bf16
+from epagcl.distributed.group import Ranks
 from epagcl.distributed.partition import Part
 from epagcl.losses.infonce import loss as loss_module
 from epagcl.losses.infonce.loss import Implementation, info_nce, info_nce_batched, info_nce_stacked
@@ -273,3 +274,13 @@ def test_the_shares_of_the_ranks_add_up_to_the_batched_loss():
     z, order = torch.randn(2 * 23, 4, generator=generator, dtype=torch.float64), torch.randperm(23, generator=generator)
     expected = info_nce_batched(z, 0.3, 4, order).item()
     assert sum(on_ranks(3, _batched_shares, z, order, 4)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_the_only_rank_has_the_whole_loss_of_all_members(members, dtype):
+    z = torch.randn(members * 2 * 7, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    found = info_nce_stacked(z, 0.3, members=members, precision="fp32", part=Part(Ranks(0, 1), 7))
+    expected = info_nce_stacked(z.double(), 0.3, members=members)
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert found.item() == pytest.approx(expected.item(), rel={torch.float64: 1e-12}.get(dtype, 1e-5))
