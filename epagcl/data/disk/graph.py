@@ -2,7 +2,7 @@
 
 import mmap
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -34,7 +34,7 @@ from epagcl.data.disk.layout import (
     read_manifest,
     write_manifest,
 )
-from epagcl.data.disk.text import decode_text, encode_text
+from epagcl.data.disk.text import decode_text, encode_text, find_integers, find_text
 from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.ids import id_array, node_kinds
 
@@ -182,6 +182,15 @@ class OnDiskGraph:
         if "ids.text" not in self._maps:
             return None
         return decode_text(self._maps["ids.offsets"], self._maps["ids.text"], nodes)
+
+    def numbers_of(self, ids: Sequence[int | str]) -> np.ndarray:
+        """Return the number of the node of each id, −1 if there is none; 7 and "7" are the same id. Only ids are read.
+
+        In a graph without ids, nodes are known by their numbers.
+        """
+        if "ids.text" in self._maps:
+            return find_text(self._maps["ids.offsets"], self._maps["ids.text"], list(map(str, ids)))
+        return find_integers(self._maps.get("ids", np.arange(self.num_nodes)), list(map(str, ids)))
 
     def neighbours(self, node: int) -> np.ndarray:
         """Return the neighbours of a node, in ascending order."""

@@ -32,6 +32,7 @@ _COMMA_IN_NUMBER = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _NAME_OF_IDS = re.compile(r"[A-Za-z][A-Za-z_ ]*(?:[_ ](?:id|ID|Id)|[a-z](?:Id|ID))")
 # Numbers that pandas reads as integers although they may be text, or merge with others: 007, -0, +7, 1e1, 7.0.
 _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\.0*(?![0-9])")
+_OF_INTEGERS = b"0123456789,;\t \n"
 
 
 class TextTable(Table):
@@ -106,7 +107,7 @@ class TextTable(Table):
         options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
         sample = self._read(self.header, rows=1, dtype=str, **options).reindex(columns=columns)
         # With an integer dtype, pandas would also accept True and False, and it would drop leading zeros.
-        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _NOT_PLAIN.search(self.raw):
+        if sample.map(lambda field: is_number(str(field))).all(axis=None) and self._integers_are_plain():
             try:
                 return self._read(self.header, dtype=dict.fromkeys(columns, np.int64), **options)[columns].to_numpy()
             except InputError:
@@ -115,6 +116,16 @@ class TextTable(Table):
                 pass
         frame = self._read(self.header, dtype=dict.fromkeys(columns, str), **options)
         return frame[columns].to_numpy(dtype=object)
+
+    def _integers_are_plain(self) -> bool:
+        """Return whether ``_NOT_PLAIN`` finds no number of the file. If all fields are integers, this is fast."""
+        start = self.raw.index(b"\n") + 1 if self.header and not self.comments else 0
+        body = self.raw[start:] if start else self.raw
+        if b"-" in body or body.translate(None, _OF_INTEGERS):
+            return _NOT_PLAIN.search(self.raw) is None
+        digit = np.frombuffer(body, dtype=np.uint8) - np.uint8(ord("0"))  # other characters wrap around
+        begins = np.concatenate([[True], digit[:-1] > 9])
+        return not (begins[:-1] & (digit[:-1] == 0) & (digit[1:] <= 9)).any()
 
     def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
         """Return all columns by their content, except that ``id_column`` and ``label_column`` are text."""

@@ -2,13 +2,16 @@
 
 import gzip
 import logging
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epagcl.data import read_graph
-from epagcl.data.io.tables.text import TextTable
+from epagcl.data.io.tables.text import _NOT_PLAIN, TextTable
 from tests.data.io.helpers import (
     EDGES,
     FEATURES,
@@ -149,3 +152,12 @@ def test_decimal_commas_beside_semicolons(files):
 def test_a_name_that_ends_in_id_is_a_header(name, files):
     data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", f"{name},kind\nx,p\ny,q\nz,p\n")))
     assert data.feature_names == ["kind=p", "kind=q"]
+
+
+@given(st.lists(st.lists(st.text("0123456789-+.e", min_size=1, max_size=3), min_size=2, max_size=2), min_size=1))
+def test_plain_integers_are_told_as_by_the_pattern(rows):
+    raw = "source,target\n" + "".join(f"{one},{two}\n" for one, two in rows)
+    table = TextTable(Path("e.csv"), ".csv", raw.encode())
+    for header in (False, True):
+        table.header = header
+        assert table._integers_are_plain() == (_NOT_PLAIN.search(raw.encode()) is None)
