@@ -54,8 +54,8 @@ def arrays_to_embed(model: "Method", arrays: GraphArrays) -> LargeGraph:
             f"graph: {graph.num_features:,} feature columns, the model has {model.num_features_:,}; "
             "give the columns of the training graph"
         )
-    names = getattr(arrays, "feature_names", None)
-    if None not in (names, model.feature_names_) and list(map(str, names)) != model.feature_names_:
+    names, trained = getattr(arrays, "feature_names", None), model.feature_names_
+    if names is not None and trained is not None and list(map(str, names)) != trained:
         raise InputError("graph: other feature columns, or in another order; give those of the training graph")
     return graph
 

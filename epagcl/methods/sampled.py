@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
 from epagcl.core.streamed import check_temporary_space
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, GraphArrays, LargeGraph, is_arrays
 from epagcl.data.structural.features import positions_in
 from epagcl.data.subgraphs import KINDS, Subgraphs
@@ -121,7 +121,9 @@ class Sampled(Method):
         """Judge the embedding of a graph without labels; that of a large graph by one subgraph."""
         if not self._streams(data):
             return super().health(data)
-        sample: Graph = Subgraphs(self._matched(data), "neighbours", self.subgraph_nodes, self.seed).at(0)
+        sample = Subgraphs(self._matched(data), "neighbours", self.subgraph_nodes, self.seed).at(0)
+        kinds = None if isinstance(data, Data) else getattr(data, "kinds_of", lambda nodes: None)(sample.nodes.cpu())
+        sample = replace(sample, kinds=None if kinds is None else kinds.to(sample.device))
         positions = positions_in(self.feature_names_)
         return examine(self, self.fitted_network, sample, trained=type(self).trained, edges_known=positions)
 

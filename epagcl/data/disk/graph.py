@@ -183,11 +183,12 @@ class OnDiskGraph:
             return None
         return decode_text(self._maps["ids.offsets"], self._maps["ids.text"], nodes)
 
-    def numbers_of(self, ids: Sequence[int | str]) -> np.ndarray:
-        """Return the number of the node of each id, −1 if there is none; 7 and "7" are the same id. Only ids are read.
+    def kinds_of(self, nodes: ArrayLike | None = None) -> torch.Tensor | None:
+        """Return the numbers of the kinds of some or all nodes of a bipartite graph; None if all are of one kind."""
+        return node_kinds(self.ids_of(nodes)) if self.manifest["source"].get("bipartite") else None  # type: ignore[arg-type]
 
-        In a graph without ids, nodes are known by their numbers.
-        """
+    def numbers_of(self, ids: Sequence[int | str]) -> np.ndarray:
+        """Return the number of the node of each id (without ids, of each number), −1 if there is none; 7 is "7"."""
         if "ids.text" in self._maps:
             return find_text(self._maps["ids.offsets"], self._maps["ids.text"], list(map(str, ids)))
         return find_integers(self._maps.get("ids", np.arange(self.num_nodes)), list(map(str, ids)))
@@ -232,8 +233,8 @@ class OnDiskGraph:
             data.edge_weight = torch.from_numpy(np.array(self.weights))
         if (ids := self.ids) is not None:
             data.node_ids = np.array(ids)
-            if self.manifest["source"].get("bipartite"):
-                data.node_type = node_kinds(data.node_ids)
+        if (kinds := self.kinds_of()) is not None:
+            data.node_type = kinds
         if self.feature_names is not None:
             data.feature_names = self.feature_names
         if (encoding := self.encoding) is not None:

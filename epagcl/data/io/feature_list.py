@@ -76,9 +76,9 @@ def match_features(
             argument = edges.roles.name_of("columns_as")
             raise InputError(f"{features.name}: an array has no named columns; leave out {argument}, or give a table")
         x = check_features(feature_tensor(features.values, features.name), features.name)
-        ids = _ids_of_rows(None, len(x), features.name, edges, nodes)
-        rows = None if near is None else near.rows(edges, ids, (nodes or features).name)
-        return FeatureList(EncodedTable(x, None), ids, rows=rows)
+        row_ids = _ids_of_rows(None, len(x), features.name, edges, nodes)
+        rows = None if near is None else near.rows(edges, row_ids, (nodes or features).name)
+        return FeatureList(EncodedTable(x, None), row_ids, rows=rows)
     frame, names, ids, labels = _read_table(features, edges, nodes is not None, label)
     if near is None:
         encoded = encode_table(frame, names, features.name, features.place, edges.roles)
