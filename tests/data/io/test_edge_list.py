@@ -204,7 +204,7 @@ def test_weights_with_a_decimal_comma(files):
 def test_a_missing_weight_is_called_so(files):
     files(e=("e.csv", "source,target,weight\nx,y,2\ny,z,\n"))
     message = read_error({"edges": "e.csv", "need_features": False})
-    assert message.startswith("e.csv: line 3: the column 'weight' is missing; weights are numbers")
+    assert message.startswith("e.csv: line 3: the column 'weight' has no value; weights are numbers")
 
 
 def test_ids_with_and_without_leading_zeros(files, caplog):
@@ -214,3 +214,9 @@ def test_ids_with_and_without_leading_zeros(files, caplog):
     files(e=("e.csv", "source,target\n007,008\n"))
     message = read_error({"edges": "e.csv", "features": "f.csv"})
     assert message == "f.csv: no row for 2 nodes of e.csv (007, 008); f.csv writes 007 as 7: write the ids alike"
+
+
+def test_ids_in_another_case_are_pointed_out(files):
+    files(e=("e.csv", "source,target\nann,bob\n"), f=("f.csv", "id,a\nANN,1\nBOB,2\n"))
+    message = read_error({"edges": "e.csv", "features": "f.csv"})
+    assert message == "f.csv: no row for 2 nodes of e.csv (ann, bob); f.csv writes ann as ANN: write the ids alike"

@@ -313,11 +313,9 @@ def _located(error: InputError, table: RawTable, name: str, fix: str, argument: 
         what = f"day and month of {error.value!r} cannot be told apart"
         return InputError(f"{table.source}: column {name!r}: {what}; give {first} or {second}")
     if isinstance(error, NotADate) and is_like_date(str(error.value).strip()):
-        what = (
-            f"{error.value!r} in {table.where(error.row)} is not in the format of the others, or in none that is known"
-        )
-        give = override(argument, name, "date:%d.%m.%y")
-        return InputError(f"{table.source}: column {name!r}: {what}; write 2021-12-31, or give its format as in {give}")
+        what = f"the format of {error.value!r} ({table.where(error.row)}) is unknown, or not that of the other dates"
+        fix = f"write all alike, and give it as in {override(argument, name, 'date:%d.%m.%y')}"
+        return InputError(f"{table.source}: column {name!r}: {what}; {fix}")
     if isinstance(error, NotNumeric | NotADate):
         what = "not numeric" if isinstance(error, NotNumeric) else "not a date"
         where = f" ({error.value!r} in {table.where(error.row)})" if error.row is not None else ""

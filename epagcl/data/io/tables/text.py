@@ -158,10 +158,9 @@ class TextTable(Table):
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: not UTF-8 text; save the file as UTF-8") from None
         if header and rows is None and frame.shape[1] != len(self.first_row):
-            raise InputError(
-                f"{self.name}: {len(self.first_row)} names in the header, but {frame.shape[1]} fields in "
-                f"{self.place(0)}; name every column"
-            )
+            names, fields = len(self.first_row), frame.shape[1]
+            fix = "name every column" if fields > names else "give each row a field for every name"
+            raise InputError(f"{self.name}: {names} names in the header, but {fields} fields in {self.place(0)}; {fix}")
         return frame
 
 
