@@ -117,7 +117,9 @@ def test_dates_in_several_or_unknown_formats_are_refused(values, row):
     with pytest.raises(InputError) as error:
         TableEncoding.fit(RawTable("f.csv", frame))
     if "cannot be told apart" not in str(error.value):
-        what = f"f.csv: column 'since': the format of {values[row]!r} (row {row} (counted from 0)) is unknown, or not that"
+        what = (
+            f"f.csv: column 'since': the format of {values[row]!r} (row {row} (counted from 0)) is unknown, or not that"
+        )
         assert str(error.value).startswith(what)
 
 

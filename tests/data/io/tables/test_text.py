@@ -94,7 +94,11 @@ def test_the_header_gives_the_feature_names(tmp_path):
         ),
         ("e.csv", "source,target\n", "e.csv: no rows below the header; give one row per line"),
         ("e.csv", "x,y\nz,y\ny,z,x\n", "e.csv: line 3: 3 fields instead of 2; quote fields that contain the separator"),
-        ("e.csv", "u,w,v\nx,y\n", "e.csv: 3 names in the header, but 2 fields in line 2; give each row a field"),
+        (
+            "e.csv",
+            "u,w,v\nx,y\n",
+            "e.csv: 3 names in the header, but 2 fields in line 2; give each row a field for every name",
+        ),
         ("e.csv", "u,v\nx,y,z\n", "e.csv: 2 names in the header, but 3 fields in line 2; name every column"),
         (
             "e.csv",
