@@ -117,5 +117,5 @@ def test_lists_of_numbers_in_json_are_vectors(tmp_path, caplog):
     nodes = [{"id": k, "x": [k, 1.5, -k], "tags": ["a"] * k, "age": k} for k in range(3)]
     links = [{"source": 0, "target": 1}, {"source": 1, "target": 2}]
     (tmp_path / "g.json").write_text(json.dumps({"nodes": nodes, "links": links}))
-    assert read_graph(tmp_path / "g.json").feature_names == ["x.0", "x.1", "x.2", "age"]
+    assert read_graph(tmp_path / "g.json").feature_names == ["x[0]", "x[1]", "x[2]", "age"]
     assert "skipped: tags (lists or objects)" in caplog.text
