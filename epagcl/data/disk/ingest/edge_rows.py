@@ -14,7 +14,7 @@ from epagcl.core.log import log
 from epagcl.data.disk.ingest.node_tables import blocks, place_in_words
 from epagcl.data.disk.ingest.work import Work, quoted
 from epagcl.data.io.columns.number import CLEAR_COMMA, DECIMAL_COMMA
-from epagcl.data.io.edge_columns import WEIGHT_NAMES, edge_columns, log_columns, optional_column
+from epagcl.data.io.edge_columns import TYPE_NAMES, WEIGHT_NAMES, edge_columns, log_columns, optional_column
 from epagcl.data.io.edge_list import kind_names
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
@@ -75,6 +75,14 @@ class EdgeRows(TypedDict):
     integers: bool
 
 
+def refuse_kinds(roles: Roles) -> None:
+    """Raise if the user asks for kinds or directions of edges, which a graph on disk does not have."""
+    for name in ("type", "directed"):
+        if (value := getattr(roles, name)) not in (None, "none", "symmetric"):
+            fix = "leave it out to merge them, or give the tables themselves to other commands"
+            raise InputError(f"{roles.name_of(name)} {value}: a graph on disk has edges of one kind; {fix}")
+
+
 def edge_source(path: Path, roles: Roles) -> EdgeSource:
     """Return the edges of a file, with their columns.
 
@@ -88,6 +96,9 @@ def edge_source(path: Path, roles: Roles) -> EdgeSource:
     columns, two_kinds = edge_columns(table, roles)
     weight = optional_column(table, roles, "weight", WEIGHT_NAMES, columns)
     log_columns(table, columns, weight, None)
+    kind = optional_column(table, roles, "type", TYPE_NAMES, columns)
+    if kind is not None:
+        log.warning("%s: the kinds of edges in %s are merged; a graph on disk has one", path.name, table.title(kind))
     kinds = kind_names(table, columns) if roles.bipartite else None
     return EdgeSource(path, table, columns, weight, kinds, two_kinds and not roles.bipartite)
 

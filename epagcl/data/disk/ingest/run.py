@@ -11,7 +11,7 @@ from epagcl.core.files import check_space
 from epagcl.core.formatting import counted
 from epagcl.data.disk.graph import OnDiskGraph, claim_folder, new_manifest
 from epagcl.data.disk.ingest.adjacency import ENDS, WEIGHTS, log_repairs, write_csr, write_ends
-from epagcl.data.disk.ingest.edge_rows import ROWS, EdgeSource, edge_source, judge_bad_rows, write_rows
+from epagcl.data.disk.ingest.edge_rows import ROWS, EdgeSource, edge_source, judge_bad_rows, refuse_kinds, write_rows
 from epagcl.data.disk.ingest.features import (
     LABELS,
     FeatureTable,
@@ -181,6 +181,7 @@ def _checked(files: Mapping[str, Path | str | None], roles: Roles, bad_rows: str
         raise InputError(f"{roles.write(bad_rows=bad_rows)}: must be {' or '.join(BAD_ROWS)}")
     if memory < LEAST_MEMORY:
         raise InputError(f"{roles.write(memory=f'{memory:g}')}: must be at least {LEAST_MEMORY:g} GiB")
+    refuse_kinds(roles)
     if files.get("edges") is None:
         raise InputError(f"no edges given; give {roles.name_of('edges')}")
     preset, _ = split_preset(files.get("features"))
@@ -216,12 +217,9 @@ def _run(inputs: Inputs, name: str, work: Work) -> None:
     nodes = roles.name_of("nodes")
     numbered = work.stage("nodes", "numbering the nodes", lambda: number_nodes(source, found, parts, nodes, work))
     work.stage("node-ids", "writing the ids", lambda: write_ids(numbered, work))
-    weighted = source.weight is not None
-    ends = work.stage(
-        "ends",
-        "replacing ids by numbers",
-        lambda: write_ends(rows["rows"], numbered, source.kinds is not None, weighted, work),
-    )
+    weighted, two = source.weight is not None, source.kinds is not None
+    words = "replacing ids by numbers"
+    ends = work.stage("ends", words, lambda: write_ends(rows["rows"], numbered, two, weighted, work))
     work.remove(ROWS, EDGE_IDS, MAPPING)
     work.release()
     pairs = work.stage("csr", "sorting the pairs", lambda: write_csr(numbered["nodes"], weighted, work))

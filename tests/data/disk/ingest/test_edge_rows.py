@@ -109,3 +109,12 @@ def test_weights_may_have_decimal_commas(work, tmp_path, weights, expected, kind
     assert found["bad"] == expected.count(None)
     if None not in expected:
         assert EdgeList(open_table(path)).weights().tolist() == expected
+
+
+def test_kinds_of_edges_are_merged_with_a_notice(work, tmp_path, caplog):
+    (tmp_path / "e.csv").write_text("source,target,type\na,b,mail\nb,c,call\n")
+    edge_source(tmp_path / "e.csv", Roles())
+    assert "e.csv: the kinds of edges in column 'type' are merged; a graph on disk has one" in caplog.messages
+    caplog.clear()
+    edge_source(tmp_path / "e.csv", Roles(type="none"))
+    assert "merged" not in caplog.text
