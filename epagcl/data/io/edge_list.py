@@ -54,7 +54,7 @@ class EdgeIds:
         if (both := is_first & is_second).any():
             node = ids[plain][both][0]
             kinds = f"{self.kinds[0]}:{node} or {self.kinds[1]}:{node}"
-            raise InputError(f"{name}: id {node} is a {self.kinds[0]} and a {self.kinds[1]}; write {kinds}")
+            raise InputError(f"{name}: id {node} is of both kinds, {self.kinds[0]} and {self.kinds[1]}; write {kinds}")
         ids[plain] = np.where(is_first, first, np.where(is_second, second, ids[plain]))
         if len(set(ids)) < len(ids):
             repeated = pd.Series(ids)[pd.Series(ids).duplicated()].iloc[0]

@@ -157,7 +157,11 @@ def _without_bad_lines(table: TextTable, path: Path) -> TextTable:
 
     lines = table.raw.split(b"\n")
     kept = [line if line[:1] in (b"#", b"%") or usable(line) else b"" for line in lines]
-    return table if kept == lines else TextTable(path, table.suffix, b"\n".join(kept))
+    if kept == lines:
+        return table
+    part = TextTable(path, table.suffix, b"\n".join(kept))
+    part.marked_header = table.marked_header
+    return part
 
 
 def _text_query(source: EdgeSource) -> str:

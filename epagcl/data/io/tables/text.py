@@ -1,6 +1,7 @@
 """Text tables (``.csv``, ``.tsv``, ``.txt``, each also with ``.gz``).
 
-- Lines that start with ``#`` or ``%`` are comments; blank lines are skipped.
+- Lines that start with ``#`` or ``%`` are comments; blank lines are skipped. A ``#`` line right above the first row is
+  a header if it has as many fields, and no number, as in the files of STRING and SNAP.
 - In ``.tsv``, tabs separate fields. Otherwise the separator is the first of comma, semicolon and tab that the first
   row contains, where beside semicolons a comma between digits does not count; a ``.txt`` with none of them is separated
   by white space.
@@ -48,7 +49,7 @@ class TextTable(Table):
     def __init__(self, path: Path, suffix: str, raw: bytes | None = None, lines_before: int = 0):
         self.name = path.name
         self.suffix = suffix
-        self.header = False
+        self.header = self.marked_header = False
         self.lines_before = lines_before
         raw = (_read_bytes(path) if raw is None else raw).removeprefix(b"\xef\xbb\xbf")
         if b"\r" in raw:
@@ -79,6 +80,29 @@ class TextTable(Table):
         except csv.Error as error:
             raise InputError(f"{self.name}: line {line + 1}: {error}; is this a table?") from None
         self.first_row = [field.strip() for field in fields]
+        if lines_before == 0 and line > 0 and comment[line - 1]:
+            self._use_marked_header(starts[line - 1], ends[line - 1])
+
+    def _use_marked_header(self, start: int, end: int) -> None:
+        """Make a comment right above the first row the header, if it names the columns.
+
+        Args:
+            start: where the line begins.
+            end: where it ends.
+        """
+        text = self.raw[start:end].decode(errors="replace").lstrip("#% ")
+        try:
+            names = text.split() if self.separator == WHITE_SPACE else _fields(text, self.separator)
+        except csv.Error:
+            return
+        names = [name.strip() for name in names]
+        if len(names) != len(self.first_row) or len(names) < 2 or any(not name or is_number(name) for name in names):
+            return
+        line = int(self.lines[0]) - 1
+        self.raw = self.raw[:start] + b" " * (end - start - len(text.encode())) + self.raw[end - len(text.encode()) :]
+        self.lines = np.concatenate([[line], self.lines])
+        self.comments.remove(line)
+        self.first_row, self.marked_header = names, True
 
     def rows_as_text(self) -> list[str]:
         """Return each row as one text, the first row included."""
@@ -90,7 +114,11 @@ class TextTable(Table):
 
     def has_header(self, known_names: Iterable[str]) -> bool:
         """Return whether the first row is a header, by the rule in the module's docstring."""
-        if self.column(known_names) is not None or any(_NAME_OF_IDS.fullmatch(field) for field in self.first_row):
+        if (
+            self.marked_header
+            or self.column(known_names) is not None
+            or any(_NAME_OF_IDS.fullmatch(field) for field in self.first_row)
+        ):
             return True
         text_columns = [column for column, field in enumerate(self.first_row) if field and not is_number(field)]
         if not text_columns or len(self.lines) < 2:

@@ -118,3 +118,12 @@ def test_kinds_of_edges_are_merged_with_a_notice(work, tmp_path, caplog):
     caplog.clear()
     edge_source(tmp_path / "e.csv", Roles(type="none"))
     assert "merged" not in caplog.text
+
+
+@pytest.mark.parametrize("bad", ["", "only one\n", 'x\t"y\n'], ids=["good", "short", "open quote"])
+def test_a_header_that_is_marked_as_a_comment(work, tmp_path, bad):
+    (tmp_path / "e.tsv").write_text(f"# file of STRING\n#gene1\tgene2\na\tb\n{bad}b\tc\n")
+    source, found, rows = rows_of(work, tmp_path / "e.tsv")
+    assert source.table.header
+    assert [each[:3] for each in rows if each[-1] == 0] == [(3, "a", "b"), (4 + bool(bad), "b", "c")]
+    assert found["bad"] == bool(bad)

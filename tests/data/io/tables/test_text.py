@@ -165,3 +165,36 @@ def test_plain_integers_are_told_as_by_the_pattern(rows):
     for header in (False, True):
         table.header = header
         assert table._integers_are_plain() == (_NOT_PLAIN.search(raw.encode()) is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "first_row", "header"),
+    [
+        ("f.tsv", "#protein_id\tsize\tnote\n9606.A\t5\tx\n", ["protein_id", "size", "note"], True),
+        ("f.tsv", "# a comment\n#name\tnote\nA\tx\nB\ty\n", ["name", "note"], True),
+        ("e.txt", "# Nodes: 3 Edges: 2\n# FromNodeId\tToNodeId\n0 1\n1 2\n", ["FromNodeId", "ToNodeId"], True),
+        ("e.txt", "# Nodes: 3\n0 1\n1 2\n", ["0", "1"], False),
+        ("e.txt", "# two columns of ids\n0 1\n1 2\n", ["0", "1"], False),
+        ("e.csv", "#x,y\n\na,b\n", ["a", "b"], False),
+        ("e.csv", "a,b\n#x,y\nb,c\n", ["a", "b"], False),
+    ],
+)
+def test_a_comment_above_the_first_row_may_be_a_header(name, text, first_row, header, tmp_path):
+    (tmp_path / name).write_text(text)
+    table = TextTable(tmp_path / name, Path(name).suffix)
+    assert table.first_row == first_row
+    assert table.has_header(("nothing",)) is header
+    table.header = header
+    rows = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(table.values(None)) == len(rows)
+    assert table.place(0) == f"line {text.splitlines().index(rows[0]) + 1}"
+
+
+def test_a_table_of_text_with_a_marked_header(files, caplog):
+    """Its rows were features without names, and a word of the header was an id."""
+    proteins = "#string_protein_id\tannotation\tfamily\n" + "".join(f"P{k}\tx{k % 2}\ty{k % 3}\n" for k in range(6))
+    edges = "#node1\tnode2\n" + "".join(f"P{k}\tP{k + 1}\n" for k in range(5))
+    files(e=("e.tsv", edges), f=("f.tsv", proteins))
+    data = read_graph(edges="e.tsv", features="f.tsv")
+    assert data.node_ids.tolist() == [f"P{k}" for k in range(6)]
+    assert {name.partition("=")[0] for name in data.feature_names} == {"annotation", "family"}
