@@ -145,7 +145,9 @@ def test_other_tables_name_the_kind_where_it_is_in_doubt(files):
     names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\nuser:2,2\nitem:2,3\n3,4\n"))
     assert rows(read_graph(**names, bipartite=True)) == {"user:1": [1], "user:2": [2], "item:2": [3], "item:3": [4]}
     names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\n2,2\n3,4\n"))
-    assert read_error(names | {"bipartite": True}) == "f.csv: id 2 is of both kinds, user and item; write user:2 or item:2"
+    assert (
+        read_error(names | {"bipartite": True}) == "f.csv: id 2 is of both kinds, user and item; write user:2 or item:2"
+    )
 
 
 def test_a_header_is_recognised_by_the_ids_of_the_features(files):

@@ -33,6 +33,8 @@ _COMMA_IN_NUMBER = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _NAME_OF_IDS = re.compile(r"[A-Za-z][A-Za-z_ ]*(?:[_ ](?:id|ID|Id)|[a-z](?:Id|ID))")
 # Numbers that pandas reads as integers although they may be text, or merge with others: 007, -0, +7, 1e1, 7.0.
 _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\.0*(?![0-9])")
+# A quoted field that is closed before a separator or the end of a line.
+_QUOTED = re.compile(rb'(?<![^\n,;\t ])"[^"]*+(?:""[^"]*+)*+"(?=[\n,;\t ])')
 _OF_INTEGERS = b"0123456789,;\t \n"
 
 
@@ -59,14 +61,16 @@ class TextTable(Table):
         characters = np.frombuffer(self.raw, dtype=np.uint8)
         ends = np.flatnonzero(characters == ord("\n"))
         starts = np.concatenate([[0], ends[:-1] + 1])
-        comment = np.isin(characters[starts], list(b"#%"))
-        self.comments: list[int] = np.flatnonzero(comment).tolist()
-        self.lines = np.flatnonzero(~comment & (starts != ends))
+        inside = _inside_quotes(self.raw, characters, starts)
+        comment = np.isin(characters[starts], list(b"#%")) & ~inside
+        # pandas counts lines without those inside quotes.
+        self.comments: list[int] = (np.flatnonzero(comment) - inside.cumsum()[comment]).tolist()
+        self.lines = np.flatnonzero(~comment & (starts != ends) & ~inside)
         if len(self.lines) == 0:
             hint = " (lines that start with # or % are comments)" if self.comments else ""
             raise InputError(f"{self.name}: the file is empty{hint}; give one row per line")
-        if inside := int(comment[self.lines[0] :].sum()):
-            log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(inside, "line"))
+        if between := int(comment[self.lines[0] :].sum()):
+            log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(between, "line"))
         line = self.lines[0]
         if b"\0" in self.raw:
             raise InputError(f"{self.name}: not UTF-8 text (it has zero bytes, as UTF-16 does); save the file as UTF-8")
@@ -190,6 +194,24 @@ class TextTable(Table):
             fix = "name every column" if fields > names else "give each row a field for every name"
             raise InputError(f"{self.name}: {names} names in the header, but {fields} fields in {self.place(0)}; {fix}")
         return frame
+
+
+def _inside_quotes(raw: bytes, characters: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return a mask of the lines that begin inside a quoted field, which may span lines.
+
+    Args:
+        raw: the file.
+        characters: its bytes.
+        starts: where each line begins.
+    """
+    inside = np.zeros(len(starts), dtype=bool)
+    quotes = np.add.reduceat(characters == ord('"'), starts, dtype=np.int64)
+    if not (quotes % 2).any():
+        return inside
+    for match in _QUOTED.finditer(raw):
+        if b"\n" in match[0]:
+            inside[slice(*np.searchsorted(starts, (match.start() + 1, match.end())))] = True
+    return inside
 
 
 def _has_numbers(column: pd.Series) -> bool:

@@ -198,3 +198,21 @@ def test_a_table_of_text_with_a_marked_header(files, caplog):
     data = read_graph(edges="e.tsv", features="f.tsv")
     assert data.node_ids.tolist() == [f"P{k}" for k in range(6)]
     assert {name.partition("=")[0] for name in data.feature_names} == {"annotation", "family"}
+
+
+def test_lines_inside_quotes_are_no_rows_and_no_comments(tmp_path, caplog):
+    """A line of a text that begins with # was left out of it."""
+    bio = '"# Title\n#tag\n\n""quoted"", too"'
+    (tmp_path / "f.csv").write_text(f'id,bio,n\na,{bio},1\n# a comment\nb,{bio},2\nc,5" pipe,3\nd,"x",soon\n')
+    table = TextTable(tmp_path / "f.csv", ".csv")
+    table.header = True
+    values = table.values(0)
+    assert values[1].tolist() == ['# Title\n#tag\n\n"quoted", too'] * 2 + ['5" pipe', "x"]
+    assert [table.place(row) for row in range(4)] == ["line 2", "line 7", "line 11", "line 12"]
+    assert caplog.messages == ["f.csv: skipped as comments (# or %): 1 line"]
+
+
+def test_a_quote_that_is_not_closed_hides_no_comments(tmp_path):
+    (tmp_path / "e.csv").write_text('5" a,b\n# c\nb,c\n')
+    table = TextTable(tmp_path / "e.csv", ".csv")
+    assert table.values(None).to_numpy().tolist() == [['5" a', "b"], ["b", "c"]]
