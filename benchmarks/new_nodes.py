@@ -1,30 +1,43 @@
 """New nodes of a large graph: time and error of their embeddings from the neighbourhood, beside the whole graph's."""
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypedDict, TypeVar
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
 from epagcl.data.catalogue import load
+from epagcl.data.disk.graph import OnDiskGraph
+from epagcl.data.disk.ingest.run import ingest
 from epagcl.data.generators import block_model
+from epagcl.data.io.feature_list import Near
+from epagcl.data.io.readers import read_files, read_graph
+from epagcl.data.io.roles import Roles
 from epagcl.methods import method
 from epagcl.methods.base import Method
-from epagcl.methods.local import embed_nodes
+from epagcl.methods.local import embed_nodes, used_hops
 from epagcl.paper.tables import Table, markdown
 from epagcl.runs.record import Provenance, provenance
 
 #: Methods whose time is measured, and the number of nodes of the generated graph.
-TIMED = (("epagcl", 200_000), ("propagated", 200_000), ("epagcl+", 20_000))
+TIMED = (("epagcl", 200_000), ("propagated", 200_000), ("epagcl+", 20_000), ("epagcl+", 200_000))
+#: Methods whose time is measured from files on, and the number of nodes.
+READ = (("epagcl", 200_000), ("epagcl+", 200_000))
 TRAINED_ON = 2_000  # nodes of the training graph, which does not matter for the time
 GRAPHS = ("cora", "citeseer", "amazon-photo")
 ERROR_METHODS = ("epagcl", "propagated", "epagcl+")
 NEW = 100
 HOPS = (1, 2, 3)
 EPOCHS = 5
+BUSY = 1.5  # load from which the machine counts as busy
 
 Value = TypeVar("Value")
 
@@ -40,6 +53,17 @@ class TimeRow(TypedDict):
     local_seconds: float
     whole_seconds: float
     error: float
+
+
+class ReadRow(TypedDict):
+    """The processor time of new nodes from files on, and of all nodes, without the start of the program."""
+
+    method: str
+    files: str
+    nodes: int
+    megabytes: float
+    local_seconds: float
+    whole_seconds: float | None
 
 
 class ErrorRow(TypedDict):
@@ -60,15 +84,22 @@ class Result(Provenance):
     command: str
     new: int
     epochs: int
+    load: float
     time: list[TimeRow]
+    read: list[ReadRow]
     error: list[ErrorRow]
 
 
-def new_nodes(timed: tuple[tuple[str, int], ...] = TIMED, graphs: tuple[str, ...] = GRAPHS) -> Result:
+def new_nodes(
+    timed: tuple[tuple[str, int], ...] = TIMED,
+    graphs: tuple[str, ...] = GRAPHS,
+    read: tuple[tuple[str, int], ...] = READ,
+) -> Result:
     """Measure all methods and graphs on one thread of a CPU.
 
     Args:
         timed: methods whose time is measured, each with the number of nodes.
+        read: the same for the time from files on.
         graphs: named graphs on which the error is measured.
     """
     torch.set_num_threads(1)
@@ -77,7 +108,9 @@ def new_nodes(timed: tuple[tuple[str, int], ...] = TIMED, graphs: tuple[str, ...
         "command": "python -m benchmarks new-nodes",
         "new": NEW,
         "epochs": EPOCHS,
+        "load": os.getloadavg()[0],
         "time": [_time(name, nodes) for name, nodes in timed],
+        "read": [row for name, nodes in read for row in _read(name, nodes)],
         "error": [row for graph in graphs for name in ERROR_METHODS for row in _errors(name, graph)],
     }
 
@@ -101,6 +134,72 @@ def _time(name: str, nodes: int) -> TimeRow:
     }
     print(row, flush=True)
     return row
+
+
+def _read(name: str, nodes: int) -> list[ReadRow]:
+    """Time the last nodes of tables with numbers, a category, gaps and a text, as files and as a graph on disk."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        _write_tables(folder, nodes)
+        model = _model(name).fit(read_graph(edges=folder / "e0.csv", features=folder / "f0.csv"))
+        rows = [_read_files(model, folder, suffix, nodes) for suffix in ("csv", "parquet")]
+        graph = ingest(folder / "e.csv", folder / "graph", features=folder / "f.csv", encoding=model.encoding_)
+        ids = list(range(nodes - NEW, nodes))
+
+        def from_disk() -> Tensor:
+            opened = OnDiskGraph.open(folder / "graph")
+            return embed_nodes(model, opened, opened.numbers_of(ids)).z
+
+        _, seconds = _timed(from_disk)
+        size = sum(entry["bytes"] for entry in graph.manifest["arrays"].values()) / 1e6
+        rows.append(_read_row(model, "graph on disk", nodes, size, seconds, None))
+    return rows
+
+
+def _read_files(model: Method, folder: Path, suffix: str, nodes: int) -> ReadRow:
+    parts = {"edges": folder / f"e.{suffix}", "features": folder / f"f.{suffix}"}
+    new, roles = torch.arange(nodes - NEW, nodes), Roles(encoding=model.encoding_)
+
+    def from_files() -> Tensor:
+        near = Near(lambda ids: new, used_hops(model).used + 1)
+        return embed_nodes(model, read_files(None, parts, roles=roles, near=near), new, checked=True).z
+
+    _, local = _timed(from_files)
+    _, whole = _timed(lambda: model.embed(read_files(None, parts, roles=roles)))
+    size = sum(path.stat().st_size for path in parts.values()) / 1e6
+    return _read_row(model, "CSV" if suffix == "csv" else "Parquet", nodes, size, local, whole)
+
+
+def _read_row(model: Method, files: str, nodes: int, size: float, local: float, whole: float | None) -> ReadRow:
+    row: ReadRow = {
+        "method": type(model).title,
+        "files": files,
+        "nodes": nodes,
+        "megabytes": size,
+        "local_seconds": local,
+        "whole_seconds": whole,
+    }
+    print(row, flush=True)
+    return row
+
+
+def _write_tables(folder: Path, nodes: int) -> None:
+    """Write edges and a table of mixed columns, as CSV and Parquet, and those of the first nodes."""
+    data = block_model(nodes, num_features=500, topic_words=50)
+    words = data.x.to_sparse_coo() if data.x.layout != torch.strided else data.x.to_sparse()
+    row, column = words.coalesce().indices()
+    text = pd.Series(column.numpy()).map("word{}".format).groupby(row.numpy()).agg(" ".join).reindex(range(nodes))
+    draw = np.random.default_rng(0)
+    age = draw.integers(18, 90, nodes).astype(float)
+    age[draw.random(nodes) < 0.1] = np.nan
+    balance, city = draw.lognormal(5, 2, nodes).round(2), draw.choice(["Bern", "Oslo", "Rome"], nodes)
+    features = pd.DataFrame({"id": range(nodes), "age": age, "balance": balance, "city": city, "about": text})
+    first, second = data.edge_index[:, data.edge_index[0] < data.edge_index[1]].numpy()
+    edges = pd.DataFrame({"source": first, "target": second})
+    near = edges[(edges < TRAINED_ON).all(axis=1)]
+    for name, table in (("e", edges), ("f", features), ("e0", near), ("f0", features[:TRAINED_ON])):
+        table.to_csv(folder / f"{name}.csv", index=False)
+        table.to_parquet(folder / f"{name}.parquet", index=False)
 
 
 def _errors(name: str, graph: str) -> list[ErrorRow]:
@@ -150,7 +249,7 @@ def table(result: Result) -> str:
         "included. Error: median distance from the embedding by the whole graph, relative to the root mean square "
         f"distance of embeddings from their mean. Measured on {result['hardware']['cpu']}, {result['date'][:10]}."
     )
-    first = markdown(Table("", "Time of new nodes", heads, times, note))
+    first = f"{markdown(Table('', 'Time of new nodes', heads, times, note))}\n{_read_table(result)}"
     graphs = list(dict.fromkeys(row["graph"] for row in result["error"]))
     cells = {(row["method"], row["hops"], row["graph"]): row for row in result["error"]}
     errors = []
@@ -163,6 +262,29 @@ def table(result: Result) -> str:
         f"Models are trained for {result['epochs']} epochs."
     )
     return f"{first}\n{markdown(Table('', 'Error of new nodes', ['method', 'hops', *graphs], errors, note))}"
+
+
+def _read_table(result: Result) -> str:
+    """Return the time of new nodes from files on."""
+    rows = [
+        [
+            row["method"],
+            f"{row['files']}, {row['megabytes']:.0f} MB",
+            f"{row['local_seconds']:.2f} s",
+            "–" if row["whole_seconds"] is None else f"{row['whole_seconds']:.1f} s",
+        ]
+        for row in result["read"]
+    ]
+    nodes = max((row["nodes"] for row in result["read"]), default=0)
+    busy = f" on a busy machine (load {result['load']:.0f})" if result["load"] > BUSY else ""
+    note = (
+        f"{result['new']} new nodes of a graph of {nodes:,}, with a table of two numbers, a category and a text: time "
+        "to read the files and to embed, without the start of the program. Processor time of one thread"
+        f"{busy}."
+    )
+    return markdown(
+        Table("", "Time of new nodes from files on", ["method", "files", "new nodes", "all nodes"], rows, note)
+    )
 
 
 def _model(name: str) -> Method:

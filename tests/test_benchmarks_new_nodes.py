@@ -9,6 +9,25 @@ RESULT = {
     "hardware": {"cpu": "a CPU", "device": "cpu", "threads": 1},
     "new": 100,
     "epochs": 5,
+    "load": 3.2,
+    "read": [
+        {
+            "method": "EPAGCL",
+            "files": "CSV",
+            "nodes": 2000,
+            "megabytes": 12.3,
+            "local_seconds": 0.5,
+            "whole_seconds": 4.0,
+        },
+        {
+            "method": "EPAGCL",
+            "files": "graph on disk",
+            "nodes": 2000,
+            "megabytes": 20.0,
+            "local_seconds": 0.1,
+            "whole_seconds": None,
+        },
+    ],
     "time": [
         {
             "method": "EPAGCL",
@@ -41,6 +60,9 @@ def test_the_tables():
     assert "| EPAGCL | 200,000 | 2 | 1,234 | 0.25 s | 5.0 s | 20× | 0.0% |" in text
     assert "| propagated | 2 | 5.0% (10.0%) | 5.0% (10.0%) |" in text
     assert "Measured on a CPU, 2026-01-02." in text
+    assert "| EPAGCL | CSV, 12 MB | 0.50 s | 4.0 s |" in text
+    assert "| EPAGCL | graph on disk, 20 MB | 0.10 s | – |" in text
+    assert "Processor time of one thread on a busy machine (load 3)." in text
 
 
 @pytest.mark.slow
@@ -49,7 +71,9 @@ def test_a_graph_is_measured(monkeypatch):
     monkeypatch.setattr(new_nodes, "TRAINED_ON", 100)
     monkeypatch.setattr(new_nodes, "ERROR_METHODS", ("propagated",))
     monkeypatch.setattr(new_nodes.torch, "set_num_threads", lambda count: None)
-    result = new_nodes.new_nodes((("propagated", 300),), ("demo",))
+    result = new_nodes.new_nodes((("propagated", 300),), ("demo",), (("propagated", 300),))
+    assert [row["files"] for row in result["read"]] == ["CSV", "Parquet", "graph on disk"]
+    assert [row["whole_seconds"] is None for row in result["read"]] == [False, False, True]
     (row,) = result["time"]
     assert (row["nodes"], row["hops"]) == (300, 2)
     assert 10 < row["nodes_used"] < 300

@@ -188,7 +188,9 @@ def _check_graphs(graphs: Sequence[LoadedGraph], protocols: Sequence[str]) -> No
         raise InputError("two graphs have the same name; rename one, or compare them separately")
     for name, data, _ in graphs:
         if data.y is None:
-            raise InputError(f"{name}: no labels; the comparison needs them")
+            raise InputError(
+                f"{name}: no labels, by which methods are compared; give --labels, or --label for a column"
+            )
         if not protocols_of(data, protocols):
             raise InputError(f"{name}: no published split; give --protocols strict or paper")
         if reason := unfit_labels(data, Plan("strict")):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from epagcl.cli.auto import AUTO, check_settings, chosen_method, load_graph
-from epagcl.cli.from_disk import embed_from_disk, graph_on_disk, refuse
+from epagcl.cli.from_disk import embed_from_disk, graph_on_disk, opened_folder, refuse
 from epagcl.cli.graph_input import GraphInput, takes_graph
 from epagcl.cli.loaded_graph import LoadedGraph
 from epagcl.cli.options import (
@@ -48,6 +48,7 @@ from epagcl.core.torchrun import launched_rank, launched_ranks
 if TYPE_CHECKING:
     import pandas as pd
 
+    from epagcl.data.disk.graph import OnDiskGraph
     from epagcl.methods.base import Method
 
 
@@ -99,6 +100,12 @@ def embed(
     trained = None if model is None else _load_model(context, model, method, save, config)
     if trained is not None and asked not in (None, type(trained).name):
         raise InputError(f"--method {asked}: the model is of {type(trained).name}; leave it out")
+    if trained is not None and only is not None and (folder := opened_folder(inputs)) is not None:
+        inputs.roles()  # rejects options of columns that are wrong
+        refuse({"--columns": columns})
+        result = _embed_only(trained, folder, only, hops, _Target(out, map_, None, None, overwrite, vectors))
+        _show(result, trained, as_json=as_json, quiet=quiet)
+        return
     if (disk := graph_on_disk(context, inputs, method, config, trained)) is not None:
         refuse({"--only": only, "--previous": previous, "--align": align, "--columns": columns, "--vectors": vectors})
         _claim(save, overwrite=overwrite, make=False)
@@ -221,7 +228,9 @@ def _note_positions(model: "Method | None") -> None:
         log.warning("the model knows positions in its training graph only; for other graphs, use --features roles")
 
 
-def _embed_only(model: "Method", graph: LoadedGraph, only: Path, hops: int | None, target: _Target) -> EmbeddingResult:
+def _embed_only(
+    model: "Method", graph: "LoadedGraph | OnDiskGraph", only: Path, hops: int | None, target: _Target
+) -> EmbeddingResult:
     """Embed some nodes by a trained model, and write their embeddings. There is no report on a part of a graph."""
     from epagcl.runs.export import write_embeddings
 

@@ -45,22 +45,29 @@ def graph_on_disk(
         config: file of settings.
         trained: a trained model to use in place of a new one.
     """
-    from epagcl.data.disk.layout import is_graph_folder
-
-    alone = not any(inputs.files.values()) and launched_ranks() == 1
-    if inputs.graph is None or not alone or not is_graph_folder(inputs.graph) or (method == AUTO and trained is None):
+    if (graph := opened_folder(inputs)) is None or (method == AUTO and trained is None):
         return None
-    from epagcl.data.disk.graph import OnDiskGraph
     from epagcl.methods.sampled import Sampled
     from epagcl.runs.from_disk import stays_on_disk
 
-    graph = OnDiskGraph.open(inputs.graph)
     model = trained or make_method(method, settings_of(context, None, method, config))
     if not isinstance(model, Sampled) or not stays_on_disk(graph, model, training=trained is None):
         return None
     inputs.roles()  # rejects options of columns that are wrong
     log.info("%s: read from disk as it is needed; there will be no report", inputs.name or graph.name)
     return DiskInput(graph, inputs.name or graph.name, model)
+
+
+def opened_folder(inputs: GraphInput) -> "OnDiskGraph | None":
+    """Return the graph on disk if the command line names one and nothing beside it, on one rank; else None."""
+    from epagcl.data.disk.layout import is_graph_folder
+
+    alone = not any(inputs.files.values()) and launched_ranks() == 1
+    if inputs.graph is None or not alone or not is_graph_folder(inputs.graph):
+        return None
+    from epagcl.data.disk.graph import OnDiskGraph
+
+    return OnDiskGraph.open(inputs.graph)
 
 
 def note_cost(disk: DiskInput) -> None:

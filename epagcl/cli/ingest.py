@@ -1,6 +1,7 @@
 """``epagcl ingest``: a graph on disk from tables of any size."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from epagcl.data.disk.graph import OnDiskGraph
+    from epagcl.data.io.roles import Roles
 
 
 @takes_graph("graph", "data")
@@ -27,6 +29,9 @@ def ingest(
     bad_rows: Annotated[
         str, typer.Option(metavar="refuse|skip", help="What to do about rows of the edges that cannot be used.")
     ] = "refuse",
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a trained model: encode the features for it, as in its training.")
+    ] = None,
     memory: Annotated[float, typer.Option(metavar="GIB", help="Memory that may be used, roughly; at least 1.")] = 4.0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the graph in that folder.")] = False,
     quiet: Quiet = False,
@@ -41,11 +46,12 @@ def ingest(
     console = console_for(quiet)
     with busy(console, "starting"):
         from epagcl.data.disk.ingest.run import ingest_files
+    roles = inputs.roles() if model is None else _roles_for(model, inputs)
     with IngestProgress(console) as progress, interruptible("the same command continues"):
         graph = ingest_files(
             inputs.files,
             out,
-            inputs.roles(),
+            roles,
             bad_rows,
             inputs.name,
             memory,
@@ -58,6 +64,16 @@ def ingest(
         print(json.dumps(result, indent=2))
     elif not quiet:
         _show(graph)
+
+
+def _roles_for(model: Path, inputs: GraphInput) -> "Roles":
+    """Return the columns that the options name, encoded as those of a model."""
+    from epagcl.methods.registry import load_model
+
+    encoding = load_model(model, "cpu").encoding_
+    if encoding is None and inputs.columns_as is None:
+        inputs = replace(inputs, columns_as="*=given")
+    return inputs.roles(encoding)
 
 
 def _show(graph: "OnDiskGraph") -> None:

@@ -81,6 +81,7 @@ OPTION_OF_ARGUMENT = {
     "columns": "--columns",
     "deterministic": "--deterministic",
     "folder": "--out",
+    "k": "--k",
     "kind": "--map",
     "memory": "--memory",
     "model": "--model",
@@ -92,6 +93,8 @@ OPTION_OF_ARGUMENT = {
     "save": "--save",
     "vectors": "--vectors",
 }
+#: Arguments of the functions behind ``neighbours``, ``cluster``, ``anomalies`` and others, which options are named for.
+OPTIONS_OF_TASKS = ("density", "index", "k", "method", "metric", "min_size")
 
 
 class WithSettings(typer.core.TyperCommand):
@@ -275,9 +278,12 @@ def refuse_seed(context: typer.Context, seeds_option: str) -> None:
 def with_option_names(message: str) -> str:
     """Return an error of the library with options in place of Python arguments: ``folder=`` becomes ``--out``.
 
-    Arguments with a value, such as ``lr=0.1``, stay, except for switches: ``resume=True`` becomes ``--resume``.
+    Arguments with a value, such as ``lr=0.1``, stay, except for switches (``resume=True`` becomes ``--resume``) and
+    for those of tasks: ``metric='foo':`` becomes ``--metric foo:``.
     """
     argument = rf"(?<![\w.-])({'|'.join(OPTION_OF_ARGUMENT)})=(?:True\b|(?=[\s,;:.)]|$))"
+    task = rf"^({'|'.join(OPTIONS_OF_TASKS)})=('?)([^:;']*)\2:"
+    message = re.sub(task, lambda match: f"--{match[1].replace('_', '-')} {match[3]}:", message)
     return re.sub(argument, lambda match: OPTION_OF_ARGUMENT[match[1]], message)
 
 

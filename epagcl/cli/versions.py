@@ -12,8 +12,10 @@ from epagcl.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch_geometric.data import Data
 
     from epagcl.cli.rendering import AlignmentResult, DriftResult, NeighbourhoodResult
+    from epagcl.data.disk.graph import OnDiskGraph
     from epagcl.data.io.feature_list import Near
     from epagcl.methods.base import Method
     from epagcl.runs.reading import Rows
@@ -110,30 +112,34 @@ def needed_part(model: "Method", only: Path, hops: int | None) -> "Near":
 
 
 def embed_only(
-    model: "Method", graph: LoadedGraph, only: Path, hops: int | None
+    model: "Method", graph: "LoadedGraph | OnDiskGraph", only: Path, hops: int | None
 ) -> "tuple[Tensor, list[Any], NeighbourhoodResult]":
     """Embed the nodes of a file from their neighbourhood. Return the embeddings, their ids and the neighbourhood."""
     from epagcl.methods.local import embed_nodes
 
-    ids = _ids(graph)
-    nodes = _numbers(_listed(only), ids, only)
-    local = embed_nodes(model, graph.data, nodes, hops, estimate=True, checked=True)
+    listed = _listed(only)
+    data: Data | OnDiskGraph
+    if isinstance(graph, LoadedGraph):
+        data, nodes = graph.data, _numbers(listed, _ids(graph), only)
+    else:
+        data, nodes = graph, _numbers_on_disk(listed, graph, only)
+    local = embed_nodes(model, data, nodes, hops, estimate=True, checked=True)
     used: NeighbourhoodResult = {
         "hops": local.hops,
         "nodes_used": local.nodes_used,
-        "nodes_in_graph": graph.data.num_nodes,
+        "nodes_in_graph": data.num_nodes,
         "exact": local.exact,
         "error": local.error,
     }
-    return local.z, [ids[node] for node in nodes.tolist()], used
+    return local.z, listed, used
 
 
 def _listed(only: Path) -> list[Any]:
     """Return the ids in the file of ``--only``."""
-    from epagcl.data.io.ids import listed_ids
-    from epagcl.data.io.tables.files import existing_file, open_table
+    from epagcl.data.io.readers import read_nodes
+    from epagcl.data.io.tables.files import existing_file
 
-    return list(listed_ids(open_table(existing_file(only))).values)
+    return list(read_nodes(existing_file(only)).values)
 
 
 def _numbers(wanted: list[Any], ids: Any, only: Path) -> "Tensor":
@@ -142,6 +148,20 @@ def _numbers(wanted: list[Any], ids: Any, only: Path) -> "Tensor":
     from epagcl.tasks.inputs import numbers_of
 
     return torch.from_numpy(numbers_of(wanted, ids, f"--only {only}:"))
+
+
+def _numbers_on_disk(wanted: list[Any], graph: "OnDiskGraph", only: Path) -> "Tensor":
+    """Return the numbers of nodes of a graph on disk, without a list of all its ids."""
+    import torch
+
+    numbers = graph.numbers_of(wanted)
+    if (numbers < 0).any():
+        from epagcl.data.io.ids import examples
+
+        first = graph.ids_of(slice(4))
+        known = examples(list(map(str, range(min(4, graph.num_nodes)) if first is None else first)))
+        raise InputError(f"--only {only}: {wanted[int((numbers < 0).argmax())]}: no such node; the ids are {known}")
+    return torch.from_numpy(numbers)
 
 
 def _ids(graph: LoadedGraph) -> Any:

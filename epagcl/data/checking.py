@@ -65,7 +65,10 @@ def check(data: Data, source: str = "graph", quiet: bool = False, features: bool
         raise InputError(f"{source}: {len(names):,} feature_names for {x.shape[1]:,} columns; give one per column")
     pairs = undirected_pairs(edge_index, num_nodes)
     if pairs.shape[1] == 0:
-        raise InputError(f"{source}: no edges between different nodes; a graph needs at least one")
+        what = "no edges between different nodes; a graph needs at least one"
+        if edge_weight is not None and not edge_weight.numel():
+            what = "all edges have weight 0; a graph needs at least one above 0"
+        raise InputError(f"{source}: {what}")
     if not quiet:
         for level, note in repair_notes(edge_index, pairs, num_nodes, weighted=edge_weight is not None, kinds=kinds):
             log.log(level, "%s: %s", source, note)

@@ -43,6 +43,7 @@ class Graph:
         part: the nodes of this rank, if the graph is spread over several ranks; see ``shard``. Then ``x`` has the
             rows of these nodes, and :attr:`adjacency` multiplies the rows of all ranks. ``pairs`` and ``num_nodes`` are
             those of the whole graph.
+        kinds: the number of the kind of each node, int64 ``[N]``; None if all are of one kind. Methods do not use it.
 
     Examples:
         >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
@@ -59,6 +60,7 @@ class Graph:
     relation_names: tuple[str, ...] = ()
     outside: Tensor | None = None
     part: Part | None = None
+    kinds: Tensor | None = None
 
     @classmethod
     def from_data(cls, data: Data, device: torch.device | str = "cpu") -> "Graph":
@@ -76,6 +78,7 @@ class Graph:
             weight=None if weight is None else weight.float().to(device),
             relations=relations,
             relation_names=() if relations is None else tuple(data.relation_names),
+            kinds=_kinds(data.get("node_type"), n, device),
         )
 
     def shard(self, part: Part, device: torch.device | str, *, fingerprint: str = "") -> "Graph":
@@ -91,7 +94,8 @@ class Graph:
         else:
             x = self.x[part.rows].clone().to(device)  # a slice would keep the whole matrix in memory
         weight = None if self.weight is None else self.weight.to(device)
-        graph = Graph(x, self.pairs.to(device), self.num_nodes, weight, part=part)
+        kinds = None if self.kinds is None else self.kinds.to(device)
+        graph = Graph(x, self.pairs.to(device), self.num_nodes, weight, part=part, kinds=kinds)
         graph.__dict__["fingerprint"] = fingerprint
         return graph
 
@@ -233,6 +237,13 @@ class Graph:
         relations = None if self.relations is None else self.relations[..., ~pairs]
         x = self.masked(~columns)
         return Graph(x, self.pairs[:, ~pairs], self.num_nodes, weight, relations, self.relation_names, part=self.part)
+
+
+def _kinds(value: object, num_nodes: int, device: torch.device | str) -> Tensor | None:
+    """Return ``node_type`` if it has one number per node; other values mean something else."""
+    if not isinstance(value, Tensor) or value.shape != (num_nodes,) or value.is_floating_point():
+        return None
+    return value.long().to(device)
 
 
 def _relations(value: Tensor, edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:

@@ -183,23 +183,60 @@ class LargeGraph:
             nodes: numbers of nodes, ascending, each once.
             survey: kept in the subgraph.
         """
-        owner, entry = self.neighbour_lists(nodes)
-        target = np.asarray(self.csr.indices[entry], dtype=np.int64)
-        place = np.searchsorted(nodes, target)
-        inside = (place < len(nodes)) & (nodes[np.minimum(place, len(nodes) - 1)] == target) & (owner < place)
-        weight = None if self.csr.weights is None else torch.from_numpy(np.array(self.csr.weights[entry[inside]]))
-        pairs = torch.from_numpy(np.stack([owner[inside], place[inside]]))
+        lists = self._lists_within(nodes)
         graph = Subgraph(
             x=self.x.take(nodes),
-            pairs=pairs.to(self.device),
+            pairs=lists.pairs.to(self.device),
             num_nodes=len(nodes),
-            weight=None if weight is None else weight.to(self.device),
+            weight=None if lists.weight is None else lists.weight.to(self.device),
             nodes=torch.from_numpy(nodes).to(self.device),
             whole=self,
             survey=survey,
         )
         self.release()
         return graph
+
+    def part(self, nodes: Nodes) -> Graph:
+        """Return some nodes with all edges between them and their degrees in the whole graph, see ``Graph.outside``.
+
+        Only their features and edges are read.
+
+        Args:
+            nodes: numbers of nodes, ascending, each once.
+        """
+        lists = self._lists_within(nodes)
+        graph = Graph(
+            x=self.x.take(nodes),
+            pairs=lists.pairs.to(self.device),
+            num_nodes=len(nodes),
+            weight=None if lists.weight is None else lists.weight.to(self.device),
+            outside=lists.outside.to(self.device),
+        )
+        self.release()
+        return graph
+
+    def within(self, nodes: Nodes, hops: int) -> Nodes:
+        """Return the nodes within some hops of a few nodes, ascending. Only their edges are read."""
+        found = border = np.unique(nodes)
+        for _ in range(hops):
+            _, entry = self.neighbour_lists(border)
+            border = np.setdiff1d(np.asarray(self.csr.indices[entry], dtype=np.int64), found)
+            found = np.union1d(found, border)
+        return found
+
+    def _lists_within(self, nodes: Nodes) -> "_Lists":
+        owner, entry = self.neighbour_lists(nodes)
+        target = np.asarray(self.csr.indices[entry], dtype=np.int64)
+        place = np.searchsorted(nodes, target)
+        inside = (place < len(nodes)) & (nodes[np.minimum(place, len(nodes) - 1)] == target)
+        once, weights = inside & (owner < place), self.csr.weights
+        leaving = None if weights is None else weights[entry[~inside]]
+        outside = np.bincount(owner[~inside], weights=leaving, minlength=len(nodes)).astype(np.float32)
+        return _Lists(
+            torch.from_numpy(np.stack([owner[once], place[once]])),
+            None if weights is None else torch.from_numpy(np.array(weights[entry[once]])),
+            torch.from_numpy(outside),
+        )
 
     def pair_chunks(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Yield all pairs, ``[2, P]`` with i < j, and their weights, chunk by chunk."""
@@ -222,6 +259,14 @@ class LargeGraph:
     def _chunks(self) -> Iterator[CSR]:
         for start, stop in self.csr.spans():
             yield self.csr.rows(start, stop)
+
+
+class _Lists(NamedTuple):
+    """The pairs between some nodes, their weights, and for each node the total weight of its other pairs."""
+
+    pairs: Tensor
+    weight: Tensor | None
+    outside: Tensor
 
 
 def _padded(values: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
+from epagcl.data.large import LargeGraph
 
 
 class Neighbourhood(NamedTuple):
@@ -29,7 +31,7 @@ class Neighbourhood(NamedTuple):
     places: Tensor
 
 
-def neighbourhood(graph: Graph, nodes: Tensor, hops: int) -> Neighbourhood:
+def neighbourhood(graph: Graph | LargeGraph, nodes: Tensor, hops: int) -> Neighbourhood:
     r"""Return the part of a graph that lies within some hops of a few nodes, with the pairs between its nodes.
 
     Let Â be that of the whole graph, and Â' that of the part. Rows of Â' are rows of Â for all nodes at less than
@@ -37,7 +39,8 @@ def neighbourhood(graph: Graph, nodes: Tensor, hops: int) -> Neighbourhood:
     therefore gives the asked nodes the same embedding. Pairs that lead out of the part are self-loops in Â': a random
     walk that would leave stays, so that Â' is symmetric and PageRank loses no mass.
 
-    The time is O(hops · E) for comparisons only, without sorting; the memory of the part is that of its nodes.
+    The time is O(hops · E) for comparisons only, without sorting; the memory of the part is that of its nodes. Of a
+    graph whose arrays stay where they are, only the edges and features of the part are read.
 
     Args:
         graph: the whole graph.
@@ -50,6 +53,11 @@ def neighbourhood(graph: Graph, nodes: Tensor, hops: int) -> Neighbourhood:
         >>> part.degree.tolist(), part.outside.tolist()  # node 1 has another neighbour
         ([1.0, 2.0], [0.0, 1.0])
     """
+    if isinstance(graph, LargeGraph):
+        wanted = nodes.cpu().numpy()
+        chosen = graph.within(wanted, hops)
+        places = torch.from_numpy(np.searchsorted(chosen, wanted))
+        return Neighbourhood(graph.part(chosen), torch.from_numpy(chosen), places.to(graph.device))
     i, j = graph.pairs
     inside = within(graph.pairs, nodes, hops, graph.num_nodes)
     members = inside.nonzero().flatten()

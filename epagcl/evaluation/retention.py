@@ -89,7 +89,7 @@ def measure_retention(embed: Callable[[Graph], Tensor], graph: Graph) -> Retenti
     masked = Graph(graph.masked(columns), graph.pairs, graph.num_nodes, part=graph.part)
     targets = _components(masked, TARGETS, partial(power, k=0))
     hidden = graph.pairs[:, pairs]
-    recover = partial(_recover, targets=targets, hidden=hidden)
+    recover = partial(_recover, targets=targets, hidden=hidden, kinds=graph.kinds)
     return Retention(
         embedding=recover(embed(rest)),
         raw=recover(_components(rest, COMPONENTS, partial(power, k=0))),
@@ -163,25 +163,23 @@ def explained_variance(z: Tensor, targets: Tensor) -> float | None:
     return float((1 - error(test, penalty) / variance).clamp(min=0))
 
 
-def edge_auc(z: Tensor, hidden: Tensor) -> float | None:
+def edge_auc(z: Tensor, hidden: Tensor, kinds: Tensor | None = None) -> float | None:
     """Return the probability that a hidden edge has a higher cosine than a random pair, ties counted half.
 
-    Random pairs join ends of different hidden edges, so that they have the same degrees.
+    Random pairs join ends of different hidden edges, so that they have the same degrees. In a graph with several kinds
+    of nodes they join the same kinds as edges do: a pair of users would be told from a user and an item by its kinds.
 
     Args:
         z: embeddings ``[N, d]``; their mean is subtracted.
         hidden: the hidden edges ``[2, P]``.
+        kinds: the number of the kind of each node, ``[N]``; None if all are of one kind.
 
     Examples:
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.1], [-1.0, 0.0], [-1.0, 0.1]])
         >>> edge_auc(z, torch.tensor([[0, 2], [1, 3]]))
         1.0
     """
-    count = torch.arange(hidden.shape[1], device=hidden.device)
-    other = (
-        hidden[1].roll(1)[uniform64(count, 0, Stream.HEALTH, 5).argsort()] if hidden.shape[1] > 2 else hidden[1].roll(1)
-    )
-    random = torch.stack([hidden[0], other])
+    random = _joined_at_random(hidden) if kinds is None else _joined_within_kinds(hidden, kinds)
     random = random[:, random[0] != random[1]]
     if not random.shape[1]:
         return None
@@ -192,12 +190,29 @@ def edge_auc(z: Tensor, hidden: Tensor) -> float | None:
     return float((below + not_above).double().mean() / (2 * negative.numel()))
 
 
+def _joined_at_random(edges: Tensor) -> Tensor:
+    """Return the first ends of the edges with the second ends of others."""
+    count = torch.arange(edges.shape[1], device=edges.device)
+    other = edges[1].roll(1)
+    return torch.stack([edges[0], other[uniform64(count, 0, Stream.HEALTH, 5).argsort()] if len(count) > 2 else other])
+
+
+def _joined_within_kinds(edges: Tensor, kinds: Tensor) -> Tensor:
+    """Return ends of different edges that join the same two kinds of nodes."""
+    edges = torch.where(kinds[edges[0]] <= kinds[edges[1]], edges, edges.flip(0))
+    joins = kinds[edges[0]] * (int(kinds.max()) + 1) + kinds[edges[1]]
+    parts = [_joined_at_random(edges[:, joins == each]) for each in joins.unique()]
+    random = torch.cat(parts, dim=1) if parts else edges
+    known = edges[0] * kinds.numel() + edges[1]
+    return random[:, ~torch.isin(random[0] * kinds.numel() + random[1], known)]
+
+
 def _cosines(unit: Tensor, pairs: Tensor) -> Tensor:
     return torch.cat([(unit[i] * unit[j]).sum(1) for i, j in pairs.split(2**20, dim=1)])
 
 
-def _recover(z: Tensor, targets: Tensor, hidden: Tensor) -> Recovery:
-    return Recovery(explained_variance(z, targets), edge_auc(z, hidden))
+def _recover(z: Tensor, targets: Tensor, hidden: Tensor, kinds: Tensor | None) -> Recovery:
+    return Recovery(explained_variance(z, targets), edge_auc(z, hidden, kinds))
 
 
 def _components(graph: Graph, dim: int, diffuse: partial[Callable[[Tensor], Tensor]]) -> Tensor:

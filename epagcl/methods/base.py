@@ -3,7 +3,6 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,7 @@ from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
-from epagcl.methods.inputs import input_graph
+from epagcl.methods.inputs import device_of, input_graph
 from epagcl.methods.local import NodesLike, embed_nodes, rotated
 from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
@@ -263,7 +262,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         come from a table. Otherwise they must be in the same order.
 
         Args:
-            data: the graph.
+            data: the graph; with ``nodes``, also a graph on disk, of which only the neighbourhood is read.
             nodes: embed only these nodes, in this order, from their neighbourhood; see ``epagcl.methods.local``.
             hops: size of the neighbourhood; None: as many as an encoder has layers, 2 if it has PageRank.
         """
@@ -332,7 +331,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _checked_graph(self, data: Data, quiet: bool, *, checked: bool = False) -> Graph:
         """Return a graph to embed: checked, with the training columns in their order, on the network's device."""
-        device = next(chain(self.fitted_network.parameters(), self.fitted_network.buffers())).device
+        device = device_of(self.fitted_network)
         data = data if checked else check(data, quiet=quiet, labels=False)
         data = match_columns(data, self.feature_names_, self.num_features_, self.encoding_)
         return apply_relations(self, input_graph(self, data, device), quiet=quiet)

@@ -9,8 +9,9 @@ it then meets elsewhere is an error. ``python -m benchmarks new-nodes`` measures
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,14 +21,17 @@ from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
+from epagcl.data.large import GraphArrays, LargeGraph
 from epagcl.data.neighbourhood import neighbourhood
+from epagcl.methods.inputs import arrays_to_embed
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
 
 NodesLike = Tensor | np.ndarray[Any, Any] | Sequence[int]
 UNBOUNDED_HOPS = 2  # of encoders that every node reaches
-SAMPLE = 8  # nodes on which the error is estimated
+SAMPLE, LEAST_SAMPLE = 8, 3  # nodes on which the error is estimated
+SMALL = 4096  # nodes of a neighbourhood that takes little time
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class LocalEmbedding:
 @torch.no_grad()
 def embed_nodes(
     method: "Method",
-    data: Data,
+    data: Data | GraphArrays,
     nodes: NodesLike,
     hops: int | None = None,
     *,
@@ -69,8 +73,8 @@ def embed_nodes(
 ) -> LocalEmbedding:
     """Embed a few nodes of a graph from their neighbourhood.
 
-    The graph is checked as a whole, and its edges are read once per hop. Everything else takes time in proportion to
-    the neighbourhood.
+    A graph in memory is checked as a whole, and its edges are read once per hop. Everything else takes time in
+    proportion to the neighbourhood. Of a graph on disk, only the neighbourhood is read.
 
     Args:
         method: a trained model.
@@ -90,13 +94,19 @@ def embed_nodes(
     """
     reach, used = used_hops(method, hops)
     network = method.fitted_network.eval()
-    graph = method._checked_graph(data, quiet=True, checked=checked)
+    graph: Graph | LargeGraph
+    if isinstance(data, Data):
+        graph = method._checked_graph(data, quiet=True, checked=checked)
+    else:
+        graph = arrays_to_embed(method, data)
     wanted = node_numbers(nodes, graph.num_nodes).to(graph.device)
     part = neighbourhood(graph, wanted, used)
-    z = rotated(method.represent(network, part.graph)[part.places], method.rotation_)
-    exact = used >= reach or part.graph.num_nodes == graph.num_nodes
-    error = 0.0 if exact else estimate_error(method, network, graph, wanted, used) if estimate else None
-    return LocalEmbedding(z.to(data.edge_index.device), used, exact, part.graph.num_nodes, error)
+    represent = partial(method.represent, network)
+    z = represent(part.graph)[part.places]
+    exact, size = used >= reach or part.graph.num_nodes == graph.num_nodes, part.graph.num_nodes
+    error = 0.0 if exact else estimate_error(represent, graph, wanted, z, used, size) if estimate else None
+    home = data.edge_index.device if isinstance(data, Data) else "cpu"
+    return LocalEmbedding(rotated(z, method.rotation_).to(home), used, exact, size, error)
 
 
 class Hops(NamedTuple):
@@ -131,25 +141,31 @@ def receptive_field(network: nn.Module) -> float:
     return float(hops) if (hops := getattr(encoder, "hops", math.inf)) == math.inf else int(hops)
 
 
-def estimate_error(method: "Method", network: nn.Module, graph: Graph, nodes: Tensor, hops: int) -> float:
-    """Return the median relative change of a few of the nodes with one more hop.
+def estimate_error(
+    represent: Callable[[Graph], Tensor], graph: Graph | LargeGraph, nodes: Tensor, z: Tensor, hops: int, most: int
+) -> float:
+    """Return the median relative change of the embeddings of a few nodes with one more hop.
 
     The change ‖z' − z‖ is divided by the root mean square distance of the embeddings from their mean. Since one more
     hop reduces the error by a large factor, the change is close to the error.
 
     Args:
-        method: a trained model.
-        network: its network.
+        represent: returns the embedding of a graph.
         graph: the whole graph.
-        nodes: the nodes to embed.
+        nodes: the nodes that were embedded.
+        z: their embeddings.
         hops: the size of their neighbourhood.
+        most: number of nodes in the neighbourhood of the few above which fewer are taken, unless it is small. With the
+            number that the embeddings were computed from, the estimate takes about as long.
     """
-    few = nodes[torch.linspace(0, len(nodes) - 1, min(SAMPLE, len(nodes)), device=nodes.device).long()]
-    parts = [neighbourhood(graph, few, size) for size in (hops, hops + 1)]
-    every = [method.represent(network, part.graph) for part in parts]
-    near, far = (z[part.places] for z, part in zip(every, parts, strict=True))
-    spread = (every[1] - every[1].mean(0)).square().sum(1).mean().sqrt()
-    return float(((near - far).norm(dim=1) / spread.clamp(min=1e-12)).median())
+    for count in (SAMPLE, SAMPLE // 2, LEAST_SAMPLE):
+        few = torch.linspace(0, len(nodes) - 1, min(count, len(nodes)), device=nodes.device).long()
+        part = neighbourhood(graph, nodes[few], hops + 1)
+        if part.graph.num_nodes <= max(most, SMALL):
+            break
+    every = represent(part.graph)
+    spread = (every - every.mean(0)).square().sum(1).mean().sqrt()
+    return float(((z[few] - every[part.places]).norm(dim=1) / spread.clamp(min=1e-12)).median())
 
 
 def rotated(z: Tensor, rotation: Tensor | None) -> Tensor:

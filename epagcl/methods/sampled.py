@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
@@ -14,7 +14,6 @@ from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
 from epagcl.core.streamed import check_temporary_space
 from epagcl.data.checking import check
-from epagcl.data.graph import Graph
 from epagcl.data.large import Arrays, GraphArrays, LargeGraph, is_arrays
 from epagcl.data.structural.features import positions_in
 from epagcl.data.subgraphs import KINDS, Subgraphs
@@ -22,6 +21,7 @@ from epagcl.distributed.group import active_ranks
 from epagcl.evaluation.health import Finding
 from epagcl.methods.base import Method
 from epagcl.methods.columns import column_names, match_columns
+from epagcl.methods.inputs import arrays_to_embed, device_of
 from epagcl.methods.local import rotated
 from epagcl.methods.plan import too_large
 from epagcl.methods.relations import note_merged
@@ -121,7 +121,9 @@ class Sampled(Method):
         """Judge the embedding of a graph without labels; that of a large graph by one subgraph."""
         if not self._streams(data):
             return super().health(data)
-        sample: Graph = Subgraphs(self._matched(data), "neighbours", self.subgraph_nodes, self.seed).at(0)
+        sample = Subgraphs(self._matched(data), "neighbours", self.subgraph_nodes, self.seed).at(0)
+        kinds = None if isinstance(data, Data) else getattr(data, "kinds_of", lambda nodes: None)(sample.nodes.cpu())
+        sample = replace(sample, kinds=None if kinds is None else kinds.to(sample.device))
         positions = positions_in(self.feature_names_)
         return examine(self, self.fitted_network, sample, trained=type(self).trained, edges_known=positions)
 
@@ -167,7 +169,7 @@ class Sampled(Method):
 
     def _streams(self, data: "Data | GraphArrays") -> bool:
         """Return whether a graph is embedded by chunks of rows: if it is on disk, or too large for one pass."""
-        device = _device(self.fitted_network)
+        device = device_of(self.fitted_network)
         if self._needs_whole(data) or not _has_sizes(data):
             return is_arrays(data)
         return too_large(self, data, device, training=False) is not None
@@ -194,20 +196,11 @@ class Sampled(Method):
 
     def _matched(self, data: "Data | GraphArrays") -> LargeGraph:
         """Return a graph to embed. Raise unless it has the columns of the training graph."""
-        device = _device(self.fitted_network)
-        if isinstance(data, Data):
-            data = check(data, labels=False, quiet=True)
-            return self._large(match_columns(data, self.feature_names_, self.num_features_, self.encoding_), device)
-        graph = self._large(data, device)
-        if graph.num_features != self.num_features_:
-            raise InputError(
-                f"graph: {graph.num_features:,} feature columns, the model has {self.num_features_:,}; "
-                "give the columns of the training graph"
-            )
-        names = _columns(data)[0]
-        if None not in (names, self.feature_names_) and names != self.feature_names_:
-            raise InputError("graph: other feature columns, or in another order; give those of the training graph")
-        return graph
+        if not isinstance(data, Data):
+            return arrays_to_embed(self, data)
+        data = check(data, labels=False, quiet=True)
+        data = match_columns(data, self.feature_names_, self.num_features_, self.encoding_)
+        return self._large(data, device_of(self.fitted_network))
 
     @torch.no_grad()
     def _calibrate_large(self, graph: LargeGraph) -> None:
@@ -218,10 +211,6 @@ def _has_sizes(data: object) -> bool:
     """Return whether a graph in memory has the tensors by which its size is judged; ``check`` rejects all others."""
     tensors = (data.x, data.edge_index) if isinstance(data, Data) else ()
     return bool(tensors) and all(isinstance(tensor, Tensor) and tensor.dim() == 2 for tensor in tensors)
-
-
-def _device(network: nn.Module) -> torch.device:
-    return next(chain(network.parameters(), network.buffers())).device
 
 
 def _columns(data: "Data | GraphArrays") -> tuple[Any, Any]:

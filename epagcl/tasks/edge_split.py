@@ -13,6 +13,7 @@ from epagcl.core.checks import check_seed
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.data.checking import undirected_pairs
+from epagcl.data.io.columns.date import AmbiguousDate, NotADate, date_format_of, to_dates
 from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.files import existing_file, open_table
@@ -94,16 +95,29 @@ def edge_times(path: Path, column: str, data: Data, roles: Roles = Roles()) -> T
     """
     edges = EdgeList(open_table(existing_file(path)), roles).without_header(data.node_ids)
     values = edges.table.values(None)[roles.column(edges.table, column, "time")]
-    if not pd.api.types.is_numeric_dtype(values):
-        values = pd.to_datetime(values.astype(str), errors="coerce", format="ISO8601")
-    if (missing := values.isna()).any():
-        place = f"{edges.name}: {edges.table.place(int(missing.to_numpy().argmax()))}"
-        raise InputError(f"{place}: column {column} is no number and no date as 2024-01-31; fill it or drop the row")
-    numbers = values.to_numpy(dtype=np.float64 if pd.api.types.is_numeric_dtype(values) else "datetime64[us]")
+    numbers = _times(values, column, edges)
     listed = _keys(edges.edge_index(data.node_ids, path.name), data.num_nodes)
     wanted = _keys(data.edge_index.cpu().numpy(), data.num_nodes)
-    first = pd.Series(numbers.astype(np.float64)).groupby(listed).min()
+    first = pd.Series(numbers).groupby(listed).min()
     return torch.from_numpy(first.reindex(wanted).to_numpy(dtype=np.float64).copy())
+
+
+def _times(values: pd.Series, column: str, edges: EdgeList) -> Doubles:
+    """Return a column of numbers or dates as numbers. Raise if a value is missing, or neither."""
+    fix, wrong = "fill it or drop the row", values.isna().to_numpy()
+    if not wrong.any() and not pd.api.types.is_numeric_dtype(values):
+        try:
+            date_format = None if pd.api.types.is_datetime64_any_dtype(values) else date_format_of(values)
+            return to_dates(values, date_format).to_numpy(dtype="datetime64[us]").astype(np.float64)
+        except AmbiguousDate as error:
+            what = f"day and month of {error.value!r} cannot be told apart"
+            raise InputError(f"{edges.name}: column {column}: {what}; write 2024-01-31") from None
+        except NotADate as error:
+            wrong, fix = np.arange(len(values)) == error.row, "write all dates alike, as 2024-01-31"
+    if wrong.any():
+        place = f"{edges.name}: {edges.table.place(int(wrong.argmax()))}"
+        raise InputError(f"{place}: column {column} has no number and no date; {fix}")
+    return values.to_numpy(dtype=np.float64)
 
 
 def training_graph(data: Data, split: EdgeSplit) -> Data:

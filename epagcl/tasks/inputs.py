@@ -93,16 +93,15 @@ def numbers_of(wanted: Sequence[Any], ids: Sequence[Any], argument: str) -> Inte
         >>> numbers_of(["b", "a"], ["a", "b"], "of=")
         array([1, 0])
     """
-    text = _as_text(ids)
-    repeated = pd.Series(text).duplicated(keep=False).to_numpy()
-    if repeated.any() and (twice := [node for node in wanted if str(node) in set(text[repeated])]):
-        raise InputError(f"{argument} {twice[0]}: two nodes have this id as text; rename one")
-    distinct = np.flatnonzero(~repeated)
-    found = positions(id_array([str(node) for node in wanted]), text[distinct])
+    text, words = pd.Series(_as_text(ids)), [str(node) for node in wanted]
+    rows = np.flatnonzero(text.isin(words))
+    if (repeated := text.iloc[rows].duplicated()).any():
+        raise InputError(f"{argument} {text.iloc[rows][repeated].iloc[0]}: two nodes have this id as text; rename one")
+    found = positions(id_array(words), text.to_numpy()[rows])
     if (found < 0).any():
-        unknown = str(wanted[int((found < 0).argmax())])
-        raise InputError(f"{argument} {unknown}: no such node; the ids are {examples(list(map(str, ids)))}")
-    return np.asarray(distinct[found], dtype=np.int64)
+        unknown = words[int((found < 0).argmax())]
+        raise InputError(f"{argument} {unknown}: no such node; the ids are {examples(list(map(str, ids[:4])))}")
+    return np.asarray(rows[found], dtype=np.int64)
 
 
 def graph_by_row(data: Data, ids: Sequence[Any], name: str) -> tuple[Tensor, Tensor | None]:

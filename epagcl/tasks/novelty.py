@@ -5,6 +5,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
+from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
@@ -28,7 +29,8 @@ def novelty(data: Data, new: NodesLike) -> float:
     A linear regression tells new from old nodes by their propagated features (32 principal components, unit rows); one
     half of the nodes fits it, the other is scored. With the probability A that a new node scores higher than an old one
     (AUC), the novelty is (2A − 1) times the share of new nodes. It is 0 if new nodes are like the old ones, however
-    many they are, and grows with their number otherwise.
+    many they are, and grows with their number otherwise. In a graph with several kinds of nodes (``node_type``), nodes
+    are compared with those of their kind, and those of a new kind are novel.
 
     Args:
         data: the grown graph, with features.
@@ -50,6 +52,20 @@ def novelty(data: Data, new: NodesLike) -> float:
     block.fit(graph)
     z = F.pad(F.normalize(block(graph), dim=1).double(), (0, 1), value=1.0)  # the last column is the intercept
     half = uniform64(torch.arange(graph.num_nodes), 0, Stream.HEALTH, 6) < 0.5
+    kinds = torch.zeros(graph.num_nodes, dtype=torch.int64) if graph.kinds is None else graph.kinds
+    return sum(_novel_nodes(z[of], is_new[of], half[of]) for of in map(kinds.eq, kinds.unique())) / graph.num_nodes
+
+
+def _novel_nodes(z: Tensor, is_new: Tensor, half: Tensor) -> float:
+    """Return (2A − 1) times the number of new nodes, for nodes of one kind; all of them if there are no old ones.
+
+    Args:
+        z: what the nodes are told by, ``[n, d]``.
+        is_new: a mask of the new ones.
+        half: a mask of one half of the nodes.
+    """
+    if is_new.all():
+        return len(is_new)
     areas = []
     for fit in (half, ~half):
         target = is_new[fit].double()
@@ -59,7 +75,7 @@ def novelty(data: Data, new: NodesLike) -> float:
         if 0 < int(scored.sum()) < scored.numel():
             areas.append(float(roc_auc_score(scored, (z @ weights)[~fit])))
     area = sum(areas) / len(areas) if areas else 0.5
-    return max(0.0, 2 * area - 1) * count / graph.num_nodes
+    return max(0.0, 2 * area - 1) * int(is_new.sum())
 
 
 def check_same_nodes(data: Data, rows: int) -> None:

@@ -95,3 +95,12 @@ def test_tables_beside_a_folder_are_refused(run, files):
     code, _, err = run("epr", files / "g", "--labels", files / "l.csv")
     assert code == 2
     assert "a graph file is complete; leave out --labels" in err
+
+
+@pytest.mark.parametrize("option", [("--type", "kind"), ("--directed", "both")])
+def test_kinds_and_directions_are_refused(run, files, option):
+    """They were ignored."""
+    code, _, err = run("ingest", "--edges", files / "e.csv", "--out", files / "g", *option)
+    assert code == 2
+    assert f"{option[0]} {option[1]}: a graph on disk has edges of one kind; leave it out to merge them, or" in err
+    assert not (files / "g").exists()

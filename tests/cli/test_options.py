@@ -12,6 +12,13 @@ from tests.cli.conftest import FAST
     ("message", "expected"),
     [
         ("t: give another folder=, or resume=True", "t: give another --out, or --resume"),
+        ("metric='foo': choose one of cosine, euclidean", "--metric foo: choose one of cosine, euclidean"),
+        ("k=1: give 2 to 64 clusters for 80 nodes", "--k 1: give 2 to 64 clusters for 80 nodes"),
+        ("min_size=0: must be at least 2", "--min-size 0: must be at least 2"),
+        (
+            "k=auto: needs at least 6 nodes, and there are 4; give k=",
+            "--k auto: needs at least 6 nodes, and there are 4; give --k",
+        ),
         (
             "t: already exists; give another folder=, resume=True to continue it, or overwrite=True",
             "t: already exists; give another --out, --resume to continue it, or --overwrite",

@@ -106,6 +106,52 @@ def test_unknown_nodes_and_other_dimensions_are_refused(run, grown):
     assert "--align z0.csv: has 8 dimensions, the model 4; train with --dim 8" in err
 
 
+@pytest.mark.slow
+def test_a_graph_on_disk_in_place_of_files(run, tmp_path, monkeypatch):
+    """The tables of today are encoded as those of yesterday, and only the neighbourhood is read."""
+    monkeypatch.chdir(tmp_path)
+    rows = MIXED.splitlines()
+    (tmp_path / "f.csv").write_text(MIXED)
+    (tmp_path / "f0.csv").write_text("\n".join(rows[:51]) + "\n")
+    for name, last in (("e.csv", 59), ("e0.csv", 49)):
+        (tmp_path / name).write_text("source,target\n" + "".join(f"u{k},u{k + 1}\n" for k in range(last)))
+    (tmp_path / "new.txt").write_text("u55\nu59\n")
+    (tmp_path / "wrong.txt").write_text("u55\nu60\n")
+    yesterday = ("--edges", "e0.csv", "--features", "f0.csv", "--save", "m", "--map", "none", "--quiet")
+    assert run("embed", *yesterday, *FAST)[0] == 0
+    assert run("ingest", *TODAY[:4], "--out", "other", "--quiet")[0] == 0
+    assert run("ingest", *TODAY[:4], "--out", "g", "--model", "m", "--quiet")[0] == 0
+    code, _, err = run("embed", "other", "--model", "m", "--only", "new.txt", "--out", "new.csv")
+    assert code == 2
+    assert "its columns were encoded otherwise than those of the training graph; ingest its tables with" in err
+    assert run("embed", *TODAY, "--model", "m", "--only", "new.txt", "--out", "a.csv")[0] == 0
+    assert run("embed", *TODAY, "--model", "m", "--out", "whole.csv")[0] == 0
+    monkeypatch.setattr(epagcl.data.OnDiskGraph, "to_data", None)
+    code, out, err = run("embed", "g", "--model", "m", "--only", "new.txt", "--out", "b.csv")
+    assert code == 0, err
+    assert "from 2 hops around them, 7 of 60 nodes: exact" in out
+    a, b, whole = (pd.read_csv(name, index_col=0) for name in ("a.csv", "b.csv", "whole.csv"))
+    np.testing.assert_allclose(a.loc[["u55", "u59"]], whole.loc[["u55", "u59"]], atol=1e-5)
+    pd.testing.assert_frame_equal(a, b, atol=1e-6)
+    code, _, err = run("embed", "g", "--model", "m", "--only", "wrong.txt", "--out", "b.csv")
+    assert code == 2
+    assert "--only wrong.txt: u60: no such node; the ids are u0, u1, u2, ..." in err
+
+
+def test_an_id_of_only_is_a_whole_line(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = [f"{first} {second}" for first in ("Ann", "Bob", "Eve") for second in ("Lee", "May", "Orr", "Fox")]
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{people[k]},{people[k - 1]}\n" for k in range(12)))
+    features = "".join(f"{name},{k},{k * k % 7}\n" for k, name in enumerate(people))
+    (tmp_path / "f.csv").write_text(f"id,a,b\n{features}")
+    (tmp_path / "new.txt").write_text("Ann Lee\nEve Fox\n")
+    settings = ("--method", "propagated", "--dim", 2, "--save", "m", "--out", "z.csv", "--map", "none", "--quiet")
+    assert run("embed", *TODAY[:4], *settings)[0] == 0
+    code, _, err = run("embed", *TODAY, "--model", "m", "--only", "new.txt", "--out", "new.csv")
+    assert code == 0, err
+    assert pd.read_csv("new.csv")["id"].tolist() == ["Ann Lee", "Eve Fox"]
+
+
 MIXED = "id,age,city,since,bio\n" + "".join(
     f"u{k},{'' if k % 7 == 3 else 20 + k},{['Rome', 'Oslo', 'Bern'][k % 3]},2020-01-{k % 28 + 1:02d},"
     f"likes {'tea and long walks' if k % 2 else 'coffee and short films'}\n"

@@ -55,6 +55,10 @@ def test_clean_graph_passes_unchanged_and_silently(caplog):
             "g: no edges between different nodes; a graph needs at least one",
         ),
         (
+            {"edge_weight": torch.zeros(PATH.shape[1])},
+            "g: all edges have weight 0; a graph needs at least one above 0",
+        ),
+        (
             {"edge_index": torch.tensor([[0, 2], [1, -1]])},
             "g: edge 1 (2, -1) has a negative node number; nodes are numbered from 0",
         ),

@@ -1,10 +1,12 @@
 """Parts of a graph: rows of Â, degrees and features are those of the whole graph."""
 
+import numpy as np
 import pytest
 import torch
 
 from epagcl.data.generators import block_model
 from epagcl.data.graph import Graph
+from epagcl.data.large import Arrays, LargeGraph
 from epagcl.data.neighbourhood import neighbourhood, within
 
 
@@ -53,6 +55,25 @@ def test_a_part_has_the_rows_of_the_whole_graph(hops, weighted, dense):
     torch.testing.assert_close(local, local.T)
     scale = (part.graph.degree + 1).sqrt()
     torch.testing.assert_close(local @ scale / scale, torch.ones(len(scale)))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("hops", [0, 2])
+def test_a_part_of_arrays_is_that_of_the_graph_in_memory(hops, weighted):
+    graph, wanted = graph_of(4, weighted=weighted), torch.tensor([7, 3, 90])
+    row, col = torch.cat([graph.pairs, graph.pairs.flip(0)], dim=1)
+    order = (row * graph.num_nodes + col).argsort()
+    counts = torch.bincount(row, minlength=graph.num_nodes).cumsum(0).numpy()
+    weight = None if graph.weight is None else graph.weight.repeat(2)[order].numpy()
+    arrays = Arrays(np.concatenate([[0], counts]), col[order].numpy(), weight, graph.x.to_dense().numpy())
+    expected, part = (neighbourhood(g, wanted, hops) for g in (graph, LargeGraph(arrays)))
+    assert part.nodes.equal(expected.nodes)
+    assert part.places.equal(expected.places)
+    assert part.graph.pairs.equal(expected.graph.pairs)
+    torch.testing.assert_close(part.graph.outside, expected.graph.outside)
+    assert part.graph.x.equal(expected.graph.x.to_dense())
+    if weighted:
+        assert part.graph.weight.equal(expected.graph.weight)
 
 
 def test_the_edges_of_a_part_have_no_self_loops():

@@ -1,10 +1,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch_geometric.data import Data
 
 import epagcl
 from epagcl.core.randomness import Stream, uniform64
-from epagcl.data import block_model
+from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.evaluation import retention
 from epagcl.evaluation.retention import (
@@ -148,3 +149,39 @@ def test_cosines_are_sums_over_the_columns():
 def test_the_settings_of_the_measure_are_those_of_the_stored_results():
     names = ("HIDDEN", "VIEW", "NODES", "TARGETS", "COMPONENTS", "GOOD", "POOR")
     assert [getattr(retention, name) for name in names] == [0.2, 3, 8192, 32, 64, 0.6, 0.45]
+
+
+def test_random_pairs_join_the_kinds_that_edges_join():
+    """Users and items lie apart. Against pairs of any kinds, each edge between them would lose."""
+    generator = torch.Generator().manual_seed(0)
+    kinds = torch.randperm(60, generator=generator) % 2  # numbered by first appearance
+    taste = torch.randint(2, (60,), generator=generator)
+    z = torch.stack([kinds * 6.0 - 3, taste * 2.0 - 1], dim=1) + 0.1 * normal(60, 2)
+    pairs = torch.combinations(torch.arange(60)).T
+    i, j = pairs
+    edges = pairs[:, (kinds[i] != kinds[j]) & (taste[i] == taste[j])]
+    edges = edges[:, torch.randperm(edges.shape[1], generator=generator)[:200]]
+    assert edge_auc(z, edges) < 0.7
+    found = edge_auc(z, edges, kinds)
+    # Of the pairs of a user and an item that are no edges here, those of the same taste tie, and others lose.
+    assert 0.7 < found < 0.95
+    swapped = edge_auc(z, edges.flip(0), kinds)
+    assert swapped == pytest.approx(found)
+
+
+def test_kinds_that_only_one_edge_joins_have_no_random_pair():
+    z, kinds = torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2])
+    assert edge_auc(z, torch.tensor([[0, 2], [2, 4]]), kinds) is None
+    assert edge_auc(z, torch.tensor([[0, 1], [2, 3]]), kinds) == 0.5
+    assert edge_auc(z, torch.empty(2, 0, dtype=torch.long), kinds) is None
+
+
+def test_the_health_of_a_bipartite_graph_compares_users_with_items(monkeypatch):
+    generator = torch.Generator().manual_seed(1)
+    edges = torch.stack([torch.randint(40, (300,), generator=generator), 40 + torch.randint(30, (300,))])
+    data = Data(x=normal(70, 8), edge_index=edges, num_nodes=70, node_type=(torch.arange(70) >= 40).long())
+    graph, seen = Graph.from_data(check(data, quiet=True)), []
+    monkeypatch.setattr(retention, "_cosines", lambda unit, pairs: seen.append(pairs) or torch.zeros(pairs.shape[1]))
+    measure_retention(lambda rest: normal(70, 4), graph)
+    assert len(seen) == 6
+    assert all((graph.kinds[pairs[0]] != graph.kinds[pairs[1]]).all() for pairs in seen)

@@ -1,13 +1,19 @@
 """Embeddings of a few nodes from their neighbourhood agree with those from the whole graph."""
 
 import math
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import epagcl
 from epagcl.core.errors import InputError
+from epagcl.core.streamed import FeatureRows
+from epagcl.data.disk.graph import OnDiskGraph
+from epagcl.data.neighbourhood import neighbourhood as whole
+from epagcl.methods import local as local_module
 from epagcl.methods.local import embed_nodes, estimate_error, node_numbers, receptive_field
 from epagcl.nn.encoders import build_encoder
 
@@ -97,7 +103,47 @@ def test_the_estimate_is_close_to_the_error(data, propagated):
     error = float(relative_errors(propagated, data, 2).median())
     assert error / 3 < local.error < 3 * error
     graph, few = propagated._checked_graph(data, quiet=True), torch.arange(0, 300, 38)
-    assert estimate_error(propagated, propagated.network_, graph, few, 20) < 1e-5  # nothing is left to add
+    represent = partial(propagated.represent, propagated.network_)
+    assert estimate_error(represent, graph, few, represent(graph)[few], 20, 300) < 1e-5  # nothing is left to add
+
+
+def test_the_estimate_takes_fewer_nodes_if_their_neighbourhoods_are_large(data, propagated, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        local_module, "neighbourhood", lambda graph, nodes, hops: sizes.append(len(nodes)) or whole(graph, nodes, hops)
+    )
+    monkeypatch.setattr(local_module, "SMALL", 0)
+    graph, few = propagated._checked_graph(data, quiet=True), torch.arange(0, 300, 38)
+    represent = partial(propagated.represent, propagated.network_)
+    assert estimate_error(represent, graph, few, represent(graph)[few], 1, most=1) > 0
+    assert sizes == [8, 4, 3]
+
+
+@pytest.mark.parametrize("name", ["epagcl", "dgi", "propagated"])
+def test_of_a_graph_on_disk_only_the_neighbourhood_is_read(data, name, tmp_path, monkeypatch):
+    graph = weighted(data)
+    model = epagcl.method(name)(device="cpu", **({"dim": 4} if name != "epagcl" else SETTINGS["epagcl"]))
+    model = (model.set_params(epochs=1) if name != "propagated" else model).fit(graph)
+    folder = OnDiskGraph.write(graph, tmp_path / "graph")
+    monkeypatch.setattr(OnDiskGraph, "to_data", None)
+    read, take = [], FeatureRows.take
+    monkeypatch.setattr(FeatureRows, "take", lambda self, nodes: read.append(len(nodes)) or take(self, nodes))
+    on_disk, local = (embed_nodes(model, source, NODES, hops=2, estimate=True) for source in (folder, graph))
+    torch.testing.assert_close(on_disk.z, local.z)
+    assert (on_disk.nodes_used, on_disk.exact) == (local.nodes_used, local.exact)
+    assert on_disk.error == pytest.approx(local.error, rel=1e-3)
+    assert read[0] == local.nodes_used < data.num_nodes
+    assert max(read) < data.num_nodes
+    assert model.embed(folder, nodes=NODES).shape == (3, 4)
+
+
+def test_a_graph_on_disk_must_be_encoded_as_in_training(tmp_path):
+    ages, edges = pd.DataFrame({"age": [20.0, 30.0, None, 90.0], "city": list("aabb")}), [(0, 1), (1, 2), (2, 3)]
+    model = epagcl.Propagated(dim=2, device="cpu").fit(epagcl.from_tables(edges, ages))
+    other = OnDiskGraph.write(epagcl.from_tables(edges, ages.assign(age=[1.0, 2.0, None, 4.0])), tmp_path / "graph")
+    for embed in (model.embed, lambda graph: model.embed(graph, nodes=[0])):
+        with pytest.raises(InputError, match=r"columns were encoded otherwise .* \(`epagcl ingest --model`\)"):
+            embed(other)
 
 
 def test_nodes_may_be_numbers_arrays_or_a_mask(data, propagated):

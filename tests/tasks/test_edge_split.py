@@ -99,7 +99,7 @@ def test_times_may_be_numbers_or_dates(tmp_path):
     with pytest.raises(InputError, match=r"^e.csv: no column 'year' for time=; its columns are"):
         edge_times(path, "year", data)
     path.write_text("source,target,t\na,b,3\nc,b,\n")
-    with pytest.raises(InputError, match=r"^e.csv: line 3: column t is no number and no date as 2024-01-31; fill it"):
+    with pytest.raises(InputError, match=r"^e.csv: line 3: column t has no number and no date; fill it"):
         edge_times(path, "t", data)
 
 
@@ -135,3 +135,38 @@ def test_pairs_without_an_edge_have_the_kinds_of_edges():
     assert sum(shares[1]) == 1
     assert shares[1] == pytest.approx(shares[0], abs=0.03)
     assert set(draw(np.full(2000, 85)).tolist()) == set(range(80, 100))
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["31/12/2021", "01/02/2022", "13/01/2022"], [0, 32, 13]),
+        (["31 Dec 2021", "1 Feb 2022", "13 Jan 2022"], [0, 32, 13]),
+        (["2021-12-31", "2022-02-01", "2022-01-13"], [0, 32, 13]),
+    ],
+    ids=["day first", "month by name", "ISO"],
+)
+def test_times_are_dates_in_the_formats_of_tables(tmp_path, times, expected):
+    path = tmp_path / "e.csv"
+    path.write_text("source,target,t\n" + "".join(f"a{k},a{k + 1},{time}\n" for k, time in enumerate(times)))
+    days = edge_times(path, "t", read_graph(edges=path, need_features=False)).view(-1, 2)[:, 0] / 86400e6
+    assert sorted((days - days.min()).tolist()) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            ["01/02/2021", "03/04/2021"],
+            r"column t: day and month of '01/02/2021' cannot be told apart; write 2024-01-31",
+        ),
+        (["2021-01-01", ""], r"line 3: column t has no number and no date; fill it or drop the row"),
+        (["2021-01-01", "31/12/2021"], r"line 3: column t has no number and no date; write all dates alike"),
+    ],
+    ids=["ambiguous", "missing", "two formats"],
+)
+def test_times_that_cannot_be_read(tmp_path, times, message):
+    path = tmp_path / "e.csv"
+    path.write_text("source,target,t\n" + "".join(f"a{k},a{k + 1},{time}\n" for k, time in enumerate(times)))
+    with pytest.raises(InputError, match=message):
+        edge_times(path, "t", read_graph(edges=path, need_features=False))

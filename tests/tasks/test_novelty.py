@@ -52,3 +52,13 @@ def test_the_graph_must_be_that_of_the_embedding():
 def test_errors_name_the_argument(data, new, reason):
     with pytest.raises(InputError, match=f"^new=: {reason}"):
         novelty(data, new)
+
+
+def test_nodes_are_compared_with_those_of_their_kind(data):
+    """More nodes of one of two kinds are not novel, though they are unlike the other kind."""
+    mixed = data.clone()
+    new = (data.y == 1) & (torch.arange(600) % 3 == 0)
+    assert novelty(mixed, new) > 0.06
+    mixed.node_type = data.y
+    assert novelty(mixed, new) < 0.03
+    assert novelty(mixed, data.y == 1) == pytest.approx(float((data.y == 1).double().mean()))

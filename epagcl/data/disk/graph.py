@@ -2,7 +2,7 @@
 
 import mmap
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -34,7 +34,7 @@ from epagcl.data.disk.layout import (
     read_manifest,
     write_manifest,
 )
-from epagcl.data.disk.text import decode_text, encode_text
+from epagcl.data.disk.text import decode_text, encode_text, find_integers, find_text
 from epagcl.data.io.columns.encoding import TableEncoding
 from epagcl.data.io.ids import id_array, node_kinds
 
@@ -185,6 +185,16 @@ class OnDiskGraph:
             return None
         return decode_text(self._maps["ids.offsets"], self._maps["ids.text"], nodes)
 
+    def kinds_of(self, nodes: ArrayLike | None = None) -> torch.Tensor | None:
+        """Return the numbers of the kinds of some or all nodes of a bipartite graph; None if all are of one kind."""
+        return node_kinds(self.ids_of(nodes)) if self.manifest["source"].get("bipartite") else None  # type: ignore[arg-type]
+
+    def numbers_of(self, ids: Sequence[int | str]) -> np.ndarray:
+        """Return the number of the node of each id (without ids, of each number), −1 if there is none; 7 is "7"."""
+        if "ids.text" in self._maps:
+            return find_text(self._maps["ids.offsets"], self._maps["ids.text"], list(map(str, ids)))
+        return find_integers(self._maps.get("ids", np.arange(self.num_nodes)), list(map(str, ids)))
+
     def neighbours(self, node: int) -> np.ndarray:
         """Return the neighbours of a node, in ascending order."""
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
@@ -223,8 +233,8 @@ class OnDiskGraph:
             data.edge_weight = torch.from_numpy(np.array(self.weights))
         if (ids := self.ids) is not None:
             data.node_ids = np.array(ids)
-            if self.manifest["source"].get("bipartite"):
-                data.node_type = node_kinds(data.node_ids)
+        if (kinds := self.kinds_of()) is not None:
+            data.node_type = kinds
         if self.feature_names is not None:
             data.feature_names = self.feature_names
         if (encoding := self.encoding) is not None:

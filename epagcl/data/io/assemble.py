@@ -71,7 +71,9 @@ def graph_from_parts(
         y = None
     table = None if feature_list is None else feature_list.table
     described = Edges(torch.from_numpy(edge_index), edge_list.weights(), edge_list.types(), roles.directed)
-    data = checked_data(table, described, y, node_ids, edge_list.name)
+    if feature_list is not None and feature_list.rows is not None:
+        described = described.near(feature_list.rows, len(node_ids))
+    data = checked_data(table, described, y, node_ids, edge_list.name, quiet=near is not None)
     if edge_list.kinds is not None:
         data.node_type = node_kinds(node_ids)
     return data
@@ -92,6 +94,24 @@ class Edges(NamedTuple):
     types: EdgeTypes | None = None
     directed: str | None = None
 
+    def near(self, nodes: np.ndarray, num_nodes: int) -> "Edges":
+        """Return the edges of some nodes and one more, so that there is one; all if their weights or kinds matter.
+
+        Weights and kinds are scaled by their mean over all edges.
+
+        Args:
+            nodes: node numbers.
+            num_nodes: N.
+        """
+        if self.weights is not None or self.types is not None or self.directed is not None:
+            return self
+        inside = torch.zeros(num_nodes, dtype=torch.bool)
+        inside[torch.from_numpy(nodes)] = True
+        source, target = self.ends
+        kept = inside[source] | inside[target]
+        kept[(source != target).int().argmax()] = True
+        return Edges(self.ends[:, kept])
+
 
 def checked_data(
     features: EncodedTable | None,
@@ -99,6 +119,8 @@ def checked_data(
     labels: tuple[Tensor, list[str] | None] | None,
     node_ids: np.ndarray,
     source: str,
+    *,
+    quiet: bool = False,
 ) -> Data:
     """Return checked ``Data`` with ids and names.
 
@@ -108,6 +130,7 @@ def checked_data(
         labels: class numbers and class names, as :func:`~epagcl.data.labels.encode_labels` returns them.
         node_ids: the id of each node.
         source: the name of the graph in messages.
+        quiet: do not log repairs.
     """
     x = None if features is None else features.x
     data = Data(x=x, edge_index=edges.ends, num_nodes=len(node_ids))
@@ -127,7 +150,7 @@ def checked_data(
         data.y, label_names = labels
         if label_names is not None:
             data.label_names = label_names
-    return check(data, source=source, features=x is not None)
+    return check(data, source=source, quiet=quiet, features=x is not None)
 
 
 def _refuse_unknown_id(roles: Roles, *parts: Table | ArrayRows | None) -> None:

@@ -54,7 +54,7 @@ class EdgeIds:
         if (both := is_first & is_second).any():
             node = ids[plain][both][0]
             kinds = f"{self.kinds[0]}:{node} or {self.kinds[1]}:{node}"
-            raise InputError(f"{name}: id {node} is a {self.kinds[0]} and a {self.kinds[1]}; write {kinds}")
+            raise InputError(f"{name}: id {node} is of both kinds, {self.kinds[0]} and {self.kinds[1]}; write {kinds}")
         ids[plain] = np.where(is_first, first, np.where(is_second, second, ids[plain]))
         if len(set(ids)) < len(ids):
             repeated = pd.Series(ids)[pd.Series(ids).duplicated()].iloc[0]
@@ -110,7 +110,7 @@ class EdgeList(EdgeIds):
         if (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
             row = int(wrong.argmax())
             title = self.table.title(self.weight_column)
-            found = "is missing" if pd.isna(values.iloc[row]) else f"has the value '{values.iloc[row]}'"
+            found = "has no value" if pd.isna(values.iloc[row]) else f"has the value '{values.iloc[row]}'"
             what = f"{self.table.place(row)}: the {title} {found}"
             fix = f"weights are numbers that are at least 0; mend it, or give {self.roles.write(weight=NO_COLUMN)}"
             raise InputError(f"{self.name}: {what}; {fix}")
@@ -173,8 +173,8 @@ class EdgeList(EdgeIds):
         if (position < 0).any():
             unknown = self.ids[position < 0]
             message = f"{nodes_name}: no row for {counted(len(unknown), 'node')} of {self.name} ({examples(unknown)})"
-            if (zeros := _without_zeros(unknown, node_ids)) is not None:
-                message += f"; {nodes_name} writes {unknown[0]} as {zeros}: write the ids alike"
+            if (other := _written_otherwise(unknown, node_ids)) is not None:
+                message += f"; {nodes_name} writes {unknown[0]} as {other}: write the ids alike"
             elif not self.table.header and (position[self.ends[0]] < 0).all():
                 message += f"; if {self.table.place(0)} is a header, call its columns source and target"
             else:
@@ -291,12 +291,17 @@ def row_numbering(ids: FoundIds, rows: int, name: str, nodes_argument: str) -> i
     return 1 if from_one else None
 
 
-def _without_zeros(unknown: np.ndarray, node_ids: np.ndarray) -> str | None:
-    """Return how a table writes the first of some unknown ids, if it has all of them but for leading zeros."""
+def _written_otherwise(unknown: np.ndarray, node_ids: np.ndarray) -> str | None:
+    """Return how a table writes the first of some unknown ids, if it has all of them but for leading zeros or case."""
     if unknown.dtype == node_ids.dtype == np.int64:
         return None
-    text, wanted = as_text(node_ids), unpadded(as_text(unknown))
-    plain = unpadded(text)
-    if (positions(wanted, pd.unique(plain)) < 0).any():
-        return None
-    return str(text[int((plain == wanted[0]).argmax())])
+    text = as_text(node_ids)
+    for form in (unpadded, _casefolded):
+        plain, wanted = form(text), form(as_text(unknown))
+        if (positions(wanted, pd.unique(plain)) >= 0).all():
+            return str(text[int((plain == wanted[0]).argmax())])
+    return None
+
+
+def _casefolded(ids: np.ndarray) -> np.ndarray:
+    return np.array([node.casefold() for node in ids], dtype=object)

@@ -27,11 +27,19 @@ from epagcl.data.neighbourhood import within
 
 
 class FeatureList(NamedTuple):
-    """Checked features, the id of each row, and the labels in the same table if the user names their column."""
+    """Checked features with their nodes.
+
+    Attributes:
+        table: the features.
+        node_ids: the id of each row.
+        labels: the labels in the same table, if the user names their column.
+        rows: the rows that are needed; None: all.
+    """
 
     table: EncodedTable
     node_ids: np.ndarray
     labels: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
 
 class Near(NamedTuple):
@@ -61,22 +69,24 @@ def match_features(
         edges: the edges, whose ids help to find the column of ids.
         nodes: the ids of the rows, for features without ids.
         label: whether the table has the column of labels that the user names.
-        near: which rows are needed, if the table is encoded as that of a model; None: all.
+        near: which rows are needed; None: all.
     """
     if isinstance(features, ArrayRows):
         if edges.roles.columns_as:
             argument = edges.roles.name_of("columns_as")
             raise InputError(f"{features.name}: an array has no named columns; leave out {argument}, or give a table")
         x = check_features(feature_tensor(features.values, features.name), features.name)
-        return FeatureList(EncodedTable(x, None), _ids_of_rows(None, len(x), features.name, edges, nodes))
+        row_ids = _ids_of_rows(None, len(x), features.name, edges, nodes)
+        rows = None if near is None else near.rows(edges, row_ids, (nodes or features).name)
+        return FeatureList(EncodedTable(x, None), row_ids, rows=rows)
     frame, names, ids, labels = _read_table(features, edges, nodes is not None, label)
-    if near is None or edges.roles.encoding is None:
+    if near is None:
         encoded = encode_table(frame, names, features.name, features.place, edges.roles)
         return FeatureList(encoded, _ids_of_rows(ids, len(frame), features.name, edges, nodes), labels)
     ids = _ids_of_rows(ids, len(frame), features.name, edges, nodes)
     rows = near.rows(edges, ids, (nodes or features).name)
     encoded = encode_table(frame, names, features.name, features.place, edges.roles, rows)
-    return FeatureList(encoded, ids, labels)
+    return FeatureList(encoded, ids, labels, rows)
 
 
 def _ids_of_rows(ids: np.ndarray | None, rows: int, name: str, edges: EdgeList, nodes: NodeIds | None) -> np.ndarray:

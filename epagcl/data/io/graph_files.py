@@ -17,8 +17,10 @@ from epagcl.data.io.tables.frame import FrameTable
 GRAPH_SUFFIXES = (".graphml", ".gexf", ".gml", ".json")
 #: NetworkX's name of the weight of an edge.
 WEIGHT = "weight"
-#: Attributes of nodes that describe a drawing or repeat the id.
-_DRAWING = frozenset({"viz", "graphics", "label"})
+#: Attributes of nodes that describe a drawing.
+_DRAWING = frozenset({"viz", "graphics"})
+#: The attribute of nodes that is the text in a drawing, or a class.
+_LABEL = "label"
 
 
 class GraphTables(NamedTuple):
@@ -59,6 +61,8 @@ def read_graph_file(path: Path) -> GraphTables:
     if any(WEIGHT in edge for edge in edges):
         edges = [{WEIGHT: 1, **edge} for edge in edges]
     table = pd.DataFrame(nodes)
+    if _LABEL in table and table[_LABEL].map(str).is_unique:  # the text of each node in a drawing
+        table = table.drop(columns=_LABEL)
     has_attributes = table.shape[1] > 1
     return GraphTables(
         FrameTable(pd.DataFrame(edges), path.name), FrameTable(table, path.name) if has_attributes else None
@@ -105,11 +109,9 @@ def _node_link(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a node or edge that are single values, without its ids and its drawing."""
+    """Return the attributes of a node or edge without its ids and its drawing."""
     own = {*_DRAWING, "id", "source", "target", "key"}
-    return {
-        str(name): value for name, value in attributes.items() if name not in own and not isinstance(value, dict | list)
-    }
+    return {str(name): value for name, value in attributes.items() if name not in own}
 
 
 def _scalar(node: Any) -> Any:

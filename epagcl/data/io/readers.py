@@ -178,7 +178,7 @@ def read_files(
         edges,
         features,
         _read_labels(files["labels"]) if "labels" in files else None,
-        _read_nodes(files["nodes"], roles) if "nodes" in files else None,
+        read_nodes(files["nodes"], roles) if "nodes" in files else None,
         roles,
         near,
     )
@@ -294,8 +294,13 @@ def _read_labels(path: Path) -> Table | ArrayRows:
     return open_table(path)
 
 
-def _read_nodes(path: Path, roles: Roles) -> NodeIds:
-    """Return the ids of a list of nodes. In ``.txt``, an id is a whole line."""
+def read_nodes(path: Path, roles: Roles = Roles()) -> NodeIds:  # noqa: B008 (frozen)
+    """Return the ids of a list of nodes. In ``.txt``, an id is a whole line.
+
+    Args:
+        path: a table.
+        roles: the columns that the user names.
+    """
     table = open_table(path)
     if isinstance(table, TextTable) and table.suffix == ".txt":
         lines = table.rows_as_text()

@@ -145,7 +145,9 @@ def test_other_tables_name_the_kind_where_it_is_in_doubt(files):
     names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\nuser:2,2\nitem:2,3\n3,4\n"))
     assert rows(read_graph(**names, bipartite=True)) == {"user:1": [1], "user:2": [2], "item:2": [3], "item:3": [4]}
     names = files(edges=("e.csv", "user,item\n1,2\n2,3\n"), features=("f.csv", "id,a\n1,1\n2,2\n3,4\n"))
-    assert read_error(names | {"bipartite": True}) == "f.csv: id 2 is a user and a item; write user:2 or item:2"
+    assert (
+        read_error(names | {"bipartite": True}) == "f.csv: id 2 is of both kinds, user and item; write user:2 or item:2"
+    )
 
 
 def test_a_header_is_recognised_by_the_ids_of_the_features(files):
@@ -204,7 +206,7 @@ def test_weights_with_a_decimal_comma(files):
 def test_a_missing_weight_is_called_so(files):
     files(e=("e.csv", "source,target,weight\nx,y,2\ny,z,\n"))
     message = read_error({"edges": "e.csv", "need_features": False})
-    assert message.startswith("e.csv: line 3: the column 'weight' is missing; weights are numbers")
+    assert message.startswith("e.csv: line 3: the column 'weight' has no value; weights are numbers")
 
 
 def test_ids_with_and_without_leading_zeros(files, caplog):
@@ -214,3 +216,9 @@ def test_ids_with_and_without_leading_zeros(files, caplog):
     files(e=("e.csv", "source,target\n007,008\n"))
     message = read_error({"edges": "e.csv", "features": "f.csv"})
     assert message == "f.csv: no row for 2 nodes of e.csv (007, 008); f.csv writes 007 as 7: write the ids alike"
+
+
+def test_ids_in_another_case_are_pointed_out(files):
+    files(e=("e.csv", "source,target\nann,bob\n"), f=("f.csv", "id,a\nANN,1\nBOB,2\n"))
+    message = read_error({"edges": "e.csv", "features": "f.csv"})
+    assert message == "f.csv: no row for 2 nodes of e.csv (ann, bob); f.csv writes ann as ANN: write the ids alike"

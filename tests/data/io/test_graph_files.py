@@ -99,3 +99,23 @@ def test_kinds_and_directions_of_edges(graph, suffix):
     assert read_graph(name).relation_names == ["call", "mail"]
     assert read_graph(name, directed="out").relation_names == ["call:out", "mail:out"]
     assert "edge_relation" not in read_graph(name, type="none")
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "json"])
+def test_an_attribute_called_label_may_be_a_class(suffix, graph):
+    """If it differs in every node, it is the text of a drawing."""
+    networkx.set_node_attributes(graph, {"x": "good", "y": "bad", "z": "good"}, "label")
+    labelled = read_graph(write(graph, suffix), label="label")
+    assert labelled.label_names == ["bad", "good"]
+    assert labelled.feature_names == ["age", "city=Rome", "city=Oslo"]
+    networkx.set_node_attributes(graph, {"x": "Ann", "y": "Bob", "z": "Eve"}, "label")
+    assert read_graph(write(graph, suffix)).feature_names == ["age", "city=Rome", "city=Oslo"]
+
+
+def test_lists_of_numbers_in_json_are_vectors(tmp_path, caplog):
+    caplog.set_level("INFO")
+    nodes = [{"id": k, "x": [k, 1.5, -k], "tags": ["a"] * k, "age": k} for k in range(3)]
+    links = [{"source": 0, "target": 1}, {"source": 1, "target": 2}]
+    (tmp_path / "g.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    assert read_graph(tmp_path / "g.json").feature_names == ["x[0]", "x[1]", "x[2]", "age"]
+    assert "skipped: tags (lists or objects)" in caplog.text

@@ -13,7 +13,8 @@ from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.disk.ingest.node_tables import blocks, place_in_words
 from epagcl.data.disk.ingest.work import Work, quoted
-from epagcl.data.io.edge_columns import WEIGHT_NAMES, edge_columns, log_columns, optional_column
+from epagcl.data.io.columns.number import CLEAR_COMMA, DECIMAL_COMMA
+from epagcl.data.io.edge_columns import TYPE_NAMES, WEIGHT_NAMES, edge_columns, log_columns, optional_column
 from epagcl.data.io.edge_list import kind_names
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import Table
@@ -74,6 +75,14 @@ class EdgeRows(TypedDict):
     integers: bool
 
 
+def refuse_kinds(roles: Roles) -> None:
+    """Raise if the user asks for kinds or directions of edges, which a graph on disk does not have."""
+    for name in ("type", "directed"):
+        if (value := getattr(roles, name)) not in (None, "none", "symmetric"):
+            fix = "leave it out to merge them, or give the tables themselves to other commands"
+            raise InputError(f"{roles.name_of(name)} {value}: a graph on disk has edges of one kind; {fix}")
+
+
 def edge_source(path: Path, roles: Roles) -> EdgeSource:
     """Return the edges of a file, with their columns.
 
@@ -87,6 +96,9 @@ def edge_source(path: Path, roles: Roles) -> EdgeSource:
     columns, two_kinds = edge_columns(table, roles)
     weight = optional_column(table, roles, "weight", WEIGHT_NAMES, columns)
     log_columns(table, columns, weight, None)
+    kind = optional_column(table, roles, "type", TYPE_NAMES, columns)
+    if kind is not None:
+        log.warning("%s: the kinds of edges in %s are merged; a graph on disk has one", path.name, table.title(kind))
     kinds = kind_names(table, columns) if roles.bipartite else None
     return EdgeSource(path, table, columns, weight, kinds, two_kinds and not roles.bipartite)
 
@@ -97,6 +109,8 @@ def write_rows(source: EdgeSource, work: Work) -> EdgeRows:
     work.engine.execute(f"SET preserve_insertion_order = {str(in_text).lower()}")  # lines are counted as they come
     work.copy(_text_query(source) if in_text else _parquet_query(source, work), ROWS)
     work.engine.execute("SET preserve_insertion_order = false")
+    if source.weight is not None:
+        _read_decimal_commas(work)
     rows = f"'{quoted(work.path(ROWS))}'"
     counts = {
         int(problem): int(count) for problem, count in work.sql(f"SELECT problem, count(*) FROM {rows} GROUP BY 1")
@@ -143,7 +157,11 @@ def _without_bad_lines(table: TextTable, path: Path) -> TextTable:
 
     lines = table.raw.split(b"\n")
     kept = [line if line[:1] in (b"#", b"%") or usable(line) else b"" for line in lines]
-    return table if kept == lines else TextTable(path, table.suffix, b"\n".join(kept))
+    if kept == lines:
+        return table
+    part = TextTable(path, table.suffix, b"\n".join(kept))
+    part.marked_header = table.marked_header
+    return part
 
 
 def _text_query(source: EdgeSource) -> str:
@@ -165,7 +183,7 @@ def _text_query(source: EdgeSource) -> str:
     if mark == WHITE_SPACE:
         plain, quoting = r"regexp_extract_all(text, '\S+')", r"""regexp_extract_all(text, '"(?:[^"]|"")*"|\S+')"""
     source_id, target_id = (_unquoted(f"fields[{column + 1}]") for column in source.columns)
-    weight = "" if source.weight is None else f", TRY_CAST(trim(fields[{source.weight + 1}]) AS DOUBLE) AS weight"
+    weight = "" if source.weight is None else _numbers(_unquoted(f"fields[{source.weight + 1}]"))
     first = f"WHEN open_quote THEN 2 WHEN width > {len(table.first_row)} THEN 1"
     return f"""
         SELECT row, source, target{_weight(source)}, {_problem(source, first)} AS problem
@@ -198,7 +216,7 @@ def _parquet_query(source: EdgeSource, work: Work) -> str:
     weight = ""
     if source.weight is not None:
         name = _parquet_name(source.table, source.weight, types)
-        weight = f", TRY_CAST({_identifier(name)} AS DOUBLE) AS weight"
+        weight = _numbers(_identifier(name), text=types[name] == "VARCHAR")
     return f"""
         SELECT row, source, target{_weight(source)}, {_problem(source, "", text=not integers)} AS problem
         FROM (
@@ -220,7 +238,33 @@ def _problem(source: EdgeSource, first: str, text: bool = True) -> str:
 
 
 def _weight(source: EdgeSource) -> str:
-    return "" if source.weight is None else ", weight"
+    return "" if source.weight is None else ", weight, comma, point"
+
+
+def _numbers(value: str, *, text: bool = True) -> str:
+    """Return the columns of a weight: its number, its text if it may have a decimal comma, and whether it has a point.
+
+    Args:
+        value: the expression of the weight.
+        text: whether it is text.
+    """
+    if not text:
+        return f", TRY_CAST({value} AS DOUBLE) AS weight, NULL::VARCHAR AS comma, false AS point"
+    number = f"TRY_CAST(trim({value}) AS DOUBLE)"
+    comma = f"CASE WHEN {number} IS NULL AND regexp_full_match(trim({value}), '{DECIMAL_COMMA.pattern}') "
+    return f", {number} AS weight, {comma}THEN trim({value}) END AS comma, contains({value}, '.') AS point"
+
+
+def _read_decimal_commas(work: Work) -> None:
+    """Read weights with a decimal comma if all weights are written so, by the rule of ``has_decimal_comma``."""
+    clear = f"bool_or(regexp_full_match(comma, '{CLEAR_COMMA.pattern}'))"
+    rows = f"'{quoted(work.path(ROWS))}'"
+    if work.sql(f"SELECT {clear}, bool_or(point AND weight IS NOT NULL) FROM {rows}") != [(True, False)]:
+        return
+    number = "TRY_CAST(replace(replace(comma, '.', ''), ',', '.') AS DOUBLE)"
+    problem = f"CASE WHEN problem = 5 AND {number} >= 0 THEN 0 ELSE problem END"
+    replaced = f"coalesce({number}, weight) AS weight, CAST({problem} AS UTINYINT) AS problem"
+    work.copy(f"SELECT * REPLACE ({replaced}) FROM {rows}", ROWS)
 
 
 def _parquet_name(table: Table, column: int, types: dict[str, str]) -> str:

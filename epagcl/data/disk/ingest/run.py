@@ -11,7 +11,7 @@ from epagcl.core.files import check_space
 from epagcl.core.formatting import counted
 from epagcl.data.disk.graph import OnDiskGraph, claim_folder, new_manifest
 from epagcl.data.disk.ingest.adjacency import ENDS, WEIGHTS, log_repairs, write_csr, write_ends
-from epagcl.data.disk.ingest.edge_rows import ROWS, EdgeSource, edge_source, judge_bad_rows, write_rows
+from epagcl.data.disk.ingest.edge_rows import ROWS, EdgeSource, edge_source, judge_bad_rows, refuse_kinds, write_rows
 from epagcl.data.disk.ingest.features import (
     LABELS,
     FeatureTable,
@@ -54,6 +54,7 @@ def ingest(
     label: str | None = None,
     bipartite: bool = False,
     columns_as: Mapping[str, str] | None = None,
+    encoding: TableEncoding | None = None,
     bad_rows: str = "refuse",
     name: str | None = None,
     memory: float = 4.0,
@@ -81,6 +82,7 @@ def ingest(
         label: column with the labels, of ``labels`` or else of ``features``.
         bipartite: the ends of an edge are nodes of two kinds, whose ids do not merge.
         columns_as: kinds of feature columns by name, in place of the detected ones.
+        encoding: that of a trained model (``model.encoding_``), so that the model can embed the graph; None: a new one.
         bad_rows: ``"refuse"`` raises if a row of the edges has no source or target, a weight that is not a number, or
             cannot be read; ``"skip"`` leaves such rows out. Both say how many there are, and where the first are.
         name: name of the graph in results; by default that of the folder.
@@ -104,7 +106,7 @@ def ingest(
         ...     graph.num_nodes, graph.num_edges, graph.ids.tolist()
         (3, 2, ['ann', 'bob', 'eve'])
     """
-    roles = Roles(source, target, id, label, bipartite, columns_as or {}, weight=weight)
+    roles = Roles(source, target, id, label, bipartite, columns_as or {}, encoding, weight=weight)
     files = {"edges": edges, "features": features, "labels": labels, "nodes": nodes}
     return ingest_files(files, Path(out), roles, bad_rows, name, memory, overwrite=overwrite, report=progress)
 
@@ -123,7 +125,9 @@ class Inputs(NamedTuple):
         """Return everything that the result depends on, as plain values. A changed file has another size or time."""
         files = {part: getattr(self, part) for part in ("edges", "features", "labels", "nodes")}
         states = {part: (file, file.stat()) for part, file in files.items() if file is not None}
+        encoding = self.roles.encoding
         return {
+            **({} if encoding is None else {"encoding": encoding.to_dict()}),
             "version": VERSION,
             "files": {part: [str(file.resolve()), s.st_size, s.st_mtime_ns] for part, (file, s) in states.items()},
             "roles": self.roles.record(),
@@ -177,6 +181,7 @@ def _checked(files: Mapping[str, Path | str | None], roles: Roles, bad_rows: str
         raise InputError(f"{roles.write(bad_rows=bad_rows)}: must be {' or '.join(BAD_ROWS)}")
     if memory < LEAST_MEMORY:
         raise InputError(f"{roles.write(memory=f'{memory:g}')}: must be at least {LEAST_MEMORY:g} GiB")
+    refuse_kinds(roles)
     if files.get("edges") is None:
         raise InputError(f"no edges given; give {roles.name_of('edges')}")
     preset, _ = split_preset(files.get("features"))
@@ -209,18 +214,12 @@ def _run(inputs: Inputs, name: str, work: Work) -> None:
     judge_bad_rows(rows, source, roles, inputs.bad_rows)
     found = work.stage("ids", "finding the distinct ids", lambda: write_edge_ids(source, rows["integers"], roles, work))
     features, labels, parts = _node_parts(inputs, source, found, work)
-    numbered = work.stage(
-        "nodes",
-        "numbering the nodes",
-        lambda: number_nodes(source, found, parts, roles.name_of("nodes"), work),
-    )
+    nodes = roles.name_of("nodes")
+    numbered = work.stage("nodes", "numbering the nodes", lambda: number_nodes(source, found, parts, nodes, work))
     work.stage("node-ids", "writing the ids", lambda: write_ids(numbered, work))
-    weighted = source.weight is not None
-    ends = work.stage(
-        "ends",
-        "replacing ids by numbers",
-        lambda: write_ends(rows["rows"], numbered, source.kinds is not None, weighted, work),
-    )
+    weighted, two = source.weight is not None, source.kinds is not None
+    words = "replacing ids by numbers"
+    ends = work.stage("ends", words, lambda: write_ends(rows["rows"], numbered, two, weighted, work))
     work.remove(ROWS, EDGE_IDS, MAPPING)
     work.release()
     pairs = work.stage("csr", "sorting the pairs", lambda: write_csr(numbered["nodes"], weighted, work))

@@ -1,6 +1,7 @@
 """Columns of dates: time since the first, month, weekday and hour."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,26 @@ from epagcl.data.io.columns.number import NumberColumn, with_gaps
 
 _ISO = re.compile(r"[0-9]{4}-[0-9]{1,2}(?:-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?)?)?")
 _ZONE = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?")
-_DAY_MONTH_YEAR = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})")
+_TIME = r"(?: ([0-9]{1,2}:[0-9]{2}(:[0-9]{2})?))?"
+_DAY_MONTH_YEAR = re.compile(rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){_TIME}")
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+#: Dates of one reading only.
+_WRITTEN = re.compile(
+    r"(?:[0-9]{4}[/.][0-9]{1,2}[/.][0-9]{1,2}"  # 2021/12/31
+    rf"|[0-9]{{1,2}}[ -]{_MONTH}[ -][0-9]{{4}}"  # 31 Dec 2021, 31-Dec-2021
+    rf"|{_MONTH} [0-9]{{1,2}},? [0-9]{{4}}){_TIME}",  # Dec 31, 2021
+    re.IGNORECASE,
+)
+#: Dates of which the year has two digits.
+_SHORT_YEAR = re.compile(rf"[0-9]{{1,2}}([./-])[0-9]{{1,2}}\1[0-9]{{2}}{_TIME}")
+_FORMATS = tuple(
+    day + time
+    for day in (
+        *("%Y/%m/%d", "%Y.%m.%d", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%B-%Y"),
+        *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
+    )
+    for time in ("", " %H:%M", " %H:%M:%S")
+)
 _CYCLES = {"month": 12, "weekday": 7, "hour": 24}
 #: Months are told apart only if the dates span more days than this. In a shorter span they repeat the time.
 DAYS_FOR_MONTHS = 90
@@ -112,31 +132,59 @@ def is_date(values: pd.Series) -> bool:
     present = values.dropna()
     if values.dtype == object and pd.api.types.infer_dtype(present) in ("date", "datetime", "datetime64"):
         return True
-    return date_share(values) == 1
+    return _share(values, _is_iso) == 1 or _share(values, _DAY_MONTH_YEAR.fullmatch) == 1 or bool(_written(values))
 
 
 def date_share(values: pd.Series) -> float:
-    """Return the share of the values of a column that are dates as text, in ISO 8601 or as 31/12/2021."""
+    """Return the share of the values of a column that are dates as text, in any of the formats that are known."""
+    return _share(values, is_like_date)
+
+
+def is_like_date(text: str) -> bool:
+    """Return whether a text is a date in any of the formats that are known, or with a year of two digits.
+
+    Examples:
+        >>> [is_like_date(text) for text in ("2021-12-31", "Dec 31, 2021", "31.12.21", "31 December", "12/2021")]
+        [True, True, True, False, False]
+    """
+    rules = (_is_iso, _DAY_MONTH_YEAR.fullmatch, _WRITTEN.fullmatch, _SHORT_YEAR.fullmatch)
+    return any(rule(text) for rule in rules)
+
+
+def _share(values: pd.Series, rule: Callable[[str], object]) -> float:
     text = [value.strip() if isinstance(value, str) else "" for value in values.dropna()]
-    iso, other = (sum(map(bool, map(rule, text))) for rule in (_is_iso, _DAY_MONTH_YEAR.fullmatch))
-    return max(iso, other) / max(len(text), 1)
+    return sum(map(bool, map(rule, text))) / max(len(text), 1)
+
+
+def _written(values: pd.Series) -> str | None:
+    """Return the format of a column of dates such as 2021/12/31 and 31 Dec 2021; None if it has another, or several."""
+    if _share(values, _WRITTEN.fullmatch) < 1:
+        return None
+    text = values.dropna().map(str.strip)
+    fits = (form for form in _FORMATS if pd.to_datetime(text, format=form, errors="coerce").notna().all())
+    return next(fits, None)
 
 
 def date_format_of(values: pd.Series) -> str | None:
-    """Return the ``strptime`` format of a column of text such as 31/12/2021; None for ISO 8601 and other columns.
+    """Return the ``strptime`` format of a column of text such as 31/12/2021 or 31 Dec 2021; None for all others.
 
     Raise if day and month cannot be told apart.
     """
     text = [value.strip() for value in values.dropna() if isinstance(value, str)]
     matches = [match for match in map(_DAY_MONTH_YEAR.fullmatch, text) if match]
     if not text or len(matches) < len(text):
-        return None
+        return _written(values)
     separators = {match[2] for match in matches}
     first, second = (max(int(match[group]) for match in matches) for group in (1, 3))
     mark = matches[0][2]
+    seconds = {match[6] is not None for match in matches}
+    times = {match[5] is not None for match in matches}
+    if len(times) > 1 or len(seconds) > 1:  # one of them is no date of the format of the first
+        return None
+    time = "" if times == {False} else " %H:%M:%S" if seconds == {True} else " %H:%M"
     if len(separators) > 1 or (first > 12) == (second > 12):
-        raise AmbiguousDate(text[0], (f"date:%d{mark}%m{mark}%Y", f"date:%m{mark}%d{mark}%Y"))
-    return f"%d{mark}%m{mark}%Y" if first > 12 else f"%m{mark}%d{mark}%Y"
+        raise AmbiguousDate(text[0], (f"date:%d{mark}%m{mark}%Y{time}", f"date:%m{mark}%d{mark}%Y{time}"))
+    return f"%d{mark}%m{mark}%Y{time}" if first > 12 else f"%m{mark}%d{mark}%Y{time}"
 
 
 def to_dates(values: pd.Series, date_format: str | None = None) -> pd.Series:

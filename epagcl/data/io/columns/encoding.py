@@ -13,7 +13,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.io.columns.category import BooleanColumn, CategoryColumn
-from epagcl.data.io.columns.date import AmbiguousDate, DateColumn, NotADate
+from epagcl.data.io.columns.date import AmbiguousDate, DateColumn, NotADate, is_like_date
 from epagcl.data.io.columns.kinds import (
     WrittenNumber,
     chosen_kinds,
@@ -312,6 +312,10 @@ def _located(error: InputError, table: RawTable, name: str, fix: str, argument: 
         first, second = (override(argument, name, kind) for kind in error.formats)
         what = f"day and month of {error.value!r} cannot be told apart"
         return InputError(f"{table.source}: column {name!r}: {what}; give {first} or {second}")
+    if isinstance(error, NotADate) and is_like_date(str(error.value).strip()):
+        what = f"the format of {error.value!r} ({table.where(error.row)}) is unknown, or not that of the other dates"
+        fix = f"write all alike, and give it as in {override(argument, name, 'date:%d.%m.%y')}"
+        return InputError(f"{table.source}: column {name!r}: {what}; {fix}")
     if isinstance(error, NotNumeric | NotADate):
         what = "not numeric" if isinstance(error, NotNumeric) else "not a date"
         where = f" ({error.value!r} in {table.where(error.row)})" if error.row is not None else ""

@@ -7,7 +7,7 @@ Rules, in this order:
 - Booleans, or two words such as yes and no: boolean.
 - Numbers, also as text or with a decimal comma: number. A table of numbers without gaps may stay as it is; see
   :func:`scaled_numbers`.
-- Dates by type, in ISO 8601, or as 31/12/2021: date.
+- Dates by type, in ISO 8601, or all as 31/12/2021, 2021/12/31, 31 Dec 2021 or Dec 31, 2021, also with a time: date.
 - Text of which at least :data:`MOSTLY` are numbers, or dates: refused, since one value is probably mistyped.
 - Texts of at least :data:`TEXT_WORDS` words on average: text.
 - Values that nearly all differ: text if most have several words, otherwise skip, since they tell nodes apart and say

@@ -19,7 +19,10 @@ SKEWED = 0.5
 #: constant keeps a small variance.
 MOST_RAISED = 2.0
 
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[+-]?[0-9]*,[0-9]+")
+#: A number with a decimal comma, or with a comma before each three digits.
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[+-]?[0-9]*,[0-9]+")
+#: Those of them whose comma can only be a decimal one.
+CLEAR_COMMA = re.compile(r"0,.*|.*,(?:[0-9]{1,2}|[0-9]{4,})")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -170,10 +173,10 @@ def has_decimal_comma(values: pd.Series) -> bool:
     if is_real(values.dtype):
         return False
     text = [value.strip() for value in values.dropna().map(str)]
-    decimal = [value for value in text if _DECIMAL_COMMA.fullmatch(value)]
+    decimal = [value for value in text if DECIMAL_COMMA.fullmatch(value)]
     if not decimal or any(not _WHOLE.fullmatch(value) for value in set(text) - set(decimal)):
         return False
-    return any(len(value.rpartition(",")[2]) != 3 or value.startswith("0,") for value in decimal)
+    return any(CLEAR_COMMA.fullmatch(value) for value in decimal)
 
 
 def number_share(values: pd.Series) -> float:

@@ -1,6 +1,7 @@
 """Text tables (``.csv``, ``.tsv``, ``.txt``, each also with ``.gz``).
 
-- Lines that start with ``#`` or ``%`` are comments; blank lines are skipped.
+- Lines that start with ``#`` or ``%`` are comments; blank lines are skipped. A ``#`` line right above the first row is
+  a header if it has as many fields, and no number, as in the files of STRING and SNAP.
 - In ``.tsv``, tabs separate fields. Otherwise the separator is the first of comma, semicolon and tab that the first
   row contains, where beside semicolons a comma between digits does not count; a ``.txt`` with none of them is separated
   by white space.
@@ -32,6 +33,9 @@ _COMMA_IN_NUMBER = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _NAME_OF_IDS = re.compile(r"[A-Za-z][A-Za-z_ ]*(?:[_ ](?:id|ID|Id)|[a-z](?:Id|ID))")
 # Numbers that pandas reads as integers although they may be text, or merge with others: 007, -0, +7, 1e1, 7.0.
 _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\.0*(?![0-9])")
+# A quoted field that is closed before a separator or the end of a line.
+_QUOTED = re.compile(rb'(?<![^\n,;\t ])"[^"]*+(?:""[^"]*+)*+"(?=[\n,;\t ])')
+_OF_INTEGERS = b"0123456789,;\t \n"
 
 
 class TextTable(Table):
@@ -47,7 +51,7 @@ class TextTable(Table):
     def __init__(self, path: Path, suffix: str, raw: bytes | None = None, lines_before: int = 0):
         self.name = path.name
         self.suffix = suffix
-        self.header = False
+        self.header = self.marked_header = False
         self.lines_before = lines_before
         raw = (_read_bytes(path) if raw is None else raw).removeprefix(b"\xef\xbb\xbf")
         if b"\r" in raw:
@@ -57,14 +61,16 @@ class TextTable(Table):
         characters = np.frombuffer(self.raw, dtype=np.uint8)
         ends = np.flatnonzero(characters == ord("\n"))
         starts = np.concatenate([[0], ends[:-1] + 1])
-        comment = np.isin(characters[starts], list(b"#%"))
-        self.comments: list[int] = np.flatnonzero(comment).tolist()
-        self.lines = np.flatnonzero(~comment & (starts != ends))
+        inside = _inside_quotes(self.raw, characters, starts)
+        comment = np.isin(characters[starts], list(b"#%")) & ~inside
+        # pandas counts lines without those inside quotes.
+        self.comments: list[int] = (np.flatnonzero(comment) - inside.cumsum()[comment]).tolist()
+        self.lines = np.flatnonzero(~comment & (starts != ends) & ~inside)
         if len(self.lines) == 0:
             hint = " (lines that start with # or % are comments)" if self.comments else ""
             raise InputError(f"{self.name}: the file is empty{hint}; give one row per line")
-        if inside := int(comment[self.lines[0] :].sum()):
-            log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(inside, "line"))
+        if between := int(comment[self.lines[0] :].sum()):
+            log.warning("%s: skipped as comments (# or %%): %s", self.name, counted(between, "line"))
         line = self.lines[0]
         if b"\0" in self.raw:
             raise InputError(f"{self.name}: not UTF-8 text (it has zero bytes, as UTF-16 does); save the file as UTF-8")
@@ -78,6 +84,29 @@ class TextTable(Table):
         except csv.Error as error:
             raise InputError(f"{self.name}: line {line + 1}: {error}; is this a table?") from None
         self.first_row = [field.strip() for field in fields]
+        if lines_before == 0 and line > 0 and comment[line - 1]:
+            self._use_marked_header(starts[line - 1], ends[line - 1])
+
+    def _use_marked_header(self, start: int, end: int) -> None:
+        """Make a comment right above the first row the header, if it names the columns.
+
+        Args:
+            start: where the line begins.
+            end: where it ends.
+        """
+        text = self.raw[start:end].decode(errors="replace").lstrip("#% ")
+        try:
+            names = text.split() if self.separator == WHITE_SPACE else _fields(text, self.separator)
+        except csv.Error:
+            return
+        names = [name.strip() for name in names]
+        if len(names) != len(self.first_row) or len(names) < 2 or any(not name or is_number(name) for name in names):
+            return
+        line = int(self.lines[0]) - 1
+        self.raw = self.raw[:start] + b" " * (end - start - len(text.encode())) + self.raw[end - len(text.encode()) :]
+        self.lines = np.concatenate([[line], self.lines])
+        self.comments.remove(line)
+        self.first_row, self.marked_header = names, True
 
     def rows_as_text(self) -> list[str]:
         """Return each row as one text, the first row included."""
@@ -89,7 +118,11 @@ class TextTable(Table):
 
     def has_header(self, known_names: Iterable[str]) -> bool:
         """Return whether the first row is a header, by the rule in the module's docstring."""
-        if self.column(known_names) is not None or any(_NAME_OF_IDS.fullmatch(field) for field in self.first_row):
+        if (
+            self.marked_header
+            or self.column(known_names) is not None
+            or any(_NAME_OF_IDS.fullmatch(field) for field in self.first_row)
+        ):
             return True
         text_columns = [column for column, field in enumerate(self.first_row) if field and not is_number(field)]
         if not text_columns or len(self.lines) < 2:
@@ -106,7 +139,7 @@ class TextTable(Table):
         options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
         sample = self._read(self.header, rows=1, dtype=str, **options).reindex(columns=columns)
         # With an integer dtype, pandas would also accept True and False, and it would drop leading zeros.
-        if sample.map(lambda field: is_number(str(field))).all(axis=None) and not _NOT_PLAIN.search(self.raw):
+        if sample.map(lambda field: is_number(str(field))).all(axis=None) and self._integers_are_plain():
             try:
                 return self._read(self.header, dtype=dict.fromkeys(columns, np.int64), **options)[columns].to_numpy()
             except InputError:
@@ -115,6 +148,16 @@ class TextTable(Table):
                 pass
         frame = self._read(self.header, dtype=dict.fromkeys(columns, str), **options)
         return frame[columns].to_numpy(dtype=object)
+
+    def _integers_are_plain(self) -> bool:
+        """Return whether ``_NOT_PLAIN`` finds no number of the file. If all fields are integers, this is fast."""
+        start = self.raw.index(b"\n") + 1 if self.header and not self.comments else 0
+        body = self.raw[start:] if start else self.raw
+        if b"-" in body or body.translate(None, _OF_INTEGERS):
+            return _NOT_PLAIN.search(self.raw) is None
+        digit = np.frombuffer(body, dtype=np.uint8) - np.uint8(ord("0"))  # other characters wrap around
+        begins = np.concatenate([[True], digit[:-1] > 9])
+        return not (begins[:-1] & (digit[:-1] == 0) & (digit[1:] <= 9)).any()
 
     def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
         """Return all columns by their content, except that ``id_column`` and ``label_column`` are text."""
@@ -147,11 +190,28 @@ class TextTable(Table):
         except UnicodeDecodeError:
             raise InputError(f"{self.name}: not UTF-8 text; save the file as UTF-8") from None
         if header and rows is None and frame.shape[1] != len(self.first_row):
-            raise InputError(
-                f"{self.name}: {len(self.first_row)} names in the header, but {frame.shape[1]} fields in "
-                f"{self.place(0)}; name every column"
-            )
+            names, fields = len(self.first_row), frame.shape[1]
+            fix = "name every column" if fields > names else "give each row a field for every name"
+            raise InputError(f"{self.name}: {names} names in the header, but {fields} fields in {self.place(0)}; {fix}")
         return frame
+
+
+def _inside_quotes(raw: bytes, characters: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return a mask of the lines that begin inside a quoted field, which may span lines.
+
+    Args:
+        raw: the file.
+        characters: its bytes.
+        starts: where each line begins.
+    """
+    inside = np.zeros(len(starts), dtype=bool)
+    quotes = np.add.reduceat(characters == ord('"'), starts, dtype=np.int64)
+    if not (quotes % 2).any():
+        return inside
+    for match in _QUOTED.finditer(raw):
+        if b"\n" in match[0]:
+            inside[slice(*np.searchsorted(starts, (match.start() + 1, match.end())))] = True
+    return inside
 
 
 def _has_numbers(column: pd.Series) -> bool:

@@ -4,7 +4,9 @@ import pytest
 from epagcl.core.errors import InputError
 from epagcl.data.disk.ingest.edge_rows import PROBLEMS, ROWS, edge_source, judge_bad_rows, write_rows
 from epagcl.data.disk.ingest.work import quoted
+from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.roles import OPTION, Roles
+from epagcl.data.io.tables.files import open_table
 
 
 def rows_of(work, path, roles=Roles()):  # noqa: B008
@@ -79,3 +81,49 @@ def test_the_index_of_pandas_may_be_an_end(work, tmp_path):
     frame.to_parquet(tmp_path / "e.parquet")
     _, _, rows = rows_of(work, tmp_path / "e.parquet")
     assert [each[1:3] for each in rows] == [("a", "b"), ("b", "c")]
+
+
+COMMAS = ["1,5", "2", "1.234,50", "0,250"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (COMMAS, [1.5, 2.0, 1234.5, 0.25]),
+        ([*COMMAS, "-1,5", "x"], [1.5, 2.0, 1234.5, 0.25, None, None]),
+        ([*COMMAS, "2.5"], [None, 2.0, None, None, 2.5]),  # either the commas or the point would be wrong
+        (["1,234", "2,345"], [None, None]),  # may be thousands
+        (["1.5", " 2 "], [1.5, 2.0]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "semicolons", "parquet"])
+def test_weights_may_have_decimal_commas(work, tmp_path, weights, expected, kind):
+    frame = pd.DataFrame({"source": "a", "target": "b", "weight": weights})
+    path = tmp_path / ("e.parquet" if kind == "parquet" else "e.csv")
+    if kind == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep=";" if kind == "semicolons" else ",", index=False)
+    _, found, rows = rows_of(work, path)
+    assert [weight if problem == 0 else None for _, _, _, weight, *_, problem in rows] == expected
+    assert found["bad"] == expected.count(None)
+    if None not in expected:
+        assert EdgeList(open_table(path)).weights().tolist() == expected
+
+
+def test_kinds_of_edges_are_merged_with_a_notice(work, tmp_path, caplog):
+    (tmp_path / "e.csv").write_text("source,target,type\na,b,mail\nb,c,call\n")
+    edge_source(tmp_path / "e.csv", Roles())
+    assert "e.csv: the kinds of edges in column 'type' are merged; a graph on disk has one" in caplog.messages
+    caplog.clear()
+    edge_source(tmp_path / "e.csv", Roles(type="none"))
+    assert "merged" not in caplog.text
+
+
+@pytest.mark.parametrize("bad", ["", "only one\n", 'x\t"y\n'], ids=["good", "short", "open quote"])
+def test_a_header_that_is_marked_as_a_comment(work, tmp_path, bad):
+    (tmp_path / "e.tsv").write_text(f"# file of STRING\n#gene1\tgene2\na\tb\n{bad}b\tc\n")
+    source, found, rows = rows_of(work, tmp_path / "e.tsv")
+    assert source.table.header
+    assert [each[:3] for each in rows if each[-1] == 0] == [(3, "a", "b"), (4 + bool(bad), "b", "c")]
+    assert found["bad"] == bool(bad)

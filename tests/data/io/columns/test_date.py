@@ -8,6 +8,7 @@ import pytest
 
 from epagcl.core.errors import InputError
 from epagcl.data.io.columns.date import DateColumn, NotADate, date_format_of, is_date, to_dates
+from epagcl.data.io.columns.encoding import RawTable, TableEncoding
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,16 @@ from epagcl.data.io.columns.date import DateColumn, NotADate, date_format_of, is
         (["2021-03-04T05:06:07Z", "2021-03-04 05:06+02:00"], True),
         (["2021-03", "2021-12"], True),
         (["31/12/2021", "01/02/2021"], True),
+        (["31/12/2021 05:06", "01/02/2021 17:30"], True),
+        (["2021/12/31", "2021/1/2"], True),
+        (["31 Dec 2021", "1 May 2021"], True),
+        (["31 December 2021", None, "1 May 2021"], True),
+        (["Dec 31, 2021", "May 1, 2021"], True),
+        (["31-DEC-2021 05:06:07"], True),
+        (["31 Dec 2021", "2021/12/31"], False),
+        (["2021-12-31", "31/12/2021"], False),
+        (["31.12.21"], False),
+        (["2021/13/31"], False),
         ([date(2021, 3, 4)], True),
         (["2021", "2022"], False),
         (["03-04", "x"], False),
@@ -29,7 +40,17 @@ def test_dates_are_detected(values, expected):
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [(["31/12/2021", "01/02/2021"], "%d/%m/%Y"), (["12.31.2021"], "%m.%d.%Y"), (["2021-03-04"], None)],
+    [
+        (["31/12/2021", "01/02/2021"], "%d/%m/%Y"),
+        (["12.31.2021"], "%m.%d.%Y"),
+        (["2021-03-04"], None),
+        (["12/31/2021 5:06"], "%m/%d/%Y %H:%M"),
+        (["31/12/2021 05:06:07", "01/02/2021 05:06:08"], "%d/%m/%Y %H:%M:%S"),
+        (["31/12/2021 05:06:07", "01/02/2021 05:06"], None),
+        (["31/12/2021", "01/02/2021 05:06"], None),
+        (["31 Dec 2021", "1 May 2021"], "%d %b %Y"),
+        (["Dec 31, 2021 23:59"], "%b %d, %Y %H:%M"),
+    ],
 )
 def test_the_order_of_day_and_month_follows_from_the_values(values, expected):
     assert date_format_of(pd.Series(values)) == expected
@@ -78,3 +99,30 @@ def test_types_and_zones_give_the_same_dates():
     expected = pd.Timestamp("2021-03-04", tz="UTC")
     for values in (["2021-03-04"], [date(2021, 3, 4)], pd.to_datetime(["2021-03-04"]), ["2021-03-04T02:00+02:00"]):
         assert to_dates(pd.Series(values)).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("values", "row"),
+    [
+        (["2021-01-05", "31/12/2021", "5 Jan 2021"], 1),
+        (["31/12/2021", "31.12.2021"], 0),
+        (["31.12.21", "01.02.21"], 0),
+        (["31/12/2021 05:06", "01/02/2021"], 0),
+    ],
+    ids=["three formats", "two marks", "short years", "with and without a time"],
+)
+def test_dates_in_several_or_unknown_formats_are_refused(values, row):
+    """They were skipped, since all values differ."""
+    frame = pd.DataFrame({"since": values * 10, "a": range(10 * len(values))})
+    with pytest.raises(InputError) as error:
+        TableEncoding.fit(RawTable("f.csv", frame))
+    if "cannot be told apart" not in str(error.value):
+        what = (
+            f"f.csv: column 'since': the format of {values[row]!r} (row {row} (counted from 0)) is unknown, or not that"
+        )
+        assert str(error.value).startswith(what)
+
+
+def test_a_format_that_is_given_reads_short_years():
+    column = DateColumn.fit("d", pd.Series(["31.12.21", "01.02.22"]), "%d.%m.%y")
+    assert column.first.startswith("2021-12-31")

@@ -2,13 +2,16 @@
 
 import gzip
 import logging
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epagcl.data import read_graph
-from epagcl.data.io.tables.text import TextTable
+from epagcl.data.io.tables.text import _NOT_PLAIN, TextTable
 from tests.data.io.helpers import (
     EDGES,
     FEATURES,
@@ -91,7 +94,11 @@ def test_the_header_gives_the_feature_names(tmp_path):
         ),
         ("e.csv", "source,target\n", "e.csv: no rows below the header; give one row per line"),
         ("e.csv", "x,y\nz,y\ny,z,x\n", "e.csv: line 3: 3 fields instead of 2; quote fields that contain the separator"),
-        ("e.csv", "u,w,v\nx,y\n", "e.csv: 3 names in the header, but 2 fields in line 2; name every column"),
+        (
+            "e.csv",
+            "u,w,v\nx,y\n",
+            "e.csv: 3 names in the header, but 2 fields in line 2; give each row a field for every name",
+        ),
         ("e.csv", "u,v\nx,y,z\n", "e.csv: 2 names in the header, but 3 fields in line 2; name every column"),
         (
             "e.csv",
@@ -149,3 +156,63 @@ def test_decimal_commas_beside_semicolons(files):
 def test_a_name_that_ends_in_id_is_a_header(name, files):
     data = read_graph(**files(edges=("e.csv", EDGES), features=("f.csv", f"{name},kind\nx,p\ny,q\nz,p\n")))
     assert data.feature_names == ["kind=p", "kind=q"]
+
+
+@given(st.lists(st.lists(st.text("0123456789-+.e", min_size=1, max_size=3), min_size=2, max_size=2), min_size=1))
+def test_plain_integers_are_told_as_by_the_pattern(rows):
+    raw = "source,target\n" + "".join(f"{one},{two}\n" for one, two in rows)
+    table = TextTable(Path("e.csv"), ".csv", raw.encode())
+    for header in (False, True):
+        table.header = header
+        assert table._integers_are_plain() == (_NOT_PLAIN.search(raw.encode()) is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "first_row", "header"),
+    [
+        ("f.tsv", "#protein_id\tsize\tnote\n9606.A\t5\tx\n", ["protein_id", "size", "note"], True),
+        ("f.tsv", "# a comment\n#name\tnote\nA\tx\nB\ty\n", ["name", "note"], True),
+        ("e.txt", "# Nodes: 3 Edges: 2\n# FromNodeId\tToNodeId\n0 1\n1 2\n", ["FromNodeId", "ToNodeId"], True),
+        ("e.txt", "# Nodes: 3\n0 1\n1 2\n", ["0", "1"], False),
+        ("e.txt", "# two columns of ids\n0 1\n1 2\n", ["0", "1"], False),
+        ("e.csv", "#x,y\n\na,b\n", ["a", "b"], False),
+        ("e.csv", "a,b\n#x,y\nb,c\n", ["a", "b"], False),
+    ],
+)
+def test_a_comment_above_the_first_row_may_be_a_header(name, text, first_row, header, tmp_path):
+    (tmp_path / name).write_text(text)
+    table = TextTable(tmp_path / name, Path(name).suffix)
+    assert table.first_row == first_row
+    assert table.has_header(("nothing",)) is header
+    table.header = header
+    rows = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(table.values(None)) == len(rows)
+    assert table.place(0) == f"line {text.splitlines().index(rows[0]) + 1}"
+
+
+def test_a_table_of_text_with_a_marked_header(files, caplog):
+    """Its rows were features without names, and a word of the header was an id."""
+    proteins = "#string_protein_id\tannotation\tfamily\n" + "".join(f"P{k}\tx{k % 2}\ty{k % 3}\n" for k in range(6))
+    edges = "#node1\tnode2\n" + "".join(f"P{k}\tP{k + 1}\n" for k in range(5))
+    files(e=("e.tsv", edges), f=("f.tsv", proteins))
+    data = read_graph(edges="e.tsv", features="f.tsv")
+    assert data.node_ids.tolist() == [f"P{k}" for k in range(6)]
+    assert {name.partition("=")[0] for name in data.feature_names} == {"annotation", "family"}
+
+
+def test_lines_inside_quotes_are_no_rows_and_no_comments(tmp_path, caplog):
+    """A line of a text that begins with # was left out of it."""
+    bio = '"# Title\n#tag\n\n""quoted"", too"'
+    (tmp_path / "f.csv").write_text(f'id,bio,n\na,{bio},1\n# a comment\nb,{bio},2\nc,5" pipe,3\nd,"x",soon\n')
+    table = TextTable(tmp_path / "f.csv", ".csv")
+    table.header = True
+    values = table.values(0)
+    assert values[1].tolist() == ['# Title\n#tag\n\n"quoted", too'] * 2 + ['5" pipe', "x"]
+    assert [table.place(row) for row in range(4)] == ["line 2", "line 7", "line 11", "line 12"]
+    assert caplog.messages == ["f.csv: skipped as comments (# or %): 1 line"]
+
+
+def test_a_quote_that_is_not_closed_hides_no_comments(tmp_path):
+    (tmp_path / "e.csv").write_text('5" a,b\n# c\nb,c\n')
+    table = TextTable(tmp_path / "e.csv", ".csv")
+    assert table.values(None).to_numpy().tolist() == [['5" a', "b"], ["b", "c"]]
