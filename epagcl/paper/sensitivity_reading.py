@@ -201,9 +201,9 @@ def _order_sentences(found: list[Sweep], title: str) -> str:
         parts.append(f"{label} on {len(where)}")
     widest = max(own, key=lambda one: one.range)
     return (
-        f"**{title}: {order[0][0]} matters most, {order[-1][0]} least.** Range of mean accuracy over the sweep in "
-        f"points, as a mean over {counted(len(graphs), 'graph')}: {listed}. Graphs on which the range is larger than "
-        f"chance explains: {', '.join(parts)}. The widest sweep is {widest.label} on {widest.graph}: "
+        f"**{title} is most sensitive to {order[0][0]}, and least to {order[-1][0]}.** Range of mean accuracy over the "
+        f"sweep in points, as a mean over {counted(len(graphs), 'graph')}: {listed}. Graphs on which the range is "
+        f"larger than chance explains: {', '.join(parts)}. The widest sweep is {widest.label} on {widest.graph}: "
         f"{widest.means[widest.worst]:.1f} at {widest.worst:g}, {widest.means[widest.best]:.1f} at {widest.best:g}, "
         f"and {widest.means[widest.default]:.1f} at the default {widest.default:g}."
     )

@@ -125,11 +125,11 @@ def test_components_are_those_of_the_crossed_tables(made):
 
 def test_words_and_numbers_agree(made):
     first, second, tuning, variance, scores, rule = reading(made)
-    assert first.startswith("**EPAGCL: τ matters most, ")
+    assert first.startswith("**EPAGCL is most sensitive to τ, and least to ")
     assert "as a mean over 2 graphs: τ 8.0, epochs 4.0, " in first
     assert "explains: τ on 2, epochs on 2, " in first
     assert "The widest sweep is τ on Cora: 66.0 at 0.1, 74.0 at 1, and 70.0 at the default 0.3." in first
-    assert second.startswith("**EPAGCL+: width matters most, ")
+    assert second.startswith("**EPAGCL+ is most sensitive to width, and least to ")
     assert "width on 2, " in second
     # Validation follows the test accuracy: τ to 1 (+4), epochs to 1000 (+1) and width to 512 (+0.5), on both graphs.
     assert f"by {signed(2 * (4 + 1 + 0.5) / 24, 2)} points on average** over 24 sweeps" in tuning
