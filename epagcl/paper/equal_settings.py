@@ -58,7 +58,7 @@ def equal_table(result: Result, protocol: str) -> Table | None:
     tests = equal_tests(result, protocol)
     if not tests:
         return None
-    graphs = measured_graphs(result)
+    graphs = [graph for graph in measured_graphs(result) if any(graph == tested for _, tested in tests)]
     lines: list[list[str]] = []
     for settings, pair in PAIRS.items():
         for title in pair:
