@@ -101,7 +101,7 @@ def test_statements_of_the_methods_page_match_the_results():
     assert untrained["CiteSeer"] < 0
     assert untrained["PubMed"] < 0
     ranks = cell_scores.ranks_of(results["accuracy"], "strict").mean
-    assert min(ranks, key=ranks.get) == "MVGRL"
+    assert sorted(ranks, key=ranks.get)[:2] == ["EPAGCL+", "MVGRL"]
     for graph in ("Amazon-Photo", "Coauthor-Physics"):
         assert scale * (scores[graph]["MVGRL"] - scores[graph]["untrained encoder"]) < 1.25
     for graph in ("Cora", "CiteSeer"):
