@@ -62,6 +62,11 @@ LARGEST = {
 }
 RANKS = (1, 8, 64, 512)
 RESULTS = Path(__file__).parent.parent / "results"
+PROTOCOL = (
+    "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a CPU processor "
+    "time per thread, and the peak of allocated memory. Non-negative least squares of relative errors. H200: graphs of "
+    "gpu.json, each predicted by a fit to the other eight"
+)
 EPOCHS = 3  # of which the fastest counts
 RATES = ("loss", "dense", "moved")  # of the machine
 LOSS_BYTES = 2  # of a similarity: the CPU of the measurements has bf16 instructions
@@ -105,9 +110,7 @@ def cost(device: str = "cpu", before: dict | None = None, *, later: bool = False
         **record,
         "command": "python -m benchmarks cost",
         "seed": 0,
-        "protocol": "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a "
-        "CPU processor time per thread, and the peak of allocated memory. Non-negative least squares of relative "
-        "errors. H200: graphs of gpu.json, each predicted by a fit to the other eight",
+        "protocol": PROTOCOL if before is None else before["protocol"],
         "cpu": cpu,
         "h200": gpu,
         "predictions": predictions(),
