@@ -62,6 +62,11 @@ LARGEST = {
 }
 RANKS = (1, 8, 64, 512)
 RESULTS = Path(__file__).parent.parent / "results"
+PROTOCOL = (
+    "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a CPU processor "
+    "time per thread, and the peak of allocated memory. Non-negative least squares of relative errors. H200: graphs of "
+    "gpu.json, each predicted by a fit to the other eight"
+)
 EPOCHS = 3  # of which the fastest counts
 RATES = ("loss", "dense", "moved")  # of the machine
 LOSS_BYTES = 2  # of a similarity: the CPU of the measurements has bf16 instructions
@@ -91,10 +96,12 @@ def cost(device: str = "cpu", before: dict | None = None, *, later: bool = False
     cpu["left_out_error"] = _left_out(rows, rates)
     earlier = None if before is None or later else before["cpu"].get("later")
     checks = [_apart(run, device) for run in LATER] if later or before is None else (earlier or {}).get("rows", [])
+    checks = [row | {"work": _counted(row), "held_out": True} for row in checks]
+    final = _fit([*({**row, "held_out": False} for row in rows), *checks], rates, "cpu")
+    cpu["parameters"] = final["parameters"]  # of all runs but the later ones
     if checks:
         when = earlier or {"date": provenance(device)["date"], "load": os.getloadavg()[0]}
-        checks = [row | {"work": _counted(row), "held_out": True} for row in checks]
-        judged = _fit([*rows, *checks], rates, "cpu")["rows"][len(rows) :]
+        judged = final["rows"][len(rows) :]
         worst = {key: max(abs(row[f"error_{key}"]) for row in judged) for key in ("seconds", "bytes")}
         cpu["later"] = {**when, "rows": judged, "error": worst}
     _write({"cpu": cpu["parameters"], "cuda": gpu["parameters"]}, gpu["rates"])
@@ -103,9 +110,7 @@ def cost(device: str = "cpu", before: dict | None = None, *, later: bool = False
         **record,
         "command": "python -m benchmarks cost",
         "seed": 0,
-        "protocol": "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a "
-        "CPU processor time per thread. Non-negative least squares of relative errors. H200: graphs of gpu.json, each "
-        "predicted by a fit to the other eight",
+        "protocol": PROTOCOL if before is None else before["protocol"],
         "cpu": cpu,
         "h200": gpu,
         "predictions": predictions(),
@@ -312,7 +317,7 @@ def _memory_terms(work: Work) -> np.ndarray:
 
 
 def _known_bytes(work: Work, kind: str) -> float:
-    """Return what is not fitted: the tiles of the loss; weights, gradients and the state of Adam."""
+    """Return what is not fitted: the tiles and rows of the loss; weights, gradients and the state of Adam."""
     return loss_products(work, kind, LOSS_BYTES)[1] + 16 * work.parameters
 
 

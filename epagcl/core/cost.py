@@ -22,6 +22,7 @@ from epagcl.core.hardware import has_bf16
 from epagcl.core.memory import KEEP_BYTES, available_memory
 
 FITTED = Path(__file__).with_name("costs.toml")
+COPIES = 5  # of the rows of the loss on a CPU
 SIZE = 1024  # of the product that measures this machine's rate
 BANDWIDTH_BYTES = 1 << 26  # of the copy that measures its bandwidth
 
@@ -43,6 +44,7 @@ class Work(NamedTuple):
         lists: bytes of the pairs and candidates that each of several ranks has, while they are sorted.
         tiles: number of similarities that the loss computes forward, half of them by symmetry.
         fresh: the part of ``moved`` that is in large blocks, which a CPU allocates anew (``FRESH_BYTES``).
+        projected: bytes of the rows that the loss compares, in float32.
     """
 
     loss: float
@@ -57,6 +59,7 @@ class Work(NamedTuple):
     lists: float = 0.0
     tiles: float = 0.0
     fresh: float = 0.0
+    projected: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -259,10 +262,12 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
 
 
 def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tuple[float, float]:
-    """Return the floating-point operations of the loss on all ranks, and the bytes of tiles that each rank keeps.
+    """Return the floating-point operations of the loss on all ranks, and the bytes that it holds on each rank of a CPU.
 
     On a CPU, forward computes half of the similarities. If it keeps them, forward and backward take 1.5 products of
-    2M²d, otherwise 2. ``work.loss`` counts 3, those of a GPU, which keeps none.
+    2M²d, otherwise 2. ``work.loss`` counts 3, those of a GPU, which keeps none. The rows are held five times: as they
+    are, of unit length, rounded, with their mean subtracted, and as a gradient. On a GPU, that is part of what is
+    fitted.
 
     Examples:
         >>> work = Work(3e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, tiles=1e6)
@@ -271,8 +276,8 @@ def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tup
     """
     if kind != "cpu":
         return work.loss, 0.0
-    tiles = loss_bytes * work.tiles / ranks
-    return (work.loss / 2, tiles) if tiles <= KEEP_BYTES else (work.loss * 2 / 3, 0.0)
+    tiles, rows = loss_bytes * work.tiles / ranks, COPIES * work.projected / ranks
+    return (work.loss / 2, tiles + rows) if tiles <= KEEP_BYTES else (work.loss * 2 / 3, rows)
 
 
 def ring_share(ranks: int, itemsize: int = 4) -> float:

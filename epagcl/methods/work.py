@@ -172,7 +172,11 @@ def _contrast(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     work = _work(tally, loss, kept, ring, training)
     if not training:
         return work
-    return work._replace(lists=LIST * (sizes.edges + added), tiles=_tiles(rows, 2 * min(batch, sizes.nodes)))
+    return work._replace(
+        lists=LIST * (sizes.edges + added),
+        tiles=_tiles(rows, 2 * min(batch, sizes.nodes)),
+        projected=FLOAT * rows * dim,
+    )
 
 
 def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
@@ -196,7 +200,10 @@ def _plus(sizes: Sizes, settings: dict[str, Any], training: bool) -> Work:
     kept = _features(sizes) + ENTRY * (views if training else 1) * (2 * sizes.edges + sizes.nodes + 2 * near)
     work = _work(tally, loss, kept, 0.0, training)
     if training:
-        return work._replace(lists=LIST * (sizes.edges + near), tiles=_tiles(2 * members * 2 * sizes.nodes, 2 * batch))
+        rows = 2 * members * 2 * sizes.nodes
+        return work._replace(
+            lists=LIST * (sizes.edges + near), tiles=_tiles(rows, 2 * batch), projected=FLOAT * rows * width
+        )
     blocks = _propagated(sizes, COMPONENTS, BLOCKS, 13)
     side_by_side = FLOAT * sizes.nodes * (members * (hidden + hidden // 2) + hidden + BLOCKS * COMPONENTS)
     return work._replace(
