@@ -39,6 +39,11 @@ FITTED_RUNS: list[tuple[int, float, int, dict[str, Any]]] = [
     (10_000, 10, 1024, {"batch_size": 256}),
     (8_000, 6, 128, {"hidden": 128, "dim": 64, "projection": 64}),
     (12_000, 80, 256, {"batch_size": 256, "hidden": 128, "dim": 128, "projection": 128}),
+    (9_000, 16, 100, {"batch_size": 128, "hidden": 384, "dim": 192, "projection": 192}),
+    (3_500, 50, 64, {"hidden": 512, "dim": 128, "projection": 256}),
+    (15_000, 30, 400, {"batch_size": 256}),
+    (50_000, 6, 32, {"batch_size": 256, "hidden": 128, "dim": 64, "projection": 64}),
+    (6_500, 10, 200, {"hidden": 192, "dim": 192, "projection": 192}),
 ]
 HELD_OUT: list[tuple[int, float, int, dict[str, Any]]] = [
     (3_000, 8, 512, {}),
@@ -47,13 +52,13 @@ HELD_OUT: list[tuple[int, float, int, dict[str, Any]]] = [
     (40_000, 10, 64, {"batch_size": 256, "hidden": 256, "dim": 128, "projection": 128}),
     (7_000, 12, 300, {"hidden": 256, "dim": 128, "projection": 256}),
 ]
-#: Measured after the form of the model was chosen, with all runs above in view.
+#: Chosen after the form of the model, with all runs above in view.
 LATER: list[tuple[int, float, int, dict[str, Any]]] = [
-    (9_000, 16, 100, {"batch_size": 128, "hidden": 384, "dim": 192, "projection": 192}),
-    (3_500, 50, 64, {"hidden": 512, "dim": 128, "projection": 256}),
-    (15_000, 30, 400, {"batch_size": 256}),
-    (50_000, 6, 32, {"batch_size": 256, "hidden": 128, "dim": 64, "projection": 64}),
-    (6_500, 10, 200, {"hidden": 192, "dim": 192, "projection": 192}),
+    (11_000, 14, 160, {"batch_size": 384, "hidden": 320, "dim": 160, "projection": 160}),
+    (4_500, 24, 96, {"hidden": 384, "dim": 192, "projection": 192}),
+    (18_000, 20, 320, {"batch_size": 192}),
+    (35_000, 8, 48, {"batch_size": 256, "hidden": 192, "dim": 96, "projection": 96}),
+    (5_500, 16, 144, {"hidden": 320, "dim": 128, "projection": 160}),
 ]
 #: The graphs of the predictions, and the numbers of devices.
 LARGEST = {
