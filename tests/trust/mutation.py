@@ -1,5 +1,6 @@
 """Mutation testing of the mathematics: a changed formula must fail a test that mirrors its module."""
 
+import importlib
 import multiprocessing
 import os
 import random
@@ -211,7 +212,9 @@ def _passes(mutant: Mutant, arguments: list[str], folder: Path, seconds: int = S
             os.dup2(output, 1)
             os.dup2(output, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            sys.meta_path.insert(0, _Changed(mutant))
+            changed = _Changed(mutant)
+            sys.meta_path.insert(0, changed)
+            importlib.import_module(changed.name)  # before pytest reads its doctests, which would import it unchanged
             # Ranks are forked from this process: a server of processes would import the module without the change.
             context = multiprocessing.get_context
             multiprocessing.get_context = lambda method=None: context("fork" if method == "forkserver" else method)
