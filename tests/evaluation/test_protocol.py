@@ -16,6 +16,6 @@ def test_the_rule_of_the_paper_is_published():
 
 def test_the_rules_in_full():
     """What docs and the reports say of the protocols."""
-    assert PAPER == Rule(decays=(0.0,), steps=3000, every=1, rescale=False, random_start=True)
+    assert Rule(decays=(0.0,), steps=3000, every=1, rescale=False, random_start=True) == PAPER
     decays = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-    assert STRICT == Rule(decays=decays, steps=300, every=20, rescale=True, random_start=False)
+    assert Rule(decays=decays, steps=300, every=20, rescale=True, random_start=False) == STRICT

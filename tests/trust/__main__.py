@@ -22,7 +22,7 @@ PARTS = {
     "shared_folders": ("faults.shared_folders", 24, 1),
     "long_runs": ("long_runs.long_runs", 1_000, 10),
     "reproducibility": ("reproducibility.reproducibility", 100, 0),
-    "mutation": ("mutation.mutation", 60, 0),
+    "mutation": ("mutation.mutation", 150, 0),
 }
 
 
