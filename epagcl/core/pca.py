@@ -269,7 +269,7 @@ def rotated(basis: Tensor, gram: Tensor, removed: Tensor, dim: int) -> Tensor:
     """
     try:
         variance, vectors = (part.flip(-1)[..., :dim] for part in torch.linalg.eigh(gram))
-    except torch.linalg.LinAlgError:  # NaN or infinity
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # NaN or infinity
         raise TrainingError(
             "the values are too large for principal components; lower lr, or scale the features"
         ) from None

@@ -17,7 +17,7 @@ from tests.trust.cases import Tally
 PARTS = {
     "readers": ("readers.fuzz_readers", 10_000, 80),
     "coverage_guided": ("coverage_guided.coverage_guided", 12_000, 40),
-    "commands": ("command_lines.fuzz_commands", 1_500, 10),
+    "commands": ("command_lines.fuzz_commands", 500, 10),
     "api": ("api.fuzz_api", 5_000, 54),
     "kills": ("faults.kills", 390, 3),
     "full_disks": ("faults.full_disks", 312, 4),
