@@ -49,6 +49,13 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
     ("ones = w.new_ones(pattern.shape[0], 1)", "0 → 1"): "the matrix is square",
     **dict.fromkeys(
         [
+            ("part = self.samplers[0].part", "0 → 1"),
+            ("return counter, self_looped_entries(counter, self.samplers[0].num_nodes)", "0 → 1"),
+        ],
+        "all views have the same nodes",
+    ),
+    **dict.fromkeys(
+        [
             ("whitened = torch.linalg.solve_triangular(factors[0], cross, upper=False)", "False → True"),
             ("whitened = torch.linalg.solve_triangular(factors[1], whitened.T, upper=False).T", "False → True"),
         ],

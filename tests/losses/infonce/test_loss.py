@@ -291,3 +291,8 @@ def test_a_rank_without_bf16_computes_in_fp32():
     with force_bf16(False):
         found = info_nce_stacked(z, 0.3, precision="bf16", part=Part(Ranks(0, 1), 70))
     assert found.item() == pytest.approx(info_nce_stacked(z.double(), 0.3).item(), rel=1e-6)
+
+
+def test_batches_check_the_temperature():
+    with pytest.raises(InputError, match="temperature"):
+        info_nce_batched(torch.eye(4), 0.01, 2, torch.arange(2))
