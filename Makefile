@@ -39,9 +39,10 @@ types: $(READY)
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
-# Damaged files, kills, full disks, long runs, mutants: many cases, in a few hours; results in results/trust.
+# Damaged files, odd commands, kills, full disks, long runs, mutants: many cases, in a few hours; results in
+# results/trust. With MINUTES=60, no part starts after an hour; the parts with the oldest results come first.
 trust: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.trust
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.trust $(if $(MINUTES),--minutes $(MINUTES))
 
 # The list of dependencies (CycloneDX), known weaknesses among them, and their hashes for CI.
 sbom audit requirements: $(READY)

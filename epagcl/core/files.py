@@ -88,6 +88,8 @@ def atomic_paths(*paths: str | Path) -> Iterator[tuple[Path, ...]]:
         ['z.ids.txt', 'z.npy']
     """
     targets = [Path(path) for path in paths]
+    if nameless := [path for path in targets if not path.name]:
+        raise InputError(f"{nameless[0]}: is a folder; give the name of a file in it")
     temporaries = tuple(_temporary(path) for path in targets)
     current, replaced = targets[0], list[Path]()
     unfinished_files.update(temporaries)

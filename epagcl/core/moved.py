@@ -4,11 +4,15 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # their import takes longer than that of this package, and a signal in that time prints a traceback
+    Loader = MetaPathFinder = object
 
 #: Documented module paths of version 0.1, with their current paths.
 MOVED = {

@@ -112,8 +112,14 @@ def published_splits(data: Data) -> list[Split]:
     return geom_splits(data) if "geom_train_mask" in data else public_splits(data)
 
 
+#: Most runs of an evaluation; a list of more seeds is a mistake.
+MOST_RUNS = 1_000_000
+
+
 def seed_list(seed: Any, runs: int = 1) -> list[int]:
     """Return the seed of each run: ``runs`` consecutive numbers from ``seed``, or ``seed`` itself if it is a list."""
+    if runs > MOST_RUNS:
+        raise InputError(f"runs={runs}: must be at most {MOST_RUNS:,}")
     try:
         if np.ndim(seed) == 0:
             seeds = list(range(operator.index(seed), operator.index(seed) + runs))

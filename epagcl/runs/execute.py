@@ -100,11 +100,11 @@ def run(
         if plan is not None:
             sections["evaluation"] = vars(plan)
         lock.enter_context(writing(folder))
+        finished = (folder / METRICS).exists()  # the last file that a run writes
+        if not finished:  # before the configuration, which marks the folder as that of a run
+            check_space(folder, _expected_bytes(data, method))
         begin_run(folder, method, sections)
-        if (folder / METRICS).exists():  # the last file that a run writes
-            return cast(RunMetrics, read_json(folder / METRICS, "overwrite the run"))
-        check_space(folder, _expected_bytes(data, method))
-        return None
+        return cast(RunMetrics, read_json(folder / METRICS, "overwrite the run")) if finished else None
 
     with ExitStack() as lock:
         finished = _ranks().on_first(begin)

@@ -140,12 +140,21 @@ def export_run(
     if columns and nodes is None:
         raise InputError(f"{folder}: no nodes.csv to take columns from; export without columns, or train the run again")
     written = []
+    if projector is not None:
+        _make_folder(Path(projector))  # before anything is written
     if out is not None:
         written += write_embeddings(z, ids, out, nodes if columns else None, vectors=vectors)
     if projector is not None:
         metadata = pd.DataFrame({"id": ids})
         written += write_projector(z, metadata if nodes is None else pd.concat([metadata, nodes], axis=1), projector)
     return written
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another folder") from None
 
 
 def write_projector(z: Embedding, metadata: pd.DataFrame, folder: Path | str) -> list[Path]:
@@ -175,10 +184,7 @@ def write_projector(z: Embedding, metadata: pd.DataFrame, folder: Path | str) ->
     z = _as_rows(z)
     if len(metadata) != len(z):
         raise InputError(f"{folder}: {len(metadata):,} rows of metadata for {len(z):,} embeddings; give one per row")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be created ({error.strerror}); give another folder") from None
+    _make_folder(folder)
     rows = _text_rows(metadata)
     lines = [list(metadata.columns), *rows] if metadata.shape[1] > 1 else rows
     files: dict[str, Iterable[str]] = {

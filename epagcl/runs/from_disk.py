@@ -146,10 +146,11 @@ def run_from_disk(
     if plan is not None:
         sections["evaluation"] = vars(plan)
     with writing(folder):
+        if not (finished := (folder / METRICS).exists()):
+            check_space(folder, 4 * graph.num_nodes * method.get_params()["dim"] + 10_000_000)
         begin_run(folder, method, sections)
-        if (folder / METRICS).exists():
+        if finished:
             return cast(RunMetrics, read_json(folder / METRICS, "overwrite the run"))
-        check_space(folder, 4 * graph.num_nodes * method.get_params()["dim"] + 10_000_000)
         method.fit(graph, checkpoint=folder / CHECKPOINT, resume=True, callback=callback)
         metrics = trained_metrics(graph, method, name)
         method.save(folder, **sections)

@@ -31,7 +31,7 @@ from epagcl.runs.record import provenance
 from epagcl.runs.source import load_source
 
 #: Largest differences that count as the same result on another machine or with another number of threads: relative to
-#: the largest embedding entry and to each loss, and absolute for scores. ``docs/trust.md`` has the measured ones.
+#: the largest embedding entry (up to the signs of columns) and to each loss, and absolute for scores. ``docs/trust.md`` has the measured ones.
 BOUNDS = {"embeddings": 0.05, "losses": 0.01, "scores": 0.02}
 VERDICTS = ("bit-equal", "within bounds", "different")  # best first
 _FIX = "give the folder of a finished run"
@@ -245,11 +245,28 @@ def _array_difference(z: "np.ndarray[Any, Any]", again: "np.ndarray[Any, Any]") 
         return np.inf, bound, f"{z.shape} of {z.dtype}, now {again.shape} of {again.dtype}"
     if z.tobytes() == again.tobytes():
         return 0.0, bound, ""
-    difference = np.abs(z.astype(np.float64) - again).max(axis=1)
+    difference = np.abs(z.astype(np.float64) - with_signs_of(z, again)).max(axis=1)
     row = int(difference.argmax())
     # At least the smallest number, since other bits may be an equal number: 0 and −0.
     largest = max(float(difference[row] / max(np.abs(z).max(), 1e-30)), np.finfo(np.float64).tiny)
     return largest, bound, f"row {row} (counted from 0)"
+
+
+def with_signs_of(z: "np.ndarray[Any, Any]", again: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Return an embedding with the sign of each column as in another one.
+
+    A principal component and its negative are equally good. Which one is used is a matter of rounding if its largest
+    and its smallest entry are of about the same size.
+
+    Args:
+        z: the other embedding.
+        again: the embedding.
+
+    Examples:
+        >>> with_signs_of(np.array([[1.0, 2.0]]), np.array([[-1.0, 2.1]]))
+        array([[1. , 2.1]])
+    """
+    return again * np.where((z.astype(np.float64) * again).sum(axis=0) < 0, -1, 1).astype(again.dtype)
 
 
 def _losses(path: Path) -> list[float]:

@@ -74,7 +74,8 @@ def unit_rows(z: EmbeddingLike, *, least: int = 2) -> Floats:
 
 def feature_rows(x: Tensor) -> Floats | Any:
     """Return unit rows of features, as an array or, if they are sparse, as a SciPy matrix."""
-    unit = row_normalise(x.detach().cpu(), "norm")
+    x = x.detach().cpu()
+    unit = row_normalise(x.float() if x.dtype == torch.bfloat16 else x, "norm")  # NumPy has no bfloat16
     if unit.layout == torch.strided:
         return unit.numpy()
     parts = (unit.values().numpy(), unit.col_indices().numpy(), unit.crow_indices().numpy())

@@ -52,6 +52,8 @@ def test_pairs_of_32_bits_do_not_overflow():
         lambda: epagcl.cluster(torch.eye(6), 2, seed=2**32),
         lambda: epagcl.classify(torch.eye(6), [0, 1] * 3, seed=-1),
         lambda: epagcl.anomaly_scores(torch.eye(6), k=float("nan")),
+        lambda: epagcl.linear_evaluation(torch.eye(6), [0, 1] * 3, runs=10**12),
+        lambda: epagcl.info_nce(torch.eye(3), torch.eye(3), temperature=10**30),
         lambda: epagcl.EPAGCL(patience=10**30),
         lambda: epagcl.EPAGCL(lr=10**400),
         lambda: epagcl.EPAGCL(seed=-1),

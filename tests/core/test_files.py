@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -264,3 +265,9 @@ def test_a_companion_does_not_stay_without_its_file(tmp_path, monkeypatch):
     with pytest.raises(OutputError, match=r"z\.npy: cannot be written"), atomic_paths(first, second) as temporaries:
         [path.write_text("new") for path in temporaries]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [".", "/"])
+def test_a_path_without_a_name_is_refused(path):
+    with pytest.raises(InputError, match="is a folder; give the name of a file in it"), atomic_path(Path(path)):
+        pass

@@ -136,3 +136,15 @@ def test_halves_are_the_components_of_centred_unit_rows():
     centred = unit - unit.mean(0)
     half = estimate._half(x, columns)
     torch.testing.assert_close(half @ half.T, centred @ centred.T, rtol=1e-4, atol=1e-5)
+
+
+def test_two_nodes_have_a_signal_and_one_has_none():
+    x = torch.eye(2).repeat(1, 8)
+    assert shared_signal(x) is not None
+    assert shared_signal(x[:1]) is None
+
+
+def test_no_messages_at_all():
+    assert effective_messages(lambda h: 0 * h, num_nodes=5) == 0.0
+    half = torch.tensor([1.0, 1, 1, 1, 0, 0, 0, 0])[:, None]
+    assert effective_messages(lambda h: half * h, num_nodes=8) == pytest.approx(2)  # half of the shares are 0

@@ -71,3 +71,10 @@ def test_a_sample_of_nodes_represents_the_graph():
     assert own_advantage(data.edge_index, data.num_nodes, data.x.to_dense()) == pytest.approx(
         brute_force(data), abs=0.02
     )
+
+
+def test_two_columns_are_enough():
+    data = block_model(200, homophily=0.1, num_classes=2, num_features=40, topic_words=5)
+    two = (2.0 * data.y - 1)[:, None] * torch.tensor([1.0, 2.0])  # the signs tell the classes
+    assert own_advantage(data.edge_index, 200, two) > 0.2
+    assert own_advantage(data.edge_index, 200, two[:, :1]) == 0

@@ -207,3 +207,20 @@ def test_embeddings_of_odd_types_have_the_measures_of_their_numbers():
     ):
         with pytest.raises(InputError, match=message):
             effective_rank(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rank", "spread", "expected"),
+    [
+        (100.0, -0.1, ("good", "fair")),
+        (100.0, -0.09, ("good", "poor")),
+        (100.0, -0.5, ("good", "good")),
+        (2.0, -1.0, ("fair", "good")),
+        (1.99, -1.0, ("poor", "good")),
+        (3.0, -1.0, ("good", "good")),
+    ],
+)
+def test_verdicts_at_their_limits(rank, spread, expected):
+    measures = Measures(effective_rank=rank, alignment=0.1, distance=1.0, uniformity=spread)
+    found = judge(measures, nodes=1000, dim=256 if rank == 100 else 30)
+    assert tuple(finding.verdict for finding in found[:2]) == expected

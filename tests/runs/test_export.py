@@ -342,3 +342,11 @@ def test_export_command(run, run_folder, tmp_path):
     code, _, err = run("export", run_folder)
     assert code == 2
     assert err.startswith("epagcl: nothing to write; give --out")
+
+
+def test_a_projector_that_cannot_be_written_is_refused_before_anything_is_written(tmp_path):
+    write_embeddings(torch.eye(3), ["a", "b", "c"], tmp_path / "embeddings.npy")
+    (tmp_path / "taken").touch()
+    with pytest.raises(InputError, match=r"taken: cannot be created \(File exists\); give another folder"):
+        export_run(tmp_path, tmp_path / "z.csv", tmp_path / "taken", columns=False)
+    assert not (tmp_path / "z.csv").exists()

@@ -14,7 +14,15 @@ from epagcl.data import block_model
 from epagcl.report.files import runs_in
 from epagcl.runs import Plan, compare_runs, run, run_seeds
 from epagcl.runs.record import provenance
-from epagcl.runs.reproduction import BOUNDS, VERDICTS, Difference, Reproduction, reasons_for
+from epagcl.runs.reproduction import (
+    BOUNDS,
+    VERDICTS,
+    Difference,
+    Reproduction,
+    _array_difference,
+    reasons_for,
+    with_signs_of,
+)
 
 SMALL = {"epochs": 2, "hidden": 8, "dim": 4, "projection": 4, "device": "cpu"}
 
@@ -196,3 +204,13 @@ def test_a_damaged_configuration_is_refused_in_one_line(finished, data, tmp_path
     with pytest.raises(InputError, match=reason) as caught:
         epagcl.reproduce(folder, data)
     assert "\n" not in str(caught.value)
+
+
+def test_the_sign_of_a_column_does_not_count():
+    z = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    flipped = z * np.array([1, -1, 1], np.float32)
+    assert np.array_equal(with_signs_of(z, flipped), z)
+    largest, bound, _ = _array_difference(z, flipped)
+    assert 0 < largest < 1e-30 < bound  # not bit-equal, and within bounds
+    flipped[4, 1] += 1
+    assert _array_difference(z, flipped)[2].startswith("row 4")

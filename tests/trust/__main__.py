@@ -2,9 +2,11 @@
 
 import argparse
 import importlib
+import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -15,14 +17,14 @@ from tests.trust.cases import Tally
 PARTS = {
     "readers": ("readers.fuzz_readers", 10_000, 80),
     "coverage_guided": ("coverage_guided.coverage_guided", 12_000, 40),
-    "commands": ("command_lines.fuzz_commands", 1_500, 25),
-    "api": ("api.fuzz_api", 10_000, 150),
+    "commands": ("command_lines.fuzz_commands", 500, 10),
+    "api": ("api.fuzz_api", 5_000, 54),
     "kills": ("faults.kills", 390, 3),
     "full_disks": ("faults.full_disks", 312, 4),
     "shared_folders": ("faults.shared_folders", 24, 1),
     "long_runs": ("long_runs.long_runs", 1_000, 10),
     "reproducibility": ("reproducibility.reproducibility", 100, 0),
-    "mutation": ("mutation.mutation", 60, 0),
+    "mutation": ("mutation.mutation", 150, 0),
 }
 
 
@@ -33,6 +35,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="few cases, as in make test")
     parser.add_argument("--seed", type=int, default=0, help="seed of the damage and of the moments")
     parser.add_argument("--cases", type=int, help="number of cases of each part")
+    parser.add_argument("--minutes", type=float, help="start no part after this time; the oldest results come first")
     parser.add_argument("--out", type=Path, default=Path("results/trust"), help="folder of the results")
     options = parser.parse_args()
     if unknown := [name for name in options.parts if name not in PARTS]:
@@ -40,9 +43,20 @@ def main() -> int:
     chosen = options.parts or [name for name, (_, _, few) in PARTS.items() if few or not options.short]
     if options.short or len(chosen) == 1:
         return max(run_part(name, options) for name in chosen)
-    rest = [word for word in sys.argv[1:] if word not in options.parts]
-    command = [sys.executable, "-m", "tests.trust", *rest]
-    return max(subprocess.run([*command, name], check=False).returncode for name in chosen)
+    command = [sys.executable, "-m", "tests.trust", "--seed", str(options.seed), "--out", str(options.out)]
+    command += ["--cases", str(options.cases)] if options.cases else []
+    start, code = time.monotonic(), 0
+    for name in sorted(chosen, key=lambda name: _date(options.out / f"{name}.json")) if options.minutes else chosen:
+        if options.minutes and time.monotonic() > start + 60 * options.minutes:
+            print(f"{name}: not in this time", flush=True)
+        else:
+            code = max(code, subprocess.run([*command, name], check=False).returncode)
+    return code
+
+
+def _date(file: Path) -> str:
+    """Return the date of a result; an empty text if there is none."""
+    return str(json.loads(file.read_text())["date"]) if file.exists() else ""
 
 
 def run_part(name: str, options: argparse.Namespace) -> int:

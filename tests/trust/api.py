@@ -1,6 +1,7 @@
 """The public functions and estimators on odd graphs, arrays and settings, drawn by Hypothesis."""
 
 import copy
+import resource
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.trust.odd_values import graphs, labels, matrices, numbers, pairs, wor
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 SMALL = {"epochs": 1, "hidden": 4, "dim": 4, "projection": 4, "gate_hidden": 4, "predictor": 4, "device": "cpu"}
+#: Most memory of the process, in bytes.
+MEMORY = 10 * 2**30
 #: Settings whose large values only take time: they are requests, not mistakes.
 COUNTS = ("epochs", "rounds", "members", "code_probes", "negatives", "layers", "heads", "out_heads", "edge_pairs")
 
@@ -36,6 +39,7 @@ def fuzz_api(folder: Path, cases: int, seed: int) -> Tally:
         seed: seed of the values.
     """
     tally = Tally(seed)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a call that needs more fails, not the machine
     calls = _calls()
     level = log.level
     log.setLevel("CRITICAL")

@@ -1,5 +1,6 @@
 """Mutation testing of the mathematics: a changed formula must fail a test that mirrors its module."""
 
+import importlib
 import multiprocessing
 import os
 import random
@@ -46,6 +47,23 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
         "not has_triton(first.counter.device) → not not has_triton(first.counter.device)",
     ): "the kernel draws the same views, which a test compares",
     ("ones = w.new_ones(pattern.shape[0], 1)", "0 → 1"): "the matrix is square",
+    **dict.fromkeys(
+        [
+            ("part = self.samplers[0].part", "0 → 1"),
+            ("return counter, self_looped_entries(counter, self.samplers[0].num_nodes)", "0 → 1"),
+        ],
+        "all views have the same nodes",
+    ),
+    **dict.fromkeys(
+        [
+            ("whitened = torch.linalg.solve_triangular(factors[0], cross, upper=False)", "False → True"),
+            ("whitened = torch.linalg.solve_triangular(factors[1], whitened.T, upper=False).T", "False → True"),
+        ],
+        "the scores are principal components, which are uncorrelated, so that the factor is diagonal",
+    ),
+    ("a_hat = alpha_drop(q, pairs, weight) / 2  # α counts both directions of the edge, Â one", "2 → 3"): (
+        "rates are shares, in which the scale of Â cancels"
+    ),
     ("return SparseMatrix(rowptr_of(row, n), col.int(), keep[0], (n, n), symmetric=True), keep", "True → False"): (
         "only its pattern is used"
     ),
@@ -87,6 +105,7 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
             ("TILE = 768  # two bf16 tiles and their operands fit in a core's cache", None),
             ('TILE = {"cpu": 768, "cuda": 8192, "mps": 4096}', None),
             ("KEEP_BYTES = 128 * 2**20", None),
+            ("for rows, columns, s in upper_tiles(h, TILE.get(h.device.type, 2048), fresh=False):", "2048 → 2049"),
             ("MIN_ROWS = 128  # with fewer rows, calling the products takes longer than the products", None),
             ("_MAX_ENTRIES = 2**24", None),
             ("for classes in graph.y.unique().split(max(1, _MAX_ENTRIES // num_nodes)):", None),
@@ -211,7 +230,9 @@ def _passes(mutant: Mutant, arguments: list[str], folder: Path, seconds: int = S
             os.dup2(output, 1)
             os.dup2(output, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            sys.meta_path.insert(0, _Changed(mutant))
+            changed = _Changed(mutant)
+            sys.meta_path.insert(0, changed)
+            importlib.import_module(changed.name)  # before pytest reads its doctests, which would import it unchanged
             # Ranks are forked from this process: a server of processes would import the module without the change.
             context = multiprocessing.get_context
             multiprocessing.get_context = lambda method=None: context("fork" if method == "forkserver" else method)

@@ -54,10 +54,11 @@ def _power(value: float) -> str:
 def mutation_sentence() -> str:
     """Return the outcome of mutation testing as sentences: now, and before tests were added for other draws."""
     now, earlier = results()["mutation"], json.loads((RESULTS / "mutation_earlier.json").read_text())
-    packages = now["packages"]
+    packages, listed = now["packages"], len(now.get("listed_after_the_run", []))
+    later = f"{listed} more change no result; they were put on the list after this run.\n" if listed else ""
     names = ", ".join(f"`{name}` {share['survived']} of {share['tested']}" for name, share in packages.items())
     return (
-        f"Seed {now['seed']}: {_survived(now)} mutants survived\n({names}).\n"
+        f"Seed {now['seed']}: {_survived(now)} mutants survived\n({names}).\n{later}"
         f"Before these tests were added, with the mirrored tests only, seed {earlier['seed']}: {_survived(earlier)}."
     )
 

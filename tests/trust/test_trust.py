@@ -5,14 +5,16 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 
 from epagcl.core.errors import InputError
 from tests.trust import mutants, page
-from tests.trust.__main__ import PARTS
+from tests.trust.__main__ import PARTS, main
 from tests.trust.cases import Tally, attempt
 from tests.trust.damage import damaged, edits
 
@@ -55,6 +57,29 @@ def test_a_few_cases_of_each_part(tmp_path):
     assert all((result["cases"] > 0 or "skipped" in result) and result["failed"] == 0 for result in results.values())
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_few_command_lines_and_calls(tmp_path):
+    command = [sys.executable, "-m", "tests.trust", "commands", "api", "--short", "--out", str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_time_limit_starts_with_the_oldest_results(tmp_path, monkeypatch):
+    for name, date in (("readers", "2026-01-02"), ("kills", "2026-01-01")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"date": date}))
+    started = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, check: started.append(words[-1]) or SimpleNamespace(returncode=0)
+    )
+    words = ["tests.trust", "readers", "kills", "mutation", "--minutes", "1e-9", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(time, "monotonic", iter([0.0, 0.0, 9.0, 9.0]).__next__)
+    assert main() == 0
+    assert started == ["mutation"]  # without a result
+
+
 def test_mutants_change_one_thing_each(tmp_path, monkeypatch):
     lines = ["def f(a, b=2):", '    """Add 1."""', "    if a < b and not a:", "        log.info('1')"]
     lines += ["        raise ValueError('1 + 1')", "    return max(a, -b) + 1", ""]
@@ -86,7 +111,7 @@ def test_the_stored_results_have_the_numbers_of_cases_of_make_trust():
     stored = page.results()
     assert set(stored) == set(PARTS)
     assert all(result["failed"] == 0 for result in stored.values())
-    for name in ("readers", "coverage_guided", "kills", "full_disks", "shared_folders", "mutation"):
+    for name in ("readers", "coverage_guided", "commands", "api", "kills", "full_disks", "shared_folders", "mutation"):
         assert stored[name]["cases"] >= PARTS[name][1], name
     assert stored["readers"]["cases"] + stored["coverage_guided"]["cases"] >= 20_000
     for name in ("kills", "full_disks"):

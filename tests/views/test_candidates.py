@@ -99,3 +99,8 @@ def test_ten_neighbours_are_the_default_and_all_others_the_most():
     assert neighbour_candidates(z, none).shape[1] < neighbour_candidates(z, none, k=11).shape[1]
     for part in (None, Part(Ranks(0, 1), 14)):
         assert neighbour_candidates(z, none, k=50, part=part).shape[1] == 14 * 13 // 2
+
+
+def test_columns_with_zeros_count_as_dimensions():
+    z = torch.eye(3).repeat(2, 1)  # each column has zeros; node k and k + 3 are the same
+    assert neighbour_candidates(z, torch.empty(2, 0, dtype=torch.long), k=1).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -284,3 +284,15 @@ def test_the_only_rank_has_the_whole_loss_of_all_members(members, dtype):
     expected = info_nce_stacked(z.double(), 0.3, members=members)
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     assert found.item() == pytest.approx(expected.item(), rel={torch.float64: 1e-12}.get(dtype, 1e-5))
+
+
+def test_a_rank_without_bf16_computes_in_fp32():
+    z = torch.randn(2 * 70, 4, generator=torch.Generator().manual_seed(0))
+    with force_bf16(False):
+        found = info_nce_stacked(z, 0.3, precision="bf16", part=Part(Ranks(0, 1), 70))
+    assert found.item() == pytest.approx(info_nce_stacked(z.double(), 0.3).item(), rel=1e-6)
+
+
+def test_batches_check_the_temperature():
+    with pytest.raises(InputError, match="temperature"):
+        info_nce_batched(torch.eye(4), 0.01, 2, torch.arange(2))
