@@ -51,12 +51,6 @@ def test_settings_are_published_only_with_the_features_of_the_authors(scaling, w
         assert source_text(one) == words
 
 
-def test_scripts_that_a_recipe_does_not_follow_are_named():
-    made = result([cell("GREET", "Chameleon", [50]), cell("EPAGCL", "Chameleon", [50])], datasets=("Chameleon",))
-    (settings,) = [part for part in ARTEFACT.reading(made) if "published where a script" in part]
-    assert settings.endswith("The repository has a script that the recipe does not follow for GREET on Chameleon.")
-
-
 def test_distance_to_the_paper_is_by_its_protocol():
     made = result(
         [cell("EPAGCL", "Cora", [84, 86], "paper"), cell("MVGRL", "Cora", [83, 83], "paper")], protocols=("paper",)

@@ -163,6 +163,7 @@ def test_a_wrong_setting_is_refused_before_training(data):
 def test_a_batch_of_seeds_takes_about_ten_seconds_on_a_gpu(data, monkeypatch):
     [trained] = cells(data, "g", [row("dgi")], seeds=20)
     [untrained] = cells(data, "g", [row("dgi")], seeds=20, settings={"epochs": 0})
+    monkeypatch.setattr(design, "resolve_device", lambda _: torch.device("cpu"))
     assert (untrained.seeds_per_batch(None), trained.seeds_per_batch(0.1)) == (20, 1)
     monkeypatch.setattr(design, "resolve_device", lambda _: torch.device("cuda"))
     assert [trained.seeds_per_batch(seconds) for seconds in (None, 30.0, 4.0, 0.5)] == [1, 1, 2, 20]

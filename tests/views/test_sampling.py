@@ -134,12 +134,13 @@ def test_the_adjacency_of_the_only_rank_is_that_of_one_process():
             torch.testing.assert_close(multiply(sharded.adjacency(epoch), x), multiply(alone.adjacency(epoch), x))
 
 
-def test_views_drawn_by_the_kernel_equal_those_of_each_sampler(use_triton):
-    p = edge_probabilities(random_edges(9, 0.3, 0), 9, 0.4, 0.3)
-    x = torch.eye(9)
-    whole = torch.arange(9) * 3  # the nodes are part of a larger graph, whose pairs decide
-    for more in ({}, {"weight": torch.arange(1.0, p.pairs.shape[1] + 1)}, {"origin": (whole, 30)}):
-        for epoch in (3, torch.tensor(3)):
+def test_views_drawn_by_the_kernel_equal_those_of_each_sampler(use_triton, device):
+    p = edge_probabilities(random_edges(9, 0.3, 0).to(device), 9, 0.4, 0.3)
+    x = torch.eye(9, device=device)
+    whole = torch.arange(9, device=device) * 3  # the nodes are part of a larger graph, whose pairs decide
+    weight = torch.arange(1.0, p.pairs.shape[1] + 1, device=device)
+    for more in ({}, {"weight": weight}, {"origin": (whole, 30)}):
+        for epoch in (3, torch.tensor(3, device=device)):
             use_triton(False)
             expected = torch.cat([ViewSampler(p, 9, seed=2, view=k, **more).adjacency(3).to_dense() for k in (0, 1)])
             use_triton(True)

@@ -1,5 +1,7 @@
 import pytest
 
+pytest.importorskip("duckdb", reason="needs the extra ingest")
+
 from epagcl.data.disk.ingest.work import Work, opened_work
 
 
