@@ -1,8 +1,12 @@
 import pytest
 
-pytest.importorskip("duckdb", reason="needs the extra ingest")
-
 from epagcl.data.disk.ingest.work import Work, opened_work
+
+
+@pytest.fixture(autouse=True)
+def engine():
+    """Skip the tests where the engine of ingestion is not installed."""
+    pytest.importorskip("duckdb", reason="needs the extra ingest")
 
 
 @pytest.fixture
