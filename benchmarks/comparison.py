@@ -156,7 +156,8 @@ def _origin(comparison: Comparison) -> str:
 
 
 def _plural(noun: str, commits: Sequence[str]) -> str:
-    return f"{noun}{'s' * (len(commits) > 1)} {_listed([commit[:7] for commit in commits])}"
+    short = list(dict.fromkeys(commit[:7] for commit in commits))  # some records have the long form
+    return f"{noun}{'s' * (len(short) > 1)} {_listed(short)}"
 
 
 def _ranking(comparison: Comparison) -> Ranking:

@@ -279,7 +279,8 @@ def _if_measured(path: Path, table: Callable[[Any], str]) -> str:
 
 
 def _commits(commits: list[str]) -> str:
-    return f"{'commit' if len(commits) == 1 else 'commits'} {' and '.join(commit[:7] for commit in commits)}"
+    short = list(dict.fromkeys(commit[:7] for commit in commits))  # some records have the long form
+    return f"commit{'s' * (len(short) > 1)} {', '.join(short)}"
 
 
 def _with_note(lines: list[str], note: str) -> str:

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("api/*.md"))]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+#: Pages whose code takes a quarter of a minute or more.
+LONG_PAGES = ("docs/scaling.md", "docs/tuning.md")
 ALL_PAGES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 NOT_RUN = (
     "make ",
@@ -104,7 +106,13 @@ def workspace(run, tmp_path, monkeypatch, named_graphs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name, marks=[pytest.mark.long] * (name in LONG_PAGES))
+        for page, name in zip(PAGES, NAMES, strict=True)
+    ],
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, workspace, capsys):
     namespace: dict = {}
     for language, block in blocks(text_of(page)):
@@ -250,7 +258,7 @@ def test_every_page_is_in_the_contents():
     assert set(re.findall(r"^\w+$", reference.api(), re.M)) | {"index"} == {page.stem for page in DOCS.glob("api/*.md")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_site_builds_without_a_warning_names_everything_and_needs_no_network(tmp_path):
     for package in ("sphinx", "furo", "myst_parser"):
         if importlib.util.find_spec(package) is None:

@@ -23,7 +23,7 @@ from epagcl.evaluation.health import Finding
 from epagcl.losses.infonce.loss import PRECISIONS
 from epagcl.methods.columns import column_names, match_columns
 from epagcl.methods.initial import initial_network
-from epagcl.methods.inputs import device_of, input_graph
+from epagcl.methods.inputs import device_of, has_weights, input_graph, tell_weights
 from epagcl.methods.local import NodesLike, embed_nodes, rotated
 from epagcl.methods.notebook import NotebookMixin
 from epagcl.methods.persistence import load_weights, save_model
@@ -248,6 +248,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         graph, self.relation_names_, self.relation_strengths_ = learn_relations(type(self), whole)
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = column_names(data), data.get("encoding")
+        self.weighted_: bool | None = has_weights(data)
         self.network_ = self.initial_network().to(device)
         if type(self).trained:
             self.history_ = train(self, self.network_, graph, checkpoint=checkpoint, **options)
@@ -266,7 +267,11 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             nodes: embed only these nodes, in this order, from their neighbourhood; see ``epagcl.methods.local``.
             hops: size of the neighbourhood; None: as many as an encoder has layers, 2 if it has PageRank.
         """
-        return self._embed(data) if nodes is None else embed_nodes(self, data, nodes, hops).z
+        if nodes is not None:
+            return embed_nodes(self, data, nodes, hops).z
+        z = self._embed(data)
+        tell_weights(self, data)
+        return z
 
     def fit_embed(self, data: Data, **options: Any) -> Tensor:
         """Train on a graph and return its embeddings: ``fit(data).embed(data)``."""

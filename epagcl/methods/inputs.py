@@ -8,6 +8,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 from epagcl.data.graph import Graph, row_normalise, shard_over
 from epagcl.data.large import GraphArrays, LargeGraph
 from epagcl.distributed.group import active_ranks
@@ -58,6 +59,19 @@ def arrays_to_embed(model: "Method", arrays: GraphArrays) -> LargeGraph:
     if names is not None and trained is not None and list(map(str, names)) != trained:
         raise InputError("graph: other feature columns, or in another order; give those of the training graph")
     return graph
+
+
+def has_weights(data: Data | GraphArrays) -> bool:
+    """Return whether the edges of a graph have weights."""
+    return (data.get("edge_weight") if isinstance(data, Data) else data.weights) is not None
+
+
+def tell_weights(model: "Method", data: Data | GraphArrays) -> None:
+    """Log that only one of a graph to embed and the training graph of the model has edge weights."""
+    if model.weighted_ and not has_weights(data):
+        log.warning("the model was trained with edge weights, and the graph has none; give edge_weight (--weight)")
+    elif model.weighted_ is False and has_weights(data):
+        log.warning("the graph has edge weights, and the model was trained without; leave them out, or train it again")
 
 
 def device_of(network: nn.Module) -> torch.device:

@@ -23,7 +23,7 @@ from epagcl.core.errors import InputError
 from epagcl.data.graph import Graph
 from epagcl.data.large import GraphArrays, LargeGraph
 from epagcl.data.neighbourhood import neighbourhood
-from epagcl.methods.inputs import arrays_to_embed
+from epagcl.methods.inputs import arrays_to_embed, tell_weights
 
 if TYPE_CHECKING:
     from epagcl.methods.base import Method
@@ -105,6 +105,7 @@ def embed_nodes(
     z = represent(part.graph)[part.places]
     exact, size = used >= reach or part.graph.num_nodes == graph.num_nodes, part.graph.num_nodes
     error = 0.0 if exact else estimate_error(represent, graph, wanted, z, used, size) if estimate else None
+    tell_weights(method, data)
     home = data.edge_index.device if isinstance(data, Data) else "cpu"
     return LocalEmbedding(rotated(z, method.rotation_).to(home), used, exact, size, error)
 

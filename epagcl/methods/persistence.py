@@ -59,6 +59,7 @@ def _write_model(model: "Method", folder: Path, sections: dict[str, dict[str, An
     attributes = [*type(model).saved_attributes, "feature_names_"]
     attributes += ["relation_names_", "relation_strengths_"] if model.relation_names_ else []
     table = {name.removesuffix("_"): getattr(model, name) for name in attributes}
+    table |= {"weighted": model.weighted_} if model.weighted_ is not None else {}
     table |= {"version": __version__, "weights": tensor_digest(state), "columns": columns}
     if model.rotation_ is None:
         (folder / ROTATION).unlink(missing_ok=True)
@@ -108,6 +109,8 @@ def load_weights(model: "Method", folder: str | Path, table: dict[str, Any]) -> 
         raise InputError(f"{folder}/{CONFIG}: feature_names does not have one name per column; was it edited?")
     model.feature_names_, model.encoding_ = names, _read_encoding(Path(folder) / COLUMNS, table.get("columns"))
     model.relation_names_, model.relation_strengths_ = _relations(table, folder)
+    weighted = table.get("weighted")  # models of earlier versions do not know
+    model.weighted_ = weighted if isinstance(weighted, bool) else None
     model.rotation_ = _read_rotation(Path(folder), table.get("rotation"))
     model.history_ = []  # the history of training is not stored with the weights
     try:

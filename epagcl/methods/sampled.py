@@ -21,7 +21,7 @@ from epagcl.distributed.group import active_ranks
 from epagcl.evaluation.health import Finding
 from epagcl.methods.base import Method
 from epagcl.methods.columns import column_names, match_columns
-from epagcl.methods.inputs import arrays_to_embed, device_of
+from epagcl.methods.inputs import arrays_to_embed, device_of, has_weights, tell_weights
 from epagcl.methods.local import rotated
 from epagcl.methods.plan import too_large
 from epagcl.methods.relations import note_merged
@@ -83,6 +83,7 @@ class Sampled(Method):
         self.relation_names_, self.relation_strengths_ = [], []
         self.num_features_ = graph.num_features
         self.feature_names_, self.encoding_ = _columns(data)
+        self.weighted_ = has_weights(data)
         self.network_ = self.initial_network().to(graph.device)
         check_temporary_space(graph.num_nodes, self.columns_on_disk(self.network_))  # before hours of training
         if type(self).trained:
@@ -108,6 +109,10 @@ class Sampled(Method):
             >>> torch.allclose(torch.cat(list(model.embed_chunks(data))), model.embed(data), atol=1e-5)
             True
         """
+        yield from self._chunks(data)
+        tell_weights(self, data)
+
+    def _chunks(self, data: "Data | GraphArrays") -> Iterator[Tensor]:
         network = self.fitted_network.eval()
         if self._needs_whole(data):
             yield super()._embed(data).cpu()
@@ -133,7 +138,7 @@ class Sampled(Method):
             return super()._embed(data, quiet)
         rows = len(data.indptr) - 1 if is_arrays(data) else data.num_nodes  # type: ignore[union-attr]
         out, start = None, 0
-        for chunk in self.embed_chunks(data):
+        for chunk in self._chunks(data):
             out = chunk.new_empty(rows, chunk.shape[1]) if out is None else out
             out[start : start + len(chunk)] = chunk
             start += len(chunk)

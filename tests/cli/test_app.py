@@ -29,7 +29,7 @@ from epagcl.cli.app import main
         (["train", "demo", "--resume"], "no run of one seed to resume"),
         (["train", "--refrences", "demo"], "no option --refrences; did you mean --references?"),
         (["train", "demo", "--lr", "nan"], "lr=nan: must be a finite number"),
-        (["train", "demo", "--seed", "-1"], "seed=-1: must be 0 or more"),
+        (["train", "demo", "--seed", "-1"], "seed=-1: must be at least 0"),
         (["train", "demo", "--config", "."], "cannot be read"),
         (["embed", "demo", "--model", "m", "--save", "s"], "leave out --save and --config"),
         (["embed", "demo", "--out", "z.xlsx"], "cannot write .xlsx"),

@@ -46,5 +46,5 @@ def test_auto_shows_what_was_tried(run, z):
 
 
 def test_mistakes_end_in_one_line(run, z):
-    assert run("cluster", z, "--k", "many") == (2, "", "epagcl: k=many: give a number, or auto\n")
-    assert run("cluster", z, "--method", "em")[2] == "epagcl: method='em': choose one of kmeans, hdbscan\n"
+    assert run("cluster", z, "--k", "many") == (2, "", "epagcl: --k many: give a number, or auto\n")
+    assert run("cluster", z, "--method", "em")[2] == "epagcl: --method em: choose one of kmeans, hdbscan\n"

@@ -44,7 +44,7 @@ def test_all_nodes_go_to_a_table_with_the_recall(run, z):
     [
         ([], "give a node with --of, or --out for the neighbours of all nodes"),
         (["--of", "bob"], "--of bob: no such node; the ids are user-0, user-1, user-2, ..."),
-        (["--of", "user-1", "--metric", "dot"], "metric='dot': choose one of cosine, euclidean"),
+        (["--of", "user-1", "--metric", "dot"], "--metric dot: choose one of cosine, euclidean"),
         (["--out", "n.npy"], "n.npy: cannot write .npy; use .csv, .tsv, .parquet"),
     ],
 )

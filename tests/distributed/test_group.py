@@ -171,7 +171,7 @@ def test_only_a_store_that_outlives_a_restart_is_divided_by_restarts(monkeypatch
     assert prefixes == [prefix]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hanging_rank_ends_the_run_with_a_message_in_bounded_time(tmp_path):
     script = str(Path(__file__).parent / "faulty.py")
     start = time.monotonic()

@@ -62,3 +62,25 @@ def test_a_light_edge_is_nearly_no_edge(data):
     z, expected = (epagcl.Propagated(dim=6, device="cpu").fit_embed(graph) for graph in (light, without))
     # The mean weight is slightly below 1, so that self-loops count slightly less.
     torch.testing.assert_close(z.abs(), expected.abs(), rtol=0.1, atol=0.02)
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_graph_to_embed_with_weights_only_there_or_only_in_training_is_told(reload, data, caplog, tmp_path):
+    heavy = weighted(data, varied)
+    for trained, other, words in (
+        (heavy, data, "the model was trained with edge weights, and the graph has none"),
+        (data, heavy, "the graph has edge weights, and the model was trained without"),
+    ):
+        model = create("epagcl").fit(trained)
+        if reload:
+            model.save(tmp_path / "model")
+            model = epagcl.load_model(tmp_path / "model")
+        caplog.clear()
+        model.embed(trained)
+        assert caplog.text == ""
+        model.embed(other)
+        assert caplog.text.count(words) == 1
+        model.embed(other, nodes=[0])
+        assert caplog.text.count(words) == 2
+        list(model.embed_chunks(other))
+        assert caplog.text.count(words) == 3

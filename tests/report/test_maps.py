@@ -33,7 +33,7 @@ def test_signs_do_not_depend_on_the_order_of_nodes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tsne", "pca", "umap"])
+@pytest.mark.parametrize("kind", ["tsne", "pca", pytest.param("umap", marks=pytest.mark.long)])
 def test_a_map_keeps_groups_together(kind):
     if kind == "umap":
         pytest.importorskip("umap")

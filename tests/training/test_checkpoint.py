@@ -106,7 +106,7 @@ def test_fingerprint_of_a_graph_does_not_depend_on_the_layout_of_its_features(sm
     assert graphs[0].fingerprint != graphs[1].fingerprint
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_process_resumes_to_the_same_embeddings(tmp_path):
     command = [sys.executable, "-m", "epagcl", "train", "demo", "--method", "epagcl", "--epochs", "14", "--quiet"]
     command += [
