@@ -7,11 +7,11 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError
 
-#: Seeds are below this number, as in the methods; those of scikit-learn's functions below the second one.
-SEEDS, SMALL_SEEDS = 2**63, 2**32
+#: Whole numbers and seeds are below the first limit; seeds of functions that use scikit-learn below the second one.
+INT64_LIMIT, UINT32_LIMIT = 2**63, 2**32
 
 
-def check_whole(value: Any, name: str, least: int = 0, most: int = SEEDS - 1) -> int:
+def check_whole(value: Any, name: str, least: int = 0, most: int = INT64_LIMIT - 1) -> int:
     """Return a whole number as an ``int``. Raise unless it lies in a range.
 
     Args:
@@ -34,7 +34,7 @@ def check_whole(value: Any, name: str, least: int = 0, most: int = SEEDS - 1) ->
     return number
 
 
-def check_seed(seed: Any, most: int = SEEDS - 1) -> int:
+def check_seed(seed: Any, most: int = INT64_LIMIT - 1) -> int:
     """Return a seed as an ``int``. Raise unless it is a whole number from 0 to ``most``.
 
     Examples:

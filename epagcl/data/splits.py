@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.checks import SEEDS
+from epagcl.core.checks import INT64_LIMIT
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.labels import Labels, class_numbers
@@ -127,7 +127,7 @@ def seed_list(seed: Any, runs: int = 1) -> list[int]:
             seeds = [operator.index(one) for one in seed]
     except TypeError:
         raise InputError(f"seed={seed!r}: give a whole number, or a list of them, one for each run") from None
-    if seeds and not -SEEDS <= min(seeds) <= max(seeds) < SEEDS:
+    if seeds and not -INT64_LIMIT <= min(seeds) <= max(seeds) < INT64_LIMIT:
         raise InputError(f"seed={seed!r}: must fit into 64 bits")
     return seeds
 

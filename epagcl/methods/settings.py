@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
-from epagcl.core.checks import SEEDS
+from epagcl.core.checks import INT64_LIMIT
 from epagcl.core.config import RENAMED_SETTINGS, current_value, warn_of_old_value
 from epagcl.core.errors import InputError
 
@@ -136,7 +136,7 @@ def checked_setting(field: "dataclasses.Field[Any]", value: Any) -> Any:
         raise InputError(f"{field.name}={value!r}: must be {TYPE_WORDS[kind]}")
     if kind is float and not _is_finite(value):
         raise InputError(f"{field.name}={value!r}: must be a finite number")
-    if kind is int and not -SEEDS <= value < SEEDS:
+    if kind is int and not -INT64_LIMIT <= value < INT64_LIMIT:
         raise InputError(f"{field.name}={value!r}: must be below 2⁶³")
     choices = field.metadata.get("choices")
     if choices and value not in choices:  # assigned as an attribute, or the default of a subclass

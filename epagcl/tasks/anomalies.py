@@ -8,7 +8,7 @@ import pandas as pd
 import scipy.sparse
 from torch import Tensor
 
-from epagcl.core.checks import SMALL_SEEDS, check_seed, check_tensor, check_whole
+from epagcl.core.checks import UINT32_LIMIT, check_seed, check_tensor, check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
@@ -72,7 +72,7 @@ def anomaly_scores(
     """
     if density not in DENSITIES:
         raise InputError(f"density={density!r}: choose one of {', '.join(DENSITIES)}")
-    k, seed = check_whole(k, "k", 1), check_seed(seed, SMALL_SEEDS - 1)
+    k, seed = check_whole(k, "k", 1), check_seed(seed, UINT32_LIMIT - 1)
     rows = unit_rows(z, least=3)
     adjacency = None if edge_index is None else _adjacency(edge_index, len(rows))
     degree = None if adjacency is None else np.diff(adjacency.indptr)

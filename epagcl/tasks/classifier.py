@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 
-from epagcl.core.checks import SMALL_SEEDS, check_seed
+from epagcl.core.checks import UINT32_LIMIT, check_seed
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.data.labels import Labels, class_numbers
@@ -138,7 +138,7 @@ def classify(z: EmbeddingLike, y: Labels, *, curve: bool = True, seed: int = 0) 
         >>> result.accuracy, result.predicted[10], result.predicted[50]
         (1.0, 'red', 'blue')
     """
-    rows, seed = embedding_rows(z), check_seed(seed, SMALL_SEEDS - 1)
+    rows, seed = embedding_rows(z), check_seed(seed, UINT32_LIMIT - 1)
     numbers, names = class_numbers(y)
     labels = numbers.cpu().numpy()
     if len(labels) != len(rows):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from epagcl.core.checks import SMALL_SEEDS, check_seed
+from epagcl.core.checks import UINT32_LIMIT, check_seed
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.data.labels import Labels
@@ -151,7 +151,7 @@ def cluster(
     """
     if method not in METHODS:
         raise InputError(f"method={method!r}: choose one of {', '.join(METHODS)}")
-    rows, seed = unit_rows(z, least=4), check_seed(seed, SMALL_SEEDS - 1)
+    rows, seed = unit_rows(z, least=4), check_seed(seed, UINT32_LIMIT - 1)
     candidates: list[Candidate] = []
     if method == "hdbscan":
         if k != "auto":

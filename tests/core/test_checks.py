@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import epagcl
-from epagcl.core.checks import SMALL_SEEDS, check_seed, check_tensor, check_whole
+from epagcl.core.checks import UINT32_LIMIT, check_seed, check_tensor, check_whole
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, undirected_pairs
 
@@ -24,7 +24,7 @@ def test_limits_are_named():
     with pytest.raises(InputError, match=r"^k=0: give a whole number of at least 1$"):
         check_whole(0, "k", 1)
     with pytest.raises(InputError, match=r"^seed=4294967296: give a whole number of at most 4294967295$"):
-        check_seed(2**32, SMALL_SEEDS - 1)
+        check_seed(2**32, UINT32_LIMIT - 1)
     assert check_seed(2**63 - 1) == 2**63 - 1
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from epagcl.core.checks import SEEDS, check_tensor
+from epagcl.core.checks import INT64_LIMIT, check_tensor
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_bf16, has_triton
 from epagcl.core.permute import permute_rows
@@ -218,7 +218,7 @@ def check_temperature(temperature: float) -> None:
     """
     if not temperature >= MIN_TEMPERATURE:
         raise InputError(f"temperature={temperature}: must be at least {MIN_TEMPERATURE}")
-    if isinstance(temperature, int) and temperature >= SEEDS:
+    if isinstance(temperature, int) and temperature >= INT64_LIMIT:
         raise InputError(f"temperature={temperature}: must be below 2⁶³")
 
 
