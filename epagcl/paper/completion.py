@@ -37,7 +37,8 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
         seeds: number of seeds per row and graph, counted from seed 0; None for all that the study needs.
     """
     known = {title.lower(): title for titles in plan.rows.values() for title in titles}
-    if unknown := [title for title in rows if title.lower() not in known]:
+    unknown = [title for title in rows if title.lower() not in known]
+    if known and unknown:  # without graphs there are no rows
         raise InputError(f"no row is titled {unknown[0]!r}; choose from {', '.join(known.values())}")
     rows = {title.lower() for title in rows}
     found = []

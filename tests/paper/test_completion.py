@@ -9,7 +9,7 @@ from epagcl.core.errors import InputError
 from epagcl.paper import completion
 from epagcl.paper import plan as plan_module
 from epagcl.paper.completion import Completed, chosen, complete, ordered, write_completed
-from epagcl.paper.plan import COMPARISON, plan
+from epagcl.paper.plan import COMPARISON, Plan, plan
 from epagcl.study.design import rows
 from epagcl.study.summary import read_comparison, summarise
 from tests.paper.conftest import cell, result
@@ -76,6 +76,7 @@ def test_the_first_seeds_of_every_row(study):
 def test_a_row_that_does_not_exist_is_refused(study):
     with pytest.raises(InputError, match=r"no row is titled 'GRACY'; choose from .*GRACE"):
         chosen(plan({}, None, parts=("accuracy",)), "cpu", ["grace", "GRACY"])
+    assert chosen(Plan([], {"Cora": "data are absent"}, {}), "cpu", ["GRACE"]) == []
 
 
 def test_a_new_graph_enters_a_result_with_all_its_rows(study):
