@@ -26,8 +26,8 @@ def file(tmp_path):
         for place, title in enumerate(TITLES)
     }
     del rows["MVGRL"]["Flickr"]
-    rows["MVGRL"]["Cora"] = [80.0]  # rows without a rank count as rivals
-    rows["EPAGCL"]["Texas"] = [90.0]
+    rows["MVGRL"]["Cora"] = [80.0] * 3  # rows without a rank count as rivals
+    rows["EPAGCL"]["Texas"] = [90.0] * 3
     command = "epagcl compare cora citeseer --seeds 3"
     content = summarise(invented(rows), command=command, seeds=3, protocols=["strict"])
     write_comparison(content, tmp_path / "comparison.json")
@@ -58,8 +58,8 @@ def test_the_main_table_is_compact_and_marked(file, monkeypatch):
     assert rows["EPAGCL"].split(" | ")[8] == "**90.0**"  # Texas
     assert all(len(line) <= 120 for line in lines if not line.startswith("|"))
     for words in (
-        "Protocol strict, splits random 10/10/80, 1 to 3 seeds",
-        "Without all graphs, and not ranked: MVGRL.",
+        "Protocol strict, splits random 10/10/80, 3 seeds",
+        "Not ranked, since results on some graphs are missing or too few: MVGRL.",
         "otherwise its defaults. Measured on GPU, 2026-01-01, commit abc. Command: `epagcl compare cora citeseer",
         "](docs/figures/comparison.svg)",
         "Rows that share a bar do not differ significantly",

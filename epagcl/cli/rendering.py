@@ -221,7 +221,8 @@ def show_comparison(name: str, results: "Sequence[CellResult]", protocols: Seque
 def overall_table(results: "Results", ranking: "Ranking | None", protocol: str) -> "ArtefactTable":
     """Return the table over all graphs: accuracy of each row on each graph, then their mean and the mean rank.
 
-    Rows that lack a graph have no mean and no rank. The best of each column is marked, and the second best.
+    Rows that lack a graph have no mean and no rank. The best of each column is marked, and the second best. Means of
+    too few runs to be compared are in parentheses.
 
     Args:
         results: the results of each graph.
@@ -231,10 +232,14 @@ def overall_table(results: "Results", ranking: "Ranking | None", protocol: str) 
     from epagcl.paper.tables import Table, marked
     from epagcl.study.summary import accuracies
 
-    scores = accuracies(results, protocol)
+    scores, compared = accuracies(results, protocol, min_runs=1), accuracies(results, protocol)
     graphs = [graph for graph in results if any(graph in row for row in scores.values())]
-    by_graph = [[row.get(graph) for row in scores.values()] for graph in graphs]
-    columns = [marked(values, _texts(values)) for values in by_graph]
+    columns = []
+    for graph in graphs:
+        solid = [compared.get(title, {}).get(graph) for title in scores]
+        texts = _texts([row.get(graph) for row in scores.values()])
+        thin = [value is None and text != "–" for value, text in zip(solid, texts, strict=True)]
+        columns.append(marked(solid, [f"({text})" if few else text for few, text in zip(thin, texts, strict=True)]))
     means = [ranking.means.get(title) if ranking else None for title in scores]
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in scores]
     columns += [marked(means, _texts(means)), marked(ranks, _texts(ranks), smallest=True)]
@@ -262,6 +267,8 @@ def short_names(graphs: Sequence[str]) -> list[str]:
 
 def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -> str:
     """Return the note of the table over all graphs: splits, seeds, tests and hardware."""
+    from epagcl.study.summary import MIN_RUNS
+
     cells = [cell for row in results.values() for cell in row if protocol in cell["protocols"]]
     scores = [cell["protocols"][protocol] for cell in cells]
     splits = " or ".join(sorted({score["split"] for score in scores}))
@@ -271,14 +278,18 @@ def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -
     if ranking is not None:
         test = ranking.friedman
         sentences.append(
-            f"The rank is the mean over the graphs, among the {len(ranking.mean_ranks)} rows with all graphs; 1 is "
+            f"The rank is the mean over the graphs, among the {len(ranking.mean_ranks)} ranked rows; 1 is "
             f"the best, and ties share their mean rank. Friedman test of equal ranks: χ² = {test.statistic:.1f} with "
             f"{test.degrees} degrees of freedom, p = {test.p:.2g}. Mean ranks that differ by "
             f"{ranking.critical_difference:.2f} or more are significantly different by Nemenyi's test at "
             f"{ranking.alpha:g}."
         )
+    if counts[0] < MIN_RUNS <= counts[-1]:
+        sentences.append(f"In parentheses: means of fewer than {MIN_RUNS} runs, which are not compared.")
     if ranking is not None and ranking.unranked:
-        sentences.append(f"Without all graphs, and not ranked: {', '.join(ranking.unranked)}.")
+        sentences.append(
+            f"Not ranked, since results on some graphs are missing or too few: {', '.join(ranking.unranked)}."
+        )
     hardware = " and ".join(sorted({device for cell in cells for device in cell["hardware"]}))
     sentences.append(f"Measured on {hardware}.")
     return " ".join(sentences)

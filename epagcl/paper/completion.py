@@ -11,7 +11,7 @@ from epagcl.core.progress import Progress
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Result
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.plan import COMPARISON, MissingRuns, Plan, same_settings
+from epagcl.paper.plan import ARTEFACTS, COMPARISON, MissingRuns, Plan, same_settings
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
@@ -63,7 +63,8 @@ def complete(
 ) -> Completed:
     """Compute missing runs, and return the results that they have changed.
 
-    Several processes may share the store. Runs of older code are kept if their settings are today's.
+    Several processes may share the store. Runs of older code are kept if their settings are today's. A run that one
+    part of the study has also enters the other parts that need it.
 
     Args:
         results: results of the artefacts by name.
@@ -77,21 +78,23 @@ def complete(
     cells = [runs.cell for runs in missing if runs.cell is not None]
     if train:
         fill(cells, store, work)
-    new: dict[str, list[tuple[Cell, CellResult]]] = {}
+    stored = {name: result["cells"] for name, result in results.items() if name in ARTEFACTS}
+    if comparison is not None:
+        stored[COMPARISON] = [cell for row in comparison["results"].values() for cell in row]
+    new = {part: _from_other_parts(part, own, stored) for part, own in plan.cells.items()}
     for runs, cell in zip(missing, cells, strict=True):
         if (result := collect(cell, store)) is not None:
             for part in runs.parts:
-                new.setdefault(part, []).append((cell, result))
+                new[part].append((cell, result))
     changed = {
         name: _with_runs(name, result, entering, plan.rows[name])
         for name, result in results.items()
-        if name in new and (entering := _entering(result, new[name], plan.rows[name]))
+        if new.get(name) and (entering := _entering(result, new[name], plan.rows[name]))
     }
-    if comparison is None or COMPARISON not in new:
+    if comparison is None or not new.get(COMPARISON):
         return Completed(changed, None)
-    stored = [cell for row in comparison["results"].values() for cell in row]
     by_graph: dict[str, list[CellResult]] = {}
-    joined_cells = _joined(stored, new[COMPARISON], comparison["protocols"])
+    joined_cells = _joined(stored[COMPARISON], new[COMPARISON], comparison["protocols"])
     for cell_result in ordered(joined_cells, GRAPHS, plan.rows[COMPARISON]):
         by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
     seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
@@ -108,6 +111,33 @@ def write_completed(completed: Completed, folder: Path) -> list[Path]:
         paths.append(folder.parent / "comparison.json")
         write_comparison(completed.comparison, paths[-1])
     return paths
+
+
+def _from_other_parts(
+    part: str, cells: Sequence[Cell], stored: Mapping[str, Sequence[CellResult]]
+) -> list[tuple[Cell, CellResult]]:
+    """Return the cells of a part for which other parts have runs that it lacks, with all these runs."""
+    own = {(one["graph"]["name"], one["row"]): one for one in stored.get(part, ())}
+    others: dict[tuple[str, str], list[CellResult]] = {}
+    for one in (one for name, results in stored.items() if name != part for one in results):
+        others.setdefault((one["graph"]["name"], one["row"]), []).append(one)
+    found = []
+    for cell in cells:
+        place = (cell.name, cell.title)
+        runs = own[place] if place in own and same_settings(cell, own[place]) else None
+        before = _runs_of(runs, cell)
+        for other in others.get(place, ()):
+            if same_settings(cell, other) and _runs_of(other, cell) - _runs_of(runs, cell):
+                runs = joined(other, runs) if runs else other  # the part's own scores take precedence
+        if runs is not None and _runs_of(runs, cell) != before:
+            found.append((cell, runs))
+    return found
+
+
+def _runs_of(result: CellResult | None, cell: Cell) -> set[tuple[str, int]]:
+    """Return (protocol, seed) of the scores that a result has, for the protocols of a cell."""
+    scores = result["protocols"] if result else {}
+    return {(name, seed) for name in cell.protocols if name in scores for seed in scores[name]["seeds"]}
 
 
 def _entering(

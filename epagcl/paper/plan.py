@@ -76,7 +76,7 @@ class Plan:
     Attributes:
         runs: the missing runs.
         absent: the reason for each graph that cannot be loaded.
-        rows: the titles of the rows of each part of the study, in their order.
+        cells: all cells of each part of the study, whether their runs are missing or not.
 
     Examples:
         >>> Plan([], {}, {}).seconds
@@ -85,7 +85,12 @@ class Plan:
 
     runs: list[MissingRuns]
     absent: dict[str, str]
-    rows: dict[str, list[str]]
+    cells: dict[str, list[Cell]]
+
+    @property
+    def rows(self) -> dict[str, list[str]]:
+        """The titles of the rows of each part of the study, in their order."""
+        return {part: list(dict.fromkeys(cell.title for cell in own)) for part, own in self.cells.items()}
 
     @property
     def seconds(self) -> float:
@@ -143,8 +148,7 @@ def plan(
         missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
-    rows_of = {part: list(dict.fromkeys(cell.title for cell in own)) for part, own in cells.items()}
-    return Plan(missing, absent, rows_of)
+    return Plan(missing, absent, cells)
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:

@@ -14,6 +14,9 @@ from epagcl.study.comparison import CellResult
 from epagcl.study.paired_test import PairedTest, paired_tests
 from epagcl.study.ranking import Ranking, rank
 
+#: A mean of fewer runs is not compared with others.
+MIN_RUNS = 3
+
 #: The results of each graph, in the order of the rows.
 Results = Mapping[str, Sequence[CellResult]]
 
@@ -44,8 +47,13 @@ def ranking_protocol(protocols: Sequence[str]) -> str:
     return "strict" if "strict" in protocols else protocols[0]
 
 
-def accuracies(results: Results, protocol: str) -> dict[str, dict[str, float]]:
+def accuracies(results: Results, protocol: str, min_runs: int = MIN_RUNS) -> dict[str, dict[str, float]]:
     """Return the mean test accuracy of each row on each graph, in percent. Cells without results are left out.
+
+    Args:
+        results: the results of each graph.
+        protocol: of the scores.
+        min_runs: cells with fewer runs are left out too, unless no row on the graph has as many.
 
     Examples:
         >>> accuracies({"Cora": []}, "strict")
@@ -53,9 +61,11 @@ def accuracies(results: Results, protocol: str) -> dict[str, dict[str, float]]:
     """
     scores: dict[str, dict[str, float]] = {}
     for graph, cells in results.items():
-        for cell in cells:
-            if protocol in cell["protocols"]:
-                scores.setdefault(cell["row"], {})[graph] = 100 * cell["protocols"][protocol]["accuracy"]["mean"]
+        found = {cell["row"]: cell["protocols"][protocol] for cell in cells if protocol in cell["protocols"]}
+        all_few = all(len(one["seeds"]) < min_runs for one in found.values())
+        for row, one in found.items():
+            if all_few or len(one["seeds"]) >= min_runs:
+                scores.setdefault(row, {})[graph] = 100 * one["accuracy"]["mean"]
     return scores
 
 
@@ -104,6 +114,8 @@ def paired_against(results: Results, protocol: str, title: str) -> dict[tuple[st
 
 def ranking_of(results: Results, protocol: str) -> Ranking | None:
     """Rank the rows by mean test accuracy; None unless two rows have results on the same two or more graphs.
+
+    Rows with fewer than :data:`MIN_RUNS` runs on a graph on which others have more are not ranked.
 
     Examples:
         >>> ranking_of({"Cora": []}, "strict") is None

@@ -39,11 +39,25 @@ def test_the_table_over_all_graphs_has_means_ranks_and_marks(results):
     assert marks["DGI"] == [""] + ["second"] * 7
     for words in (
         "Protocol strict, splits random 10/10/80, 1 to 2 seeds",
-        "among the 3 rows with all graphs",
+        "among the 3 ranked rows",
         "χ² = 12.0 with 2 degrees of freedom, p = 0.0025",
-        "Without all graphs, and not ranked: MVGRL. Measured on GPU.",
+        "Not ranked, since results on some graphs are missing or too few: MVGRL. Measured on GPU.",
     ):
         assert words in table.note
+
+
+def test_means_of_few_runs_are_in_parentheses_and_not_compared():
+    many, few = {"a": [70.0] * 3, "b": [60.0] * 3}, {"a": [80.0] * 3, "b": [90.0] * 2}
+    results = invented({"DGI": many, "GRACE": many, "GREET": few})
+    table = overall_table(results, ranking_of(results, "strict"), "strict")
+    assert [[str(cell) for cell in row] for row in table.rows] == [
+        ["DGI", "70.0", "60.0", "65.0", "1.5"],
+        ["GRACE", "70.0", "60.0", "65.0", "1.5"],
+        ["GREET", "80.0", "(90.0)", "–", "–"],
+    ]
+    assert [mark(row[2]) for row in table.rows] == ["best", "best", ""]
+    assert "In parentheses: means of fewer than 3 runs, which are not compared." in table.note
+    assert "missing or too few: GREET." in table.note
 
 
 def test_without_a_ranking_there_are_no_means(results):

@@ -104,6 +104,26 @@ def test_the_comparison_is_completed_too(study, monkeypatch, tmp_path):
     assert read_comparison(written[0])["seeds"] == SEEDS
 
 
+def test_runs_of_one_part_enter_the_others_that_need_them(study, monkeypatch):
+    monkeypatch.setattr(completion, "GRAPHS", ("demo",))
+    found = study.cells(lambda *_: rows(study.methods))
+    [settings] = [one.resolved for one in found if one.title == "GRACE"]
+    lent = cell("GRACE", "demo", [10, 20, 30], settings=settings)
+    own = cell("GRACE", "demo", [40], settings=settings)
+    results = {"accuracy": result([lent], datasets=("demo",))}
+
+    def scores(stored):
+        before = summarise({"demo": stored}, command="epagcl compare", seeds=1, protocols=["strict"])
+        made = completed(study, results, before, wanted=["grace"], train=False).comparison
+        return made and [one["protocols"]["strict"]["accuracy"]["runs"] for one in made["results"]["demo"]]
+
+    assert scores([]) == [[0.1, 0.2, 0.3]]
+    assert scores([own]) == [[0.4, 0.2, 0.3]]  # a part keeps its own scores
+    assert scores([lent]) is None  # nothing is new
+    lent["settings"] = {"name": "grace", "lr": 7.0}
+    assert scores([own]) is None
+
+
 def test_results_are_written_to_their_folder(tmp_path):
     made = result([cell("GRACE", "Cora", [80])])
     assert write_completed(Completed({"accuracy": made}, None), tmp_path) == [tmp_path / "accuracy.json"]
