@@ -117,8 +117,9 @@ def protocol_tables() -> str:
         )
         seeds = max(len(result["seeds"]) for result in results)
         command = f"`epagcl compare {name.lower()} --seeds {seeds} --protocols {','.join(protocols)}`"
-        origin = f"{' and '.join(hardware)}, {' and '.join(dates)}, {_commits(commits)}."
-        parts.append("\n".join([*lines, "", f"Measured on {origin}", f"Command: {command}.", ""]))
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        origin = f"Measured on {' and '.join(hardware)}, {when}, {_commits(commits)}."
+        parts.append(_with_note(lines, f"{origin} Command: {command}."))
     return "\n".join(parts)
 
 

@@ -11,6 +11,7 @@ from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import (
     Ranks,
     accuracies,
+    compared_scores,
     graphs_of,
     measured_graphs,
     ranks_of,
@@ -24,6 +25,7 @@ from epagcl.paper.cell_scores import (
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.runs.evaluation import RAW
 from epagcl.study.design import Cell, rows
+from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,9 +95,9 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
     return (
         f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "
-        "k. Of the self-supervised methods with all runs, the best is bold and the second best underlined. The "
-        "rank is the mean rank over the graphs measured here, of the methods that have all runs on each of them; the "
-        f"others (–) are not ranked.{reported_ranks}{absent}"
+        f"k. Of the self-supervised methods with at least {MIN_RUNS} runs, the best is bold and the second best "
+        "underlined. The rank is the mean rank over the graphs measured here, of the methods that have so many runs on "
+        f"each of them; the others (–) are not ranked.{reported_ranks}{absent}"
     )
 
 
@@ -115,10 +117,8 @@ def _graph_column(
             text += "" if count == usual else f" [{counted(count, 'run')}]"
         reported = reported_text(graph, title, protocol)
         texts.append(f"{text} ({reported})" if reported else text)
-    complete = {title for title in measured if len(measured[title]["runs"]) == usual}
-    return marked(
-        [measured[title]["mean"] if title in complete and title in rivals else None for title in titles], texts
-    )
+    compared = compared_scores(result, protocol, graph)
+    return marked([compared.get(title) if title in rivals else None for title in titles], texts)
 
 
 def _provenance_table(result: Result) -> Table:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from epagcl.core.config import current_settings
 from epagcl.paper.cell_scores import (
     accuracies,
-    complete_scores,
+    compared_scores,
     graphs_of,
     measured_graphs,
     ranks_of,
@@ -20,6 +20,7 @@ from epagcl.paper.tables import escape_stars
 from epagcl.runs.evaluation import PROPAGATED, UNTRAINED
 from epagcl.study.design import settings_source
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
+from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Result
@@ -74,11 +75,15 @@ def _rank_sentences(result: "Result", protocol: str) -> str:
         else ""
     )
     first = min(ranks, key=ranks.__getitem__)
-    by_graph = {graph: complete_scores(result, protocol, graph) for graph in graphs}
+    by_graph = {graph: compared_scores(result, protocol, graph) for graph in graphs}
     rivals = self_supervised_titles(result)
     best = {graph: max(set(rivals) & set(found), key=found.__getitem__) for graph, found in by_graph.items()}
     wins = [graph for graph, title in best.items() if title in ("EPAGCL", "EPAGCL*")]
-    lacking = f" Not ranked, as runs are missing: {', '.join(map(escape_stars, unranked))}." if unranked else ""
+    lacking = (
+        f" Not ranked, with fewer than {MIN_RUNS} runs on a graph: {', '.join(map(escape_stars, unranked))}."
+        if unranked
+        else ""
+    )
     return (
         f"**EPAGCL ranks {place} of {len(ranks)}** by mean rank over {', '.join(graphs)} under the {protocol} "
         f"protocol. Its mean rank is {ranks['EPAGCL']:.1f}.{reported_rank} {escape_stars(first)} has the lowest mean "

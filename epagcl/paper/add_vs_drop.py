@@ -231,7 +231,7 @@ def _rates_text(rates: list[float]) -> str:
 ARTEFACT = Artefact(
     name="add-vs-drop",
     title="Adding against dropping edges",
-    datasets=("wikics", "citeseer", "cora", "amazon-photo"),
+    datasets=("wikics", "citeseer", "cora"),
     methods=("epagcl",),
     runs=10,
     measure=measure,

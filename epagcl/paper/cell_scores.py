@@ -11,6 +11,7 @@ from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
 from epagcl.study.ranking import Ranking, mean_ranks, rank
+from epagcl.study.summary import compared_rows
 
 SUPERVISED = ("GCN", "GAT")
 
@@ -99,15 +100,15 @@ def usual_runs(result: Result, protocol: str, graph: str) -> int:
     return max(counts, key=counts.count, default=0)
 
 
-def complete_scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
-    """Return the mean accuracy of each row that has as many runs on a graph as most rows, in percent."""
-    usual = usual_runs(result, protocol, graph)
+def compared_scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
+    """Return the mean accuracy of each row that has enough runs on a graph to be compared, in percent."""
     found = accuracies(result, protocol, graph)
-    return {title: 100 * one["mean"] for title, one in found.items() if len(one["runs"]) >= usual}
+    compared = compared_rows({title: len(one["runs"]) for title, one in found.items()})
+    return {title: 100 * one["mean"] for title, one in found.items() if title in compared}
 
 
 class Ranks(NamedTuple):
-    """Mean ranks of the methods with all runs on every graph, the graphs, and the methods that are not ranked."""
+    """Mean ranks of the methods with enough runs on every graph, the graphs, and the methods that are not ranked."""
 
     mean: dict[str, float]
     graphs: list[str]
@@ -117,10 +118,10 @@ class Ranks(NamedTuple):
 def ranks_of(result: Result, protocol: str) -> Ranks:
     """Rank the self-supervised methods over the graphs that were measured by a protocol.
 
-    A mean over fewer graphs, or of fewer runs, cannot be compared with the others. So a method that lacks a graph or
-    some runs there is not ranked.
+    A mean over fewer graphs, or of very few runs, cannot be compared with the others. So a method that lacks a graph,
+    or has too few runs there, is not ranked.
     """
-    by_graph = {graph: complete_scores(result, protocol, graph) for graph in measured_graphs(result)}
+    by_graph = {graph: compared_scores(result, protocol, graph) for graph in measured_graphs(result)}
     return _complete_ranks({graph: found for graph, found in by_graph.items() if found}, self_supervised_titles(result))
 
 

@@ -6,12 +6,13 @@ from epagcl.core.config import current_settings
 from epagcl.paper import accuracy
 from epagcl.paper.accuracy_reading import against, missing_sentences, settings_sentences
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.cell_scores import complete_scores, measured_graphs
+from epagcl.paper.cell_scores import compared_scores, measured_graphs
 from epagcl.paper.equal_settings import equal_sentence, equal_table, other_rows, without_others
 from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import RAW
 from epagcl.study.design import ORDER, Cell, rows
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest
+from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,11 +64,11 @@ def reading(result: Result) -> list[str]:
             continue
         paragraphs.append(_against_sentence(result, protocol, "GCA", f"EPAGCL minus GCA** ({split})"))
         paragraphs.append(_against_sentence(result, protocol, RAW, f"EPAGCL minus the raw features** ({split})"))
-        by_graph = {graph: complete_scores(result, protocol, graph) for graph in measured_graphs(result)}
+        by_graph = {graph: compared_scores(result, protocol, graph) for graph in measured_graphs(result)}
         best = {graph: max(by_row, key=by_row.__getitem__) for graph, by_row in by_graph.items() if by_row}
         if best:
             listed = ", ".join(f"{title} on {graph}" for graph, title in best.items())
-            paragraphs.append(f"Highest mean accuracy of rows with all runs ({split}): {listed}.")
+            paragraphs.append(f"Highest mean accuracy of rows with at least {MIN_RUNS} runs ({split}): {listed}.")
     paragraphs += [
         _difference_of_settings(result),
         equal,

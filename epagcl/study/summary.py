@@ -15,7 +15,7 @@ from epagcl.study.paired_test import PairedTest, paired_tests
 from epagcl.study.ranking import Ranking, rank
 
 #: A mean of fewer runs is not compared with others.
-MIN_RUNS = 3
+MIN_RUNS = 5
 
 #: The results of each graph, in the order of the rows.
 Results = Mapping[str, Sequence[CellResult]]
@@ -47,6 +47,20 @@ def ranking_protocol(protocols: Sequence[str]) -> str:
     return "strict" if "strict" in protocols else protocols[0]
 
 
+def compared_rows(runs: Mapping[str, int], min_runs: int = MIN_RUNS) -> set[str]:
+    """Return the rows whose means are compared: those with ``min_runs`` runs, or all if no row has as many.
+
+    Args:
+        runs: the number of runs of each row on a graph.
+        min_runs: the smallest number of runs.
+
+    Examples:
+        >>> sorted(compared_rows({"a": 20, "b": 5, "c": 2})), sorted(compared_rows({"a": 3, "b": 2}))
+        (['a', 'b'], ['a', 'b'])
+    """
+    return {row for row, count in runs.items() if count >= min_runs} or set(runs)
+
+
 def accuracies(results: Results, protocol: str, min_runs: int = MIN_RUNS) -> dict[str, dict[str, float]]:
     """Return the mean test accuracy of each row on each graph, in percent. Cells without results are left out.
 
@@ -62,9 +76,9 @@ def accuracies(results: Results, protocol: str, min_runs: int = MIN_RUNS) -> dic
     scores: dict[str, dict[str, float]] = {}
     for graph, cells in results.items():
         found = {cell["row"]: cell["protocols"][protocol] for cell in cells if protocol in cell["protocols"]}
-        all_few = all(len(one["seeds"]) < min_runs for one in found.values())
+        compared = compared_rows({row: len(one["seeds"]) for row, one in found.items()}, min_runs)
         for row, one in found.items():
-            if all_few or len(one["seeds"]) >= min_runs:
+            if row in compared:
                 scores.setdefault(row, {})[graph] = 100 * one["accuracy"]["mean"]
     return scores
 

@@ -47,7 +47,7 @@ def test_the_table_over_all_graphs_has_means_ranks_and_marks(results):
 
 
 def test_means_of_few_runs_are_in_parentheses_and_not_compared():
-    many, few = {"a": [70.0] * 3, "b": [60.0] * 3}, {"a": [80.0] * 3, "b": [90.0] * 2}
+    many, few = {"a": [70.0] * 5, "b": [60.0] * 5}, {"a": [80.0] * 5, "b": [90.0] * 4}
     results = invented({"DGI": many, "GRACE": many, "GREET": few})
     table = overall_table(results, ranking_of(results, "strict"), "strict")
     assert [[str(cell) for cell in row] for row in table.rows] == [
@@ -56,7 +56,7 @@ def test_means_of_few_runs_are_in_parentheses_and_not_compared():
         ["GREET", "80.0", "(90.0)", "–", "–"],
     ]
     assert [mark(row[2]) for row in table.rows] == ["best", "best", ""]
-    assert "In parentheses: means of fewer than 3 runs, which are not compared." in table.note
+    assert "In parentheses: means of fewer than 5 runs, which are not compared." in table.note
     assert "missing or too few: GREET." in table.note
 
 

@@ -12,10 +12,10 @@ def test_ranks_settings_and_missing_cells():
     assert "EPAGCL ranks 2 of 2" in rank
     assert "By the paper's numbers on these graphs, it is 1.0 among 3 methods." in rank
     assert "EPAGCL or EPAGCL\\* has the highest mean on 0 of 1 graphs." in rank
-    assert "Not ranked, as runs are missing: MVGRL." in rank
+    assert "Not ranked, with fewer than 5 runs on a graph: MVGRL." in rank
     assert settings.endswith("GRACE, MVGRL, EPAGCL on Cora.")
-    assert "0 of 3 are better, 0 worse, and 3 undecided" in untrained  # two runs decide nothing
-    assert "MVGRL on Cora (1 of 2 runs), WikiCS (data are absent here)" in missing
+    assert "0 of 3 are better, 0 worse, and 3 undecided" in untrained  # six runs two points apart decide nothing
+    assert "MVGRL on Cora (1 of 6 runs), WikiCS (data are absent here)" in missing
     # No cell is scored by the paper's protocol.
     assert all("paper's protocol" not in paragraph for paragraph in (rank, settings, untrained, missing))
 

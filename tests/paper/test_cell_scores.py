@@ -3,7 +3,7 @@ import pytest
 from epagcl.paper import reported
 from epagcl.paper.cell_scores import (
     accuracies,
-    complete_scores,
+    compared_scores,
     graphs_of,
     measured_graphs,
     ranks_of,
@@ -78,24 +78,24 @@ def test_ranks_of_the_paper_are_reproduced():
         assert ranks[title] == pytest.approx(rank, abs=0.25), title  # the paper does not say how it ranks OOM
 
 
-def test_only_methods_with_all_runs_on_every_graph_are_ranked():
+def test_only_methods_with_enough_runs_on_every_graph_are_ranked():
     cells = [
         *(
             cell(title, graph, runs)
             for graph in ("Cora", "CiteSeer")
-            for title, runs in (("DGI", [80, 81]), ("GCA", [70, 71]))
+            for title, runs in (("DGI", [80] * 20), ("GCA", [70, 71, 71, 71, 71]))
         ),
-        cell("GRACE", "Cora", [90, 91]),  # lacks a graph
-        cell("BGRL", "Cora", [85]),  # lacks a run
-        cell("BGRL", "CiteSeer", [85, 86]),
+        cell("GRACE", "Cora", [90] * 20),  # lacks a graph
+        cell("BGRL", "Cora", [85] * 4),  # lacks a run
+        cell("BGRL", "CiteSeer", [85] * 5),
     ]
     made = result(cells, datasets=("Cora", "CiteSeer"))
     ranks = ranks_of(made, "strict")
     assert ranks.mean == {"DGI": 1.0, "GCA": 2.0}
     assert ranks.graphs == ["Cora", "CiteSeer"]
     assert ranks.unranked == ["GRACE", "BGRL"]
-    assert "BGRL" not in complete_scores(made, "strict", "Cora")
-    assert runs_by_seed(made, "strict", "Cora")["GCA"] == pytest.approx({0: 70, 1: 71})
+    assert "BGRL" not in compared_scores(made, "strict", "Cora")
+    assert runs_by_seed(made, "strict", "Cora")["GCA"] == pytest.approx({0: 70, 1: 71, 2: 71, 3: 71, 4: 71})
     reported_ranks = reported_ranks_of(made, "strict").mean
     assert reported_ranks["GRACE"] < reported_ranks["DGI"]
     assert ranks_of(result([]), "strict").mean == {}

@@ -180,7 +180,7 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     own = heterophily.over_gca(results["heterophily"], "paper").values()
     assert [test.verdict for test in own] == ["undecided"] * 6
     equal = judges.over_gca(results["heterophily"]).evidence
-    assert equal.startswith("of 6 pairs of graph and settings, for it on 0, undecided on 6")
+    assert equal.startswith("of 12 pairs of graph and settings, for it on 0, undecided on 12")
 
 
 def test_prose_lines_have_at_most_120_characters(page):

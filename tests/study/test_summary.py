@@ -31,7 +31,7 @@ def test_accuracies_are_means_in_percent(results):
 
 
 def test_means_of_few_runs_count_only_where_no_row_has_more():
-    results = invented({"a": {"x": [1.0] * 3, "y": [2.0]}, "b": {"x": [3.0] * 2, "y": [4.0] * 2}})
+    results = invented({"a": {"x": [1.0] * 5, "y": [2.0]}, "b": {"x": [3.0] * 4, "y": [4.0] * 2}})
     assert accuracies(results, "strict") == {"a": {"x": 1.0, "y": 2.0}, "b": {"y": 4.0}}
     assert accuracies(results, "strict", min_runs=1) == {"a": {"x": 1.0, "y": 2.0}, "b": {"x": 3.0, "y": 4.0}}
 
