@@ -11,7 +11,7 @@ from epagcl.data.graph import Graph
 from epagcl.training.protocol import Trainable
 
 WARM_UP = 3  # epochs before the capture, to initialise libraries, compile kernels and choose tile sizes
-SMALL = 32_768  # up to this many nodes, launching the kernels takes longer than running them
+SMALL = 65_536  # up to this many nodes, launching the kernels can take longer than running them
 
 #: One lock per device. Without it, a training could launch kernels into the CUDA graph that another one captures.
 device_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)

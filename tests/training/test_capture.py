@@ -15,7 +15,7 @@ from epagcl.training.capture import reason_not_to_capture
         ("on", "cpu", 10, "no CUDA graphs on cpu"),
         ("off", "cuda", 10, "capture = off"),
         ("auto", "cuda", MAX_NODES, ""),
-        ("auto", "cuda", MAX_NODES + 1, "above 32,768 nodes"),
+        ("auto", "cuda", MAX_NODES + 1, "above 65,536 nodes"),
         ("on", "cuda", MAX_NODES + 1, ""),
     ],
 )
