@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import re
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from scipy.optimize import nnls
 
 import epagcl
 from epagcl.core import cost as core_cost
-from epagcl.core.cost import FITTED, Work, clock, loss_products, machine
+from epagcl.core.cost import FITTED, Work, clock, full_rate_seconds, held_bytes, loss_products, machine
 from epagcl.core.formatting import duration
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
@@ -29,7 +30,7 @@ from epagcl.runs.record import provenance
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
 
-#: nodes, average degree, features, settings; those of the first list are fitted, those of the second predicted.
+#: Nodes, average degree, features and settings of the runs that are fitted, with those drawn by ``EARLIER_SEEDS``.
 FITTED_RUNS: list[tuple[int, float, int, dict[str, Any]]] = [
     (2_000, 4, 128, {}),
     (4_000, 10, 256, {}),
@@ -44,22 +45,21 @@ FITTED_RUNS: list[tuple[int, float, int, dict[str, Any]]] = [
     (15_000, 30, 400, {"batch_size": 256}),
     (50_000, 6, 32, {"batch_size": 256, "hidden": 128, "dim": 64, "projection": 64}),
     (6_500, 10, 200, {"hidden": 192, "dim": 192, "projection": 192}),
-]
-HELD_OUT: list[tuple[int, float, int, dict[str, Any]]] = [
+    (200, 6, 64, {}),
+    (1_000, 12, 200, {}),
     (3_000, 8, 512, {}),
     (5_000, 30, 128, {"hidden": 256, "dim": 256, "projection": 128}),
     (25_000, 20, 200, {"batch_size": 512}),
     (40_000, 10, 64, {"batch_size": 256, "hidden": 256, "dim": 128, "projection": 128}),
     (7_000, 12, 300, {"hidden": 256, "dim": 128, "projection": 256}),
-]
-#: Chosen after the form of the model, with all runs above in view.
-LATER: list[tuple[int, float, int, dict[str, Any]]] = [
     (11_000, 14, 160, {"batch_size": 384, "hidden": 320, "dim": 160, "projection": 160}),
     (4_500, 24, 96, {"hidden": 384, "dim": 192, "projection": 192}),
     (18_000, 20, 320, {"batch_size": 192}),
     (35_000, 8, 48, {"batch_size": 256, "hidden": 192, "dim": 96, "projection": 96}),
     (5_500, 16, 144, {"hidden": 320, "dim": 128, "projection": 160}),
 ]
+EARLIER_SEEDS = (17, 18)  # of the checks of earlier forms of the model
+CHECK_SEED, CHECKS = 19, 5  # of the runs that check the model and never enter a fit
 #: The graphs of the predictions, and the numbers of devices.
 LARGEST = {
     "ogbn-papers100M": Sizes(111_059_956, 1_615_685_872, 128),
@@ -68,10 +68,12 @@ LARGEST = {
 RANKS = (1, 8, 64, 512)
 RESULTS = Path(__file__).parent.parent / "results"
 PROTOCOL = (
-    "EPAGCL; epochs on generated graphs, one process each; the fastest of three epochs after one; on a CPU processor "
-    "time per thread, and the peak of allocated memory. Non-negative least squares of relative errors. H200: graphs of "
-    "gpu.json, each predicted by a fit to the other eight"
+    "EPAGCL; epochs on generated graphs, three processes each; the fastest of three epochs after one; on a CPU "
+    "processor time per thread, and the median of the peaks of allocated memory, which differ by a quarter as glibc "
+    "fragments it. Non-negative least squares of relative errors. H200: graphs of gpu.json, each predicted by a fit to "
+    "the other eight"
 )
+PROCESSES = 3
 EPOCHS = 3  # of which the fastest counts
 RATES = ("loss", "dense", "moved")  # of the machine
 LOSS_BYTES = 2  # of a similarity: the CPU of the measurements has bf16 instructions
@@ -86,29 +88,31 @@ def cost(device: str = "cpu", before: dict | None = None, *, later: bool = False
     Args:
         device: where epochs are measured.
         before: an earlier result, whose measurements are fitted again in place of new ones.
-        later: measure the runs of ``LATER`` too; otherwise those of ``before`` are judged again.
+        later: measure the runs of :func:`drawn_runs` too; otherwise those of ``before`` are judged again.
     """
     gpu = _gpu()
     if before is None:
         on, record = machine(device), dict(provenance(device))
         rates = [on.loss_flops, on.dense_flops, on.bandwidth]
-        rows = [_apart(run, device) | {"held_out": run in HELD_OUT} for run in (*FITTED_RUNS, *HELD_OUT)]
+        rows = [_apart(run, device) for run in _fitted_runs()]
     else:
         record = {key: before[key] for key in ("date", "hardware", "versions", "commit")}
         rates = list(before["cpu"]["rates"].values())
         rows = [row | {"work": _counted(row)} for row in before["cpu"]["rows"]]
-    cpu = _fit(rows, rates, "cpu") | {"rates": dict(zip(RATES, rates, strict=True))}
-    cpu["left_out_error"] = _left_out(rows, rates)
+    rows = [row | {"held_out": False} for row in rows]
     earlier = None if before is None or later else before["cpu"].get("later")
-    checks = [_apart(run, device) for run in LATER] if later or before is None else (earlier or {}).get("rows", [])
+    measures = later or before is None
+    checks = [_apart(run, device) for run in drawn_runs()] if measures else (earlier or {}).get("rows", [])
     checks = [row | {"work": _counted(row), "held_out": True} for row in checks]
-    final = _fit([*({**row, "held_out": False} for row in rows), *checks], rates, "cpu")
-    cpu["parameters"] = final["parameters"]  # of all runs but the later ones
+    left_out = _left_out(rows, rates)
+    cpu = _fit([*rows, *checks], rates, "cpu") | {"rates": dict(zip(RATES, rates, strict=True))}
+    error, judged = cpu.pop("held_out_error"), [row for row in cpu["rows"] if row["held_out"]]
+    cpu["rows"] = [row for row in cpu["rows"] if not row["held_out"]]
+    cpu["left_out_error"] = left_out
+    cpu["earlier_checks"] = [] if before is None else before["cpu"].get("earlier_checks", [])
     if checks:
-        when = earlier or {"date": provenance(device)["date"], "load": os.getloadavg()[0]}
-        judged = final["rows"][len(rows) :]
-        worst = {key: max(abs(row[f"error_{key}"]) for row in judged) for key in ("seconds", "bytes")}
-        cpu["later"] = {**when, "rows": judged, "error": worst}
+        when = earlier or {**_when(device), "load": os.getloadavg()[0], "seed": CHECK_SEED, "protocol": PROTOCOL}
+        cpu["later"] = {**when, "rows": judged, "error": error}
     _write({"cpu": cpu["parameters"], "cuda": gpu["parameters"]}, gpu["rates"])
     core_cost._fitted.cache_clear()  # predictions are those of the new parameters
     return {
@@ -120,6 +124,31 @@ def cost(device: str = "cpu", before: dict | None = None, *, later: bool = False
         "h200": gpu,
         "predictions": predictions(),
     }
+
+
+def _when(device: str) -> dict:
+    return {key: value for key, value in provenance(device).items() if key in ("date", "commit")}
+
+
+def drawn_runs(seed: int = CHECK_SEED, count: int = CHECKS) -> list[tuple[int, float, int, dict[str, Any]]]:
+    """Draw runs that nobody has chosen, alternately with batches and without."""
+    random = np.random.default_rng(seed)
+
+    def between(low: float, high: float) -> int:
+        return round(float(np.exp(random.uniform(np.log(low), np.log(high)))))
+
+    runs = []
+    for number in range(count):
+        widths = {name: 32 * between(2, most) for name, most in (("hidden", 16), ("dim", 8), ("projection", 8))}
+        batch = {} if number % 2 else {"batch_size": 64 * between(2, 8)}
+        nodes = between(2_500, 8_000) if number % 2 else between(8_000, 45_000)
+        runs.append((nodes, float(between(4, 60)), between(32, 800), {**batch, **widths}))
+    return runs
+
+
+def _fitted_runs() -> list[tuple[int, float, int, dict[str, Any]]]:
+    drawn = [run for seed in EARLIER_SEEDS for run in drawn_runs(seed)]
+    return [*FITTED_RUNS, *drawn]
 
 
 def _counted(row: dict) -> dict:
@@ -176,23 +205,21 @@ def table(result: dict) -> str:
     """Return the table of the model's errors."""
     lines = ["| device | runs | parameters | worst error of time | worst error of memory |"]
     lines.append("|---|--:|--:|--:|--:|")
-    for name, key in (("CPU", "cpu"), ("H200", "h200")):
-        part = result[key]
-        held = sum(row["held_out"] for row in part["rows"]) or len(part["rows"])
-        error = part["held_out_error"]
-        cells = [name, f"{len(part['rows'])}, {held} held out", str(len(part["parameters"]))]
-        cells += [f"{100 * error['seconds']:.0f}%", f"{100 * error['bytes']:.0f}%"]
+    cpu, gpu = result["cpu"], result["h200"]
+    for name, part, errors in (("CPU", cpu, cpu["left_out_error"]), ("H200", gpu, gpu["left_out_error"])):
+        cells = [name, f"{len(part['rows'])}, each left out once", str(len(part["parameters"]))]
+        for key in ("seconds", "bytes"):
+            cells.append(f"{100 * errors[key]['worst']:.0f}% (mean {100 * errors[key]['mean']:.0f}%)")
         lines.append("| " + " | ".join(cells) + " |")
-    cpu, keys = result["cpu"], ("seconds", "bytes")
-    count = str(len(cpu["parameters"]))
-    cells = ["CPU", f"{len(cpu['rows'])}, each left out once", count]
-    for key in keys:
-        error = cpu["left_out_error"][key]
-        cells.append(f"{100 * error['worst']:.0f}% (mean {100 * error['mean']:.0f}%)")
-    lines.append("| " + " | ".join(cells) + " |")
     if later := cpu.get("later"):
-        cells = ["CPU", f"{len(later['rows'])} measured later, at a load of {later['load']:.0f}", count]
-        cells += [f"{100 * later['error'][key]:.0f}%" for key in keys]
+        cells = [
+            "CPU",
+            f"{len(later['rows'])} that no fit has seen, at a load of {later['load']:.0f}",
+            str(len(cpu["parameters"])),
+        ]
+        for key in ("seconds", "bytes"):
+            errors = [abs(row[f"error_{key}"]) for row in later["rows"]]
+            cells.append(f"{100 * max(errors):.0f}% (mean {100 * sum(errors) / len(errors):.0f}%)")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -212,8 +239,12 @@ def predictions_table(result: dict) -> str:
 
 
 def _apart(run: tuple, device: str) -> dict:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        row = pool.submit(_measure, run, device).result()
+    rows = []
+    for _ in range(PROCESSES):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            rows.append(pool.submit(_measure, run, device).result())
+    seconds, peaks = min(row["seconds"] for row in rows), sorted(row["bytes"] for row in rows)
+    row = {**rows[0], "seconds": seconds, "bytes": peaks[len(peaks) // 2], "peaks": peaks}
     print(json.dumps(row), flush=True)
     return row
 
@@ -276,7 +307,7 @@ def _fit(rows: list[dict], rates: list[float], kind: str) -> dict:
     for row in rows:
         work = Work(**row["work"])
         seconds = float(_time_terms(work, rates, kind) @ time)
-        peak = float(_memory_terms(work) @ memory) + _known_bytes(work, kind)
+        peak = float(_memory_terms(work, kind) @ memory) + _known_bytes(work, kind)
         row |= {"predicted_seconds": seconds, "error_seconds": seconds / row["seconds"] - 1}
         row |= {"predicted_bytes": peak, "error_bytes": peak / row["bytes"] - 1}
     return {
@@ -289,12 +320,12 @@ def _fit(rows: list[dict], rates: list[float], kind: str) -> dict:
     }
 
 
-def _left_out(rows: list[dict], rates: list[float]) -> dict:
-    """Return the errors of each run of the CPU, predicted by a fit to all others: their mean and the worst."""
+def _left_out(rows: list[dict], rates: list[float], kind: str = "cpu") -> dict:
+    """Return the errors of each run, predicted by a fit to all others: their mean and the worst."""
     errors = []
     for row in rows:
         others = [{**other, "held_out": other is row} for other in rows]
-        errors.append(_fit(others, rates, "cpu")["held_out_error"])
+        errors.append(_fit(others, rates, kind)["held_out_error"])
     return {
         key: {"mean": float(np.mean([error[key] for error in errors])), "worst": max(error[key] for error in errors)}
         for key in ("seconds", "bytes")
@@ -305,24 +336,25 @@ def _solve(rows: list[dict], rates: list[float], kind: str) -> tuple[np.ndarray,
     works = [Work(**row["work"]) for row in rows]
     seconds, peak = (np.array([row[key] for row in rows]) for key in ("seconds", "bytes"))
     known = np.array([_known_bytes(work, kind) for work in works])
-    time, _ = nnls(np.array([_time_terms(work, rates, kind) for work in works]) / seconds[:, None], np.ones(len(rows)))
-    memory, _ = nnls(np.array([_memory_terms(work) for work in works]) / (peak - known)[:, None], np.ones(len(rows)))
+    ones = np.ones(len(rows))
+    time, _ = nnls(np.array([_time_terms(work, rates, kind) for work in works]) / seconds[:, None], ones)
+    memory, _ = nnls(np.array([_memory_terms(work, kind) for work in works]) / (peak - known)[:, None], ones)
     return time, memory
 
 
 def _time_terms(work: Work, rates: list[float], kind: str) -> np.ndarray:
     loss, dense, bandwidth = rates
-    products, _ = loss_products(work, kind, LOSS_BYTES)
-    terms = [products / loss, work.dense / dense, work.moved / bandwidth, work.gathered / bandwidth, 1.0]
-    return np.array([*terms, work.fresh / bandwidth] if kind == "cpu" else terms)
+    on = replace(machine("h200"), kind=kind, loss_flops=loss, dense_flops=dense, bandwidth=bandwidth)
+    *shares, last = [*full_rate_seconds(work, replace(on, loss_bytes=LOSS_BYTES)).values(), 1.0]
+    return np.array([*shares[:4], last, *shares[4:]])  # overhead before what only a CPU has
 
 
-def _memory_terms(work: Work) -> np.ndarray:
-    return np.array([work.held, work.kept, 1.0])
+def _memory_terms(work: Work, kind: str) -> np.ndarray:
+    return np.array([held_bytes(work, kind), work.kept, 1.0])
 
 
 def _known_bytes(work: Work, kind: str) -> float:
-    """Return what is not fitted: the tiles and rows of the loss; weights, gradients and the state of Adam."""
+    """Return what is not fitted: the tiles of the loss; weights, gradients and the state of Adam."""
     return loss_products(work, kind, LOSS_BYTES)[1] + 16 * work.parameters
 
 
@@ -355,19 +387,15 @@ def _gpu() -> dict:
                 "work": work_of(epagcl.EPAGCL(**settings), sizes)._asdict(),
             }
         )
-    errors = []
-    for row in rows:
-        others = [{**other, "held_out": other is row} for other in rows]
-        result = _fit(others, rates, "cuda")
-        errors.append(result["held_out_error"] | {"graph": row["graph"]})
-    result = _fit([{**row, "held_out": False} for row in rows], rates, "cuda")
+    rows = [{**row, "held_out": False} for row in rows]
+    left_out = _left_out(rows, rates, "cuda")
+    result = _fit(rows, rates, "cuda")
     return {
         "date": measured["date"],
         "parameters": result["parameters"],
         "rates": dict(zip(RATES, rates, strict=True)),
         "rows": result["rows"],
-        "held_out": errors,
-        "held_out_error": {key: max(error[key] for error in errors) for key in ("seconds", "bytes")},
+        "left_out_error": left_out,
     }
 
 

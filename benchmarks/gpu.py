@@ -154,7 +154,7 @@ def timed_epochs(method: Method, network: nn.Module, inputs: Graph, name: str) -
         block(4)  # captures the epoch
     once = median_seconds(lambda: block(1), 1, 0)
     count = max(1, min(200, int(0.2 / once)))
-    seconds = median_seconds(lambda: block(count), 1 if once > 2 else 5, 0) / count
+    seconds = median_seconds(lambda: block(count), 3 if once > 2 else 5, 0) / count
     return {
         "graph": name,
         "nodes": inputs.num_nodes,

@@ -171,7 +171,7 @@ def test_one_machine_with_two_ranks(tmp_path):
     assert (tmp_path / "one" / "model" / "model.safetensors").is_file()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_machines_with_one_rendezvous(tmp_path):
     environment = {"HOST": "localhost", "PORT": str(free_port()), "RANKS": "1"}
     command = ["sh", str(DISTRIBUTED / "two_machines.sh"), *SMALL]

@@ -19,10 +19,14 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_bf16
-from epagcl.core.memory import KEEP_BYTES, available_memory
+from epagcl.core.memory import FRESH_BYTES, KEEP_BYTES, available_memory
 
 FITTED = Path(__file__).with_name("costs.toml")
-COPIES = 5  # of the rows of the loss on a CPU
+ROW_BLOCKS = 16  # blocks that the loss writes on a CPU, each of the size of its rows: unit rows, positives, gradients
+TILE_BYTES = 44  # that the loss reads and writes on a CPU for each similarity, forward and backward
+DRAWN_BYTES = 80  # that a CPU writes to draw an entry of a view
+AGAIN_BYTES = 4  # for each similarity that it computes again
+EXPONENTIAL = 64  # columns of a product that take a GPU as long as the exponential of each similarity
 SIZE = 1024  # of the product that measures this machine's rate
 BANDWIDTH_BYTES = 1 << 26  # of the copy that measures its bandwidth
 
@@ -31,20 +35,25 @@ class Work(NamedTuple):
     """What an epoch computes and moves, counted from the sizes of graph and network.
 
     Attributes:
-        loss: floating-point operations of the loss.
+        loss: floating-point operations of three products of the loss, 2M²d each.
         dense: floating-point operations of the network's dense products.
-        moved: bytes that activations read and write.
+        moved: bytes that layers write: activations and their gradients, and products with Â.
         gathered: bytes that sparse products gather.
-        held: bytes of activations and their gradients that are held at once.
+        held: bytes of activations, which a GPU holds with their gradients.
         kept: bytes of the graph, its views and its features.
         parameters: number of trained numbers.
         ring: bytes of all rows of the loss in three passes: forward, backward, and their gradients; a rank sends the
             share :func:`ring_share` of them.
         rows: bytes of the rows that propagation exchanges if every rank needs the rows of all others.
         lists: bytes of the pairs and candidates that each of several ranks has, while they are sorted.
-        tiles: number of similarities that the loss computes forward, half of them by symmetry.
+        single: floating-point operations of dense products that a CPU computes in float32: those with the features, and
+            all of an embedding; ``dense`` has all others.
+        similarities: number of similarities between rows, M² without batches.
+        tiles: number of those that a CPU computes forward; symmetry saves up to half of them, none in small batches.
         fresh: the part of ``moved`` that is in large blocks, which a CPU allocates anew (``FRESH_BYTES``).
+        drawn: number of entries that can occur in views, from which each epoch draws.
         projected: bytes of the rows that the loss compares, in float32.
+        blocks: bytes of the blocks that a CPU holds at the peak: activations, gradients and the rows of the loss.
     """
 
     loss: float
@@ -57,9 +66,13 @@ class Work(NamedTuple):
     ring: float = 0.0
     rows: float = 0.0
     lists: float = 0.0
+    single: float = 0.0
+    similarities: float = 0.0
     tiles: float = 0.0
     fresh: float = 0.0
+    drawn: float = 0.0
     projected: float = 0.0
+    blocks: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,12 +80,14 @@ class Efficiency:
     """The fitted parameters of a kind of device.
 
     Attributes:
-        loss: share of the machine's product rate that the loss reaches; above 1, since symmetry saves products.
-        dense: share that the network's products reach.
-        moved: share of the memory's bandwidth that activations reach.
-        gathered: share that sparse products reach; above 1 if most of what they gather is in a cache.
+        loss: share of the rate of a product that the loss reaches; above 1 on a GPU, where symmetry saves products. On
+            a CPU, it is the share of all products that may run in bf16.
+        dense: share that the network's products reach in float32 or TF32; on a CPU, those with the features.
+        moved: share of the memory's bandwidth that writing reaches.
+        gathered: share that sparse products reach, and on a CPU the passes over tiles of similarities; above 1 if most
+            of it is in a cache.
         overhead: seconds per epoch that depend on nothing.
-        held: copies of the activations that are alive at the peak.
+        held: copies of the activations that are alive at the peak; on a CPU, bytes in use per byte of blocks.
         kept: bytes in use per byte of graph, views and features.
         base: bytes that a process has before training.
         fresh: share of the bandwidth at which new blocks are allocated; unlimited on a GPU, which keeps them.
@@ -201,7 +216,7 @@ class Cost(NamedTuple):
         seconds: time per epoch.
         bytes: peak memory of the rank.
         sent: bytes that the rank sends per epoch.
-        parts: seconds of the loss, of dense and of sparse products, of activations, of the link and of overhead.
+        parts: seconds of everything that :func:`full_rate_seconds` counts, of the link and of overhead.
     """
 
     seconds: float
@@ -229,11 +244,9 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
         341666666.6666667
     """
     share = efficiency(on.kind)
+    parts = {name: value / getattr(share, name) / ranks for name, value in full_rate_seconds(work, on, ranks).items()}
     products, tiles = loss_products(work, on.kind, on.loss_bytes, ranks)
     loss = products / (share.loss * on.loss_flops) / ranks
-    dense = work.dense / (share.dense * on.dense_flops) / ranks
-    moved = (work.moved / share.moved + work.fresh / share.fresh) / on.bandwidth / ranks
-    gathered = work.gathered / (share.gathered * on.bandwidth) / ranks
     others = (ranks - 1) / ranks
     ring = ring_share(ranks, 2 if on.kind == "cuda" else 4) * work.ring
     rows = others * boundary * work.rows
@@ -244,15 +257,8 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     exposed += gradients / on.link
     # A rank also holds two column blocks of the ring, the rows of one of four exchanges, and all pairs.
     blocks = (2 * work.ring / 3 / ranks + rows / 4 + work.lists) if ranks > 1 else 0.0
-    held = (share.held * work.held + share.kept * work.kept) / ranks + blocks
-    parts = {
-        "loss": loss,
-        "dense": dense,
-        "moved": moved,
-        "gathered": gathered,
-        "link": exposed,
-        "overhead": share.overhead,
-    }
+    held = (share.held * held_bytes(work, on.kind) + share.kept * work.kept) / ranks + blocks
+    parts |= {"link": exposed, "overhead": share.overhead}
     return Cost(
         seconds=sum(parts.values()),
         bytes=share.base + held + tiles + 16 * work.parameters,
@@ -261,23 +267,61 @@ def cost(work: Work, on: Machine, ranks: int = 1, boundary: float = 1.0) -> Cost
     )
 
 
-def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tuple[float, float]:
-    """Return the floating-point operations of the loss on all ranks, and the bytes that it holds on each rank of a CPU.
+def full_rate_seconds(work: Work, on: Machine, ranks: int = 1) -> dict[str, float]:
+    """Return the seconds that all work would take one rank at the full rates of the machine, by efficiency.
 
-    On a CPU, forward computes half of the similarities. If it keeps them, forward and backward take 1.5 products of
-    2M²d, otherwise 2. ``work.loss`` counts 3, those of a GPU, which keeps none. The rows are held five times: as they
-    are, of unit length, rounded, with their mean subtracted, and as a gradient. On a GPU, that is part of what is
-    fitted.
+    A CPU computes the products of hidden layers in the precision of the loss, those with the features in float32, and
+    passes over tiles and rows of the loss. A GPU does the latter within its products.
 
     Examples:
-        >>> work = Work(3e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, tiles=1e6)
-        >>> loss_products(work, "cpu", 2), loss_products(work._replace(tiles=1e9), "cpu", 2)
+        >>> work = Work(3e9, 1e9, 0.0, 0.0, 0.0, 0.0, 0.0, single=2e9)
+        >>> round(1e6 * full_rate_seconds(work, machine("h200"))["dense"], 1)
+        7.7
+    """
+    products, _ = loss_products(work, on.kind, on.loss_bytes, ranks)
+    if on.kind == "cuda":
+        return {
+            "loss": products / on.loss_flops,
+            "dense": (work.dense + work.single) / on.dense_flops,
+            "moved": work.moved / on.bandwidth,
+            "gathered": work.gathered / on.bandwidth,
+        }
+    rows = ROW_BLOCKS * work.projected
+    tiles = work.tiles * (TILE_BYTES + (0 if _keeps_tiles(work, on.loss_bytes, ranks) else AGAIN_BYTES))
+    return {
+        "loss": (products + work.dense) / on.loss_flops,
+        "dense": work.single / on.dense_flops,
+        "moved": (work.moved + rows + DRAWN_BYTES * work.drawn) / on.bandwidth,
+        "gathered": (work.gathered + tiles) / on.bandwidth,
+        "fresh": (work.fresh + (rows if work.projected > FRESH_BYTES else 0.0)) / on.bandwidth,
+    }
+
+
+def loss_products(work: Work, kind: str, loss_bytes: int, ranks: int = 1) -> tuple[float, float]:
+    """Return the floating-point operations of the loss on all ranks, and the bytes of tiles on each rank of a CPU.
+
+    A GPU computes three products and the exponentials. A CPU computes the tiles on and above the diagonal forward, and
+    one product of 2M²d backward. If it does not keep the tiles, it computes them twice.
+
+    Examples:
+        >>> work = Work(3e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, similarities=2e6, tiles=1e6)
+        >>> loss_products(work, "cpu", 2), loss_products(work._replace(similarities=2e9, tiles=1e9), "cpu", 2)
         ((1500000000.0, 2000000.0), (2000000000.0, 0.0))
     """
-    if kind != "cpu":
-        return work.loss, 0.0
-    tiles, rows = loss_bytes * work.tiles / ranks, COPIES * work.projected / ranks
-    return (work.loss / 2, tiles + rows) if tiles <= KEEP_BYTES else (work.loss * 2 / 3, rows)
+    if kind == "cuda":
+        return work.loss + 6 * EXPONENTIAL * work.similarities, 0.0
+    keeps, product = _keeps_tiles(work, loss_bytes, ranks), work.loss / 3
+    forward = product * work.tiles / work.similarities if work.similarities else 0.0
+    return product + (forward if keeps else 2 * forward), loss_bytes * work.tiles / ranks if keeps else 0.0
+
+
+def held_bytes(work: Work, kind: str) -> float:
+    """Return the counted bytes that the fitted number ``held`` multiplies."""
+    return work.held if kind == "cuda" else work.blocks
+
+
+def _keeps_tiles(work: Work, loss_bytes: int, ranks: int) -> bool:
+    return loss_bytes * work.tiles / ranks <= KEEP_BYTES
 
 
 def ring_share(ranks: int, itemsize: int = 4) -> float:

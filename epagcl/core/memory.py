@@ -30,6 +30,8 @@ _UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, SyntaxError, 
 KEEP_BYTES = 128 * 2**20
 #: glibc allocates blocks above this size anew each time: the kernel clears their pages, which takes longer than a pass.
 FRESH_BYTES = 32 * 2**20
+#: glibc keeps this much freed memory of smaller blocks, twice the size above, before it gives some back.
+KEPT_FREE_BYTES = 2 * FRESH_BYTES
 
 
 def available_memory(device: torch.device | str = "cpu") -> int | None:

@@ -282,10 +282,20 @@ def shard_over(graph: Graph, ranks: Ranks, device: torch.device | str, *, identi
 
 
 def _features(x: Tensor, device: torch.device | str) -> Tensor | SparseMatrix:
-    density = (x.values() if x.layout == torch.sparse_csr else x).count_nonzero().item() / x.numel()
-    if density > DENSE_ABOVE:
+    if sparse_entries(x) is None:
         return (x if x.layout == torch.strided else x.to_dense()).to(device)
     return SparseMatrix.from_torch(x).to(device)
+
+
+def sparse_entries(x: Tensor) -> int | None:
+    """Return the number of entries of features that a graph keeps sparse; None if it keeps them dense.
+
+    Examples:
+        >>> sparse_entries(torch.eye(100)), sparse_entries(torch.ones(2, 2).to_sparse_csr())
+        (100, None)
+    """
+    entries = int((x.values() if x.layout == torch.sparse_csr else x).count_nonzero())
+    return None if entries > DENSE_ABOVE * x.numel() else entries
 
 
 def row_normalise(x: Tensor, by: str = "sum") -> Tensor:

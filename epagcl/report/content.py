@@ -138,6 +138,8 @@ def write_content(content: RunContent, folder: Path) -> None:
 def read_content(folder: Path) -> RunContent:
     """Return the content that :func:`write_content` wrote. Settings get their current names and values."""
     if not (folder / CONTENT_FILE).is_file():
+        if (folder / "metrics.json").is_file():
+            raise InputError(f"{folder}: has no report, since its graph was read from disk; train with --subgraphs off")
         raise InputError(f"{folder}: no {CONTENT_FILE}; give the folder of a finished run")
     with reading(folder / CONTENT_FILE, "train the run again"):
         with gzip.open(folder / CONTENT_FILE, "rt", encoding="utf-8") as file:

@@ -6,17 +6,20 @@ import torch
 
 from epagcl.core.cost import (
     FITTED,
+    ROW_BLOCKS,
+    TILE_BYTES,
     Work,
     boundary_share,
     clock,
     cost,
     efficiency,
+    full_rate_seconds,
     machine,
     ring_share,
     with_memory,
 )
 from epagcl.core.errors import InputError
-from epagcl.core.memory import KEEP_BYTES
+from epagcl.core.memory import FRESH_BYTES, KEEP_BYTES
 from epagcl.losses.infonce.ring import ring_bytes
 
 WORK = Work(loss=4e14, dense=1e13, moved=1e11, gathered=2e11, held=1e10, kept=1e9, parameters=1e6, ring=6e9, rows=1e9)
@@ -103,18 +106,56 @@ def test_every_fitted_parameter_is_positive_and_known():
 
 def test_a_cpu_keeps_the_tiles_of_the_loss_or_computes_them_twice():
     on, share = dataclasses.replace(machine("h200"), kind="cpu", loss_bytes=2), efficiency("cpu")
-    few, many = WORK._replace(tiles=KEEP_BYTES / 2), WORK._replace(tiles=KEEP_BYTES)
+    few = WORK._replace(tiles=KEEP_BYTES / 2, similarities=KEEP_BYTES, dense=0.0)
+    many = few._replace(tiles=KEEP_BYTES, similarities=2 * KEEP_BYTES)
     kept, again = cost(few, on), cost(many, on)
     assert again.parts["loss"] / kept.parts["loss"] == pytest.approx(4 / 3)
     assert kept.parts["loss"] == pytest.approx(2e14 / (share.loss * on.loss_flops))
+    assert again.parts["gathered"] - kept.parts["gathered"] == pytest.approx(
+        (KEEP_BYTES * (TILE_BYTES + 4) - KEEP_BYTES / 2 * TILE_BYTES) / (share.gathered * on.bandwidth)
+    )
     assert kept.bytes - again.bytes == pytest.approx(KEEP_BYTES)
     assert cost(few, dataclasses.replace(on, loss_bytes=4)).bytes == pytest.approx(again.bytes)
-    assert cost(many, machine("h200")) == cost(WORK, machine("h200"))
+    assert cost(many, machine("h200")).bytes == cost(WORK, machine("h200")).bytes
+
+
+def test_small_batches_save_no_products_by_symmetry():
+    on, share = dataclasses.replace(machine("h200"), kind="cpu"), efficiency("cpu")
+    one_tile = WORK._replace(tiles=1e6, similarities=1e6, dense=0.0)
+    assert cost(one_tile, on).parts["loss"] == pytest.approx(4e14 * 2 / 3 / (share.loss * on.loss_flops))
+
+
+def test_a_cpu_multiplies_hidden_layers_in_the_precision_of_the_loss_and_features_in_float32():
+    on = dataclasses.replace(machine("h200"), kind="cpu")
+    work = WORK._replace(loss=0.0, single=3e13)
+    seconds = full_rate_seconds(work, on)
+    assert seconds["loss"] == 1e13 / on.loss_flops
+    assert seconds["dense"] == 3e13 / on.dense_flops
+    assert full_rate_seconds(work, machine("h200"))["dense"] == 4e13 / on.dense_flops
+
+
+def test_a_cpu_writes_the_rows_of_the_loss_and_the_draws_of_views():
+    on = dataclasses.replace(machine("h200"), kind="cpu")
+    small, large = (full_rate_seconds(WORK._replace(projected=size), on) for size in (FRESH_BYTES, FRESH_BYTES + 1))
+    assert small["moved"] == (1e11 + ROW_BLOCKS * FRESH_BYTES) / on.bandwidth
+    assert small["fresh"] == 0
+    assert large["fresh"] == ROW_BLOCKS * (FRESH_BYTES + 1) / on.bandwidth
+    drawn = full_rate_seconds(WORK._replace(drawn=1e6), on)
+    assert drawn["moved"] == (1e11 + 80e6) / on.bandwidth
+    assert full_rate_seconds(WORK._replace(drawn=1e6, projected=1e9), machine("h200")) == full_rate_seconds(
+        WORK, machine("h200")
+    )
 
 
 def test_large_blocks_take_time_on_a_cpu_only():
     on, share = dataclasses.replace(machine("h200"), kind="cpu"), efficiency("cpu")
     fresh = WORK._replace(fresh=5e10)
-    slower = cost(fresh, on).parts["moved"] - cost(WORK, on).parts["moved"]
-    assert slower == pytest.approx(5e10 / (share.fresh * on.bandwidth))
+    assert cost(fresh, on).parts["fresh"] == pytest.approx(5e10 / (share.fresh * on.bandwidth))
     assert cost(fresh, machine("h200")) == cost(WORK, machine("h200"))
+
+
+def test_the_memory_of_a_cpu_is_that_of_its_blocks():
+    on, share = dataclasses.replace(machine("h200"), kind="cpu"), efficiency("cpu")
+    work = WORK._replace(blocks=7e10, tiles=1e6)
+    assert cost(work, on).bytes == pytest.approx(share.base + share.held * 7e10 + share.kept * 1e9 + 2e6 + 16e6)
+    assert cost(work, machine("h200")).bytes == cost(WORK, machine("h200")).bytes

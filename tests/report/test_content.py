@@ -165,3 +165,11 @@ def test_the_note_on_an_untrained_method_is_part_of_the_scores(data, tmp_path):
     del metrics["references"]
     assert _scores("EPAGCL+", metrics)["protocol"] == "strict protocol, 1 run, splits random 10/10/80"
     assert read_content(tmp_path / "run")["structure"]["probabilities"]["words"].startswith("View 2 drops ")
+
+
+def test_a_run_from_disk_says_that_it_has_no_report(tmp_path):
+    with pytest.raises(InputError, match="give the folder of a finished run"):
+        read_content(tmp_path)
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(InputError, match="has no report, since its graph was read from disk"):
+        read_content(tmp_path)
