@@ -49,6 +49,15 @@ def test_approximate_neighbours_have_exact_scores_and_a_measured_recall(metric):
     assert (found.nodes != np.arange(len(Z))[:, None]).all()
 
 
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_approximate_neighbours_of_a_single_node_are_those_of_a_search_for_all(metric):
+    pytest.importorskip("usearch")
+    every = nearest_neighbours(Z, 5, metric=metric, index="hnsw")
+    one = nearest_neighbours(Z, 5, nodes=[7], metric=metric, index="hnsw")
+    assert one.nodes.tolist() == every.nodes[[7]].tolist()
+    assert nearest_neighbours(Z[:4], 10, nodes=[2], index="hnsw").nodes.shape == (1, 3)
+
+
 def test_equal_rows_are_neighbours_and_a_node_is_not_its_own():
     z = np.ones((4, 3))
     for index in ("exact", "hnsw"):
