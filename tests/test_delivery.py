@@ -32,7 +32,7 @@ def stages() -> dict[str, list[str]]:
     for line in DOCKERFILE.splitlines():
         if match := re.fullmatch(r"FROM (\S+) AS (\S+)", line):
             result[match[2]] = [f"FROM {match[1]}"]
-        elif line and not line.startswith("#"):
+        elif line and not line.startswith("#") and result:
             result[list(result)[-1]].append(line)
     return result
 
@@ -59,6 +59,13 @@ class TestDockerfile:
     def test_images_run_without_root(self, target):
         assert stages()[target][-1] == "USER 1000"
         assert 'ENTRYPOINT ["epagcl"]' in stages()["runtime"]
+
+    def test_stages_declare_the_arguments_that_they_use(self):
+        """Arguments of an earlier stage are inherited by some builders only."""
+        assert DOCKERFILE.index("ARG EXTRAS=") < DOCKERFILE.index("FROM ")
+        for name, lines in stages().items():
+            used = [line for line in lines if "${EXTRAS}" in line]
+            assert not used or "ARG EXTRAS" in lines[: lines.index(used[0])], name
 
     def test_versions_are_pinned_and_extras_exist(self):
         installs = [line for lines in stages().values() for line in lines if "pip install" in line]
