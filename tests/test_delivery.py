@@ -105,6 +105,16 @@ class TestCondaRecipe:
         lines = [f"{CONDA_NAMES.get(one.name, one.name)} {one.specifier}" for one in wanted]
         assert sorted(self.recipe["requirements"]["run"]) == sorted([f"python {PROJECT['requires-python']}", *lines])
 
+    def test_the_recipe_can_be_rendered(self):
+        """Runs where ``pip install py-rattler-build`` has been run."""
+        rattler_build = pytest.importorskip("rattler_build")
+        recipe = rattler_build.Stage0Recipe.from_yaml((ROOT / "conda/recipe.yaml").read_text(encoding="utf-8"))
+        (rendered,) = recipe.render(rattler_build.VariantConfig(), rattler_build.RenderConfig())
+        result = rendered.recipe.to_dict()
+        assert result["package"] == {"name": "epagcl", "version": epagcl.__version__}
+        assert result["requirements"]["run"] == self.recipe["requirements"]["run"]
+        assert result["tests"][1] == {"script": "epagcl doctor"}
+
     def test_version_and_program(self):
         assert self.recipe["context"]["version"] == epagcl.__version__
         (program,) = self.recipe["build"]["python"]["entry_points"]
