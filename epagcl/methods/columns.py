@@ -1,5 +1,6 @@
 """Matching of the feature columns of an unseen graph to the training columns, by name."""
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
@@ -59,9 +60,10 @@ def _encoded_as(data: Data, trained: list[str] | None, encoding: "TableEncoding 
         what = "encoded columns of a table" if encoding is not None else "columns of numbers"
         raise InputError(f"the model was trained on {what}; give the graph with its table of features")
     if encoding is not None:
-        from epagcl.data.io.columns.unseen import warn_of_unseen
+        from epagcl.data.io.columns.unseen import unseen
 
-        warn_of_unseen(encoding, raw)
+        for sentence in unseen(encoding, raw):
+            _warn_once(f"{raw.source}: {sentence}")
     elif trained is not None:
         _warn_of_extra([str(name) for name in raw.frame], trained)
     x, names = (raw.as_given(trained), trained) if encoding is None else (encoding.transform(raw), None)
@@ -73,7 +75,13 @@ def _warn_of_extra(names: list[str], trained: list[str]) -> None:
     if extra := [name for name in names if name not in set(trained)]:
         first = ", ".join(extra[:5])
         more = f" and {len(extra) - 5:,} more" if len(extra) > 5 else ""
-        log.warning("not used, since the model was trained without: %s%s", first, more)
+        _warn_once(f"not used, since the model was trained without: {first}{more}")
+
+
+@functools.lru_cache(maxsize=256)
+def _warn_once(sentence: str) -> None:
+    """Warn of a graph once, although a command or a notebook embeds it several times."""
+    log.warning("%s", sentence)
 
 
 def _select_sparse_columns(x: Tensor, order: Tensor) -> Tensor:
