@@ -70,6 +70,7 @@ def main() -> None:
     scale_parser.add_argument("--device", default="cpu", help="cpu: ranks; cuda: an exact epoch in one process")
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
+    structure_parser.add_argument("--add", action="store_true", help="measure only the widths that the results lack")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     encoding_parser = commands.add_parser("encoding", help="compare encodings of tables; needs skrub")
     encoding_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
@@ -198,10 +199,12 @@ def run(arguments: argparse.Namespace) -> None:
         _write(result, file)
         print(scale.table(result))
     elif arguments.command == "structure":
-        from benchmarks.structure import structure, table
+        from benchmarks.structure import add_widths, structure, table
 
-        measured = structure(arguments.node2vec)
-        _write({**measured}, arguments.out / "benchmarks" / "structure.json")
+        file = arguments.out / "benchmarks" / "structure.json"
+        earlier = json.loads(file.read_text(encoding="utf-8")) if arguments.add else None
+        measured = structure(arguments.node2vec) if earlier is None else add_widths(earlier)
+        _write({**measured}, file)
         print(table(measured))
     elif arguments.command == "ingest":
         from benchmarks.ingest import ingestion, merged, table

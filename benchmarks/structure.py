@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import scipy.sparse
@@ -62,6 +62,7 @@ class Result(Provenance):
     settings: dict[str, Any]
     node2vec: dict[str, Any] | None
     rows: list[Score]
+    added: NotRequired[dict[str, Any]]
 
 
 class Timed(TypedDict):
@@ -107,6 +108,35 @@ def structure(python: str | None = None, graphs: tuple[str, ...] = GRAPHS) -> Re
         return result
     finally:
         torch.set_num_threads(threads)
+
+
+def add_widths(result: Result, graphs: tuple[str, ...] = GRAPHS) -> Result:
+    """Return a result with structural features of the widths that it lacks, and when they were measured.
+
+    Args:
+        result: as :func:`structure` returned it, with fewer widths.
+        graphs: names of graphs.
+    """
+    name = "structural features"
+    measured = {(row["graph"], row["method"], row["dim"]) for row in result["rows"]}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows = list(result["rows"])
+    try:
+        for graph in graphs:
+            data = load(graph, features=False)
+            for dim in DIMS:
+                if (graph, name, dim) not in measured:
+                    found = timed(lambda data=data, dim=dim: structural_features(data, dim=dim).x)
+                    accuracy = spread(linear_evaluation(found.pop("z"), data.y, "strict", runs=SPLITS).runs)
+                    rows.append(Score(graph=graph, method=name, dim=dim, accuracy=accuracy, **found))
+                    print(f"{graph}, {name}, {dim}: {percent(accuracy)}", flush=True)
+    finally:
+        torch.set_num_threads(threads)
+    rows.sort(
+        key=lambda row: (graphs.index(row["graph"]), row["method"] != name, row["dim"] if row["method"] == name else 0)
+    )
+    return Result(**{**result, "rows": rows, "added": {**provenance("cpu"), "rows": len(rows) - len(result["rows"])}})
 
 
 def embeddings(data: Data, python: str | None, result: Result) -> Iterator[tuple[str, int, Timed]]:
