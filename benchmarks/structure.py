@@ -213,10 +213,12 @@ def table(result: Result) -> str:
     software = ""
     if versions:
         software = f" node2vec: PecanPy {versions['pecanpy']} with gensim {versions['gensim']}, default settings."
+    later = result.get("added")
+    added = "" if later is None else f"; {later['rows']} of the cells, {later['date'][:10]}"
     note = (
         f"Test accuracy in percent (mean ± standard deviation over {SPLITS} splits) and processor time of one thread, "
         "with features withheld. The constants of the walks were chosen on validation nodes of these graphs."
-        f"{software} Measured on {result['hardware']['cpu']}, {result['date'][:10]}."
+        f"{software} Measured on {result['hardware']['cpu']}, {result['date'][:10]}{added}."
     )
     return markdown(Table("", "Structure instead of features", ["method", "numbers", *graphs], rows, note))
 
