@@ -66,7 +66,11 @@ def test_the_comparison_runs_end_to_end(small, monkeypatch):
 
 def test_the_table_has_a_row_per_table_and_their_mean():
     def row(table, name, mean):
-        return {"table": table, "encoding": name, "accuracy": {"mean": mean, "std": 0.01, "runs": [mean - 0.01, mean + 0.01]}}
+        return {
+            "table": table,
+            "encoding": name,
+            "accuracy": {"mean": mean, "std": 0.01, "runs": [mean - 0.01, mean + 0.01]},
+        }
 
     rows = [row("a", "x", 0.5), row("a", "y", 0.6), row("b", "x", 0.7), row("b", "y", 0.4)]
     text = encoding.table({**PROVENANCE, "rows": rows})
