@@ -2,9 +2,9 @@
 # docker build --tag epagcl .                       for CPUs
 # docker build --tag epagcl:cuda --target cuda .    for NVIDIA GPUs
 # Packages have the versions of constraints.txt. EXTRAS are those of pyproject.toml.
+ARG EXTRAS=networkx,parquet,tune
 
 FROM python:3.13-slim AS build
-ARG EXTRAS=networkx,parquet,tune
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/epagcl/bin:$PATH
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
@@ -14,11 +14,13 @@ RUN python -m venv /opt/epagcl && grep -v '^triton==' constraints.txt > /pins.tx
 FROM build AS build-cpu
 RUN pip install --constraint /pins.txt --index-url https://download.pytorch.org/whl/cpu torch
 COPY epagcl epagcl
+ARG EXTRAS
 RUN pip install --constraint /pins.txt ".[${EXTRAS}]"
 
 FROM build AS build-cuda
 RUN pip install --constraint /pins.txt torch
 COPY epagcl epagcl
+ARG EXTRAS
 RUN pip install --constraint /pins.txt ".[${EXTRAS}]"
 
 FROM python:3.13-slim AS runtime

@@ -15,6 +15,7 @@ python -m benchmarks new-nodes   measure time and error of new nodes that are em
 python -m benchmarks drift       compare the shift of old nodes with what an old model loses on a growing graph
 python -m benchmarks scale       measure the exact loss and an epoch over several ranks with one CPU core each
 python -m benchmarks structure   compare structural features with node2vec and Laplacian eigenvectors
+python -m benchmarks encoding    compare encodings of tables: this package's, scikit-learn's and skrub's
 python -m benchmarks ingest      compare engines of ingestion, and ingest a generated graph of 100 million edges
 python -m benchmarks readme      insert the tables of results/ into README.md and docs, and draw the figures
 """
@@ -69,7 +70,10 @@ def main() -> None:
     scale_parser.add_argument("--device", default="cpu", help="cpu: ranks; cuda: an exact epoch in one process")
     structure_parser = commands.add_parser("structure", help="compare structural features with node2vec")
     structure_parser.add_argument("--node2vec", metavar="PYTHON", help="interpreter of an environment with pecanpy")
+    structure_parser.add_argument("--add", action="store_true", help="measure only the widths that the results lack")
     structure_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
+    encoding_parser = commands.add_parser("encoding", help="compare encodings of tables; needs skrub")
+    encoding_parser.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     new_nodes_parser = commands.add_parser("new-nodes", help="measure time and error of new nodes")
     drift_parser = commands.add_parser("drift", help="measure what an old model loses on a growing graph")
     ingest_parser = commands.add_parser("ingest", help="ingest a generated graph, with its memory over time")
@@ -165,6 +169,12 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.merge:
             _write(result, arguments.out / "benchmarks" / "retention.json")
         print(retention.agreement_table(result))
+    elif arguments.command == "encoding":
+        from benchmarks import encoding
+
+        compared = encoding.encoding()
+        _write(compared, arguments.out / "benchmarks" / "encoding.json")
+        print(encoding.table(compared))
     elif arguments.command == "new-nodes":
         from benchmarks import new_nodes
 
@@ -189,10 +199,12 @@ def run(arguments: argparse.Namespace) -> None:
         _write(result, file)
         print(scale.table(result))
     elif arguments.command == "structure":
-        from benchmarks.structure import structure, table
+        from benchmarks.structure import add_widths, structure, table
 
-        measured = structure(arguments.node2vec)
-        _write({**measured}, arguments.out / "benchmarks" / "structure.json")
+        file = arguments.out / "benchmarks" / "structure.json"
+        earlier = json.loads(file.read_text(encoding="utf-8")) if arguments.add else None
+        measured = structure(arguments.node2vec) if earlier is None else add_widths(earlier)
+        _write({**measured}, file)
         print(table(measured))
     elif arguments.command == "ingest":
         from benchmarks.ingest import ingestion, merged, table

@@ -11,6 +11,7 @@ from benchmarks import (
     comparison,
     cost,
     drift,
+    encoding,
     ingest,
     large,
     new_nodes,
@@ -37,6 +38,7 @@ PLUS_TIME = RESULTS / "benchmarks" / "plus.json"
 RETENTION = RESULTS / "benchmarks" / "retention.json"
 NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
 DRIFT = RESULTS / "benchmarks" / "drift.json"
+ENCODING = RESULTS / "benchmarks" / "encoding.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
 INGEST = RESULTS / "scale" / "ingest.json"
 RANKS = RESULTS / "scale" / "ranks.json"
@@ -72,6 +74,7 @@ def with_tables(text: str) -> str:
         "retention": _if_measured(RETENTION, retention.agreement_table),
         "new-nodes": _if_measured(NEW_NODES, new_nodes.table),
         "drift": _if_measured(DRIFT, drift.table),
+        "encoding": _if_measured(ENCODING, encoding.table),
         "structure": _if_measured(STRUCTURE, structure.table),
         "ingest": _if_measured(INGEST, ingest.table),
         "ranks": _if_measured(RANKS, scale.table),

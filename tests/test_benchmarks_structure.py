@@ -65,3 +65,21 @@ def test_the_protocol_runs_end_to_end(graph, monkeypatch):
     assert [row["method"] for row in result["rows"]][:2] == ["structural features"] * 2
     assert all(len(row["accuracy"]["runs"]) == 2 for row in result["rows"])
     assert np.mean(result["rows"][0]["accuracy"]["runs"]) > 1 / 3
+
+
+def test_missing_widths_are_added_with_their_provenance(graph, monkeypatch):
+    monkeypatch.setattr(structure, "load", lambda name, features: graph)
+    monkeypatch.setattr(structure, "DIMS", (16, 20))
+    monkeypatch.setattr(structure, "SPLITS", 2)
+    accuracy = {"mean": 0.5, "std": 0.01, "runs": [0.49, 0.51]}
+    earlier = [
+        {"graph": "Cora", "method": method, "dim": 20, "accuracy": accuracy, "processor_seconds": 1.0, "seconds": 1.0}
+        for method in ("structural features", "node2vec")
+    ]
+    result = structure.add_widths({"rows": earlier, **PROVENANCE}, ("Cora",))
+    assert [(row["method"], row["dim"]) for row in result["rows"]] == [
+        *(("structural features", 16), ("structural features", 20)),
+        ("node2vec", 20),
+    ]
+    assert result["rows"][1:] == earlier
+    assert (result["added"]["rows"], result["date"]) == (1, PROVENANCE["date"])

@@ -32,7 +32,7 @@ def stages() -> dict[str, list[str]]:
     for line in DOCKERFILE.splitlines():
         if match := re.fullmatch(r"FROM (\S+) AS (\S+)", line):
             result[match[2]] = [f"FROM {match[1]}"]
-        elif line and not line.startswith("#"):
+        elif line and not line.startswith("#") and result:
             result[list(result)[-1]].append(line)
     return result
 
@@ -59,6 +59,13 @@ class TestDockerfile:
     def test_images_run_without_root(self, target):
         assert stages()[target][-1] == "USER 1000"
         assert 'ENTRYPOINT ["epagcl"]' in stages()["runtime"]
+
+    def test_stages_declare_the_arguments_that_they_use(self):
+        """Arguments of an earlier stage are inherited by some builders only."""
+        assert DOCKERFILE.index("ARG EXTRAS=") < DOCKERFILE.index("FROM ")
+        for name, lines in stages().items():
+            used = [line for line in lines if "${EXTRAS}" in line]
+            assert not used or "ARG EXTRAS" in lines[: lines.index(used[0])], name
 
     def test_versions_are_pinned_and_extras_exist(self):
         installs = [line for lines in stages().values() for line in lines if "pip install" in line]
@@ -97,6 +104,16 @@ class TestCondaRecipe:
         wanted = [Requirement(line) for line in PROJECT["dependencies"]]
         lines = [f"{CONDA_NAMES.get(one.name, one.name)} {one.specifier}" for one in wanted]
         assert sorted(self.recipe["requirements"]["run"]) == sorted([f"python {PROJECT['requires-python']}", *lines])
+
+    def test_the_recipe_can_be_rendered(self):
+        """Runs where ``pip install py-rattler-build`` has been run."""
+        rattler_build = pytest.importorskip("rattler_build")
+        recipe = rattler_build.Stage0Recipe.from_yaml((ROOT / "conda/recipe.yaml").read_text(encoding="utf-8"))
+        (rendered,) = recipe.render(rattler_build.VariantConfig(), rattler_build.RenderConfig())
+        result = rendered.recipe.to_dict()
+        assert result["package"] == {"name": "epagcl", "version": epagcl.__version__}
+        assert result["requirements"]["run"] == self.recipe["requirements"]["run"]
+        assert result["tests"][1] == {"script": "epagcl doctor"}
 
     def test_version_and_program(self):
         assert self.recipe["context"]["version"] == epagcl.__version__

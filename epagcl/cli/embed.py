@@ -24,6 +24,7 @@ from epagcl.cli.options import (
     interruptible,
     make_method,
     method_of,
+    resume_line,
     settings_of,
 )
 from epagcl.cli.progress import TrainingProgress, busy, console_for
@@ -79,6 +80,10 @@ def embed(
     config: Config = None,
     map_: Map = "auto",
     columns: Columns = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep a checkpoint beside --out, and continue from it if there is one.")
+    ] = False,
     deterministic: Deterministic = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -97,6 +102,8 @@ def embed(
         if not out.suffix and (only or previous or align):
             raise InputError("--only, --previous and --align: these write one file; give --out a suffix, such as .npy")
         _keep_inputs(out, inputs.graph, *inputs.files.values(), columns, config, only, previous, align)
+    if model is not None and resume:
+        raise InputError("--resume continues a training, and --model is trained already; leave it out")
     trained = None if model is None else _load_model(context, model, method, save, config)
     if trained is not None and asked not in (None, type(trained).name):
         raise InputError(f"--method {asked}: the model is of {type(trained).name}; leave it out")
@@ -108,6 +115,7 @@ def embed(
         return
     if (disk := graph_on_disk(context, inputs, method, config, trained)) is not None:
         refuse({"--only": only, "--previous": previous, "--align": align, "--columns": columns, "--vectors": vectors})
+        refuse({"--resume": resume})
         _claim(save, overwrite=overwrite, make=False)
         target = _Target(out, map_, None, save, overwrite, vectors)
         with fixed_order(disk.model, deterministic), TrainingProgress(console, disk.model) as progress:
@@ -126,7 +134,7 @@ def embed(
     check_ranks(estimator)
     if launched_ranks() > 1 and (only or previous or align):
         raise InputError("--only, --previous and --align: these run on one rank; start the command without torchrun")
-    target = _Target(out, map_, table, save, overwrite, vectors)
+    target = _Target(out, map_, table, save, overwrite, vectors, resume, no_report)
     ordered = fixed_order(estimator, deterministic)
     with ordered, several_ranks(estimator.device), TrainingProgress(console, estimator) as progress:
         if only is not None:
@@ -156,6 +164,22 @@ class _Target(NamedTuple):
     save: Path | None
     overwrite: bool
     vectors: bool
+    resume: bool = False
+    no_report: bool = False
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The file that training continues from."""
+        return self.out.with_name(f"{self.out.name}.checkpoint") if self.resume else None
+
+    def stopped(self, what_now: str) -> str:
+        """Return what is left after an interruption of training."""
+        return resume_line() if self.resume else f"{what_now} (--resume keeps a checkpoint)"
+
+    def done(self) -> None:
+        """Remove the checkpoint, since the embedding is written."""
+        if self.checkpoint is not None and launched_rank() == 0:
+            self.checkpoint.unlink(missing_ok=True)
 
 
 def _check_options(context: typer.Context, method: str, out: Path, map_: str, *, vectors: bool) -> None:
@@ -253,7 +277,7 @@ def _train(model: "Method", graph: LoadedGraph, target: _Target, progress: Train
 
     if launched_ranks() == 1 and (note := cost_note(model, graph.data)):
         log.warning("%s: %s", graph.name, note)
-    model.fit(graph.data, callback=progress)
+    model.fit(graph.data, callback=progress, checkpoint=target.checkpoint, resume=target.resume)
     _save(model, target)
 
 
@@ -265,7 +289,7 @@ def _embed_shards(
     from epagcl.runs.execute import finding_dict
     from epagcl.runs.shards import write_shards
 
-    with interruptible("the shards are not complete (`epagcl train` keeps checkpoints)", progress):
+    with interruptible(target.stopped("the shards are not complete"), progress):
         if train:
             _train(model, graph, target, progress)
         progress.say("embedding")
@@ -279,6 +303,7 @@ def _embed_shards(
                 ids=None if ids is None else lambda nodes: [str(node) for node in ids[nodes]],
                 expected=(graph.data.num_nodes, first.shape[1]),
             )
+        target.done()
         health = [] if model.supervised else [finding_dict(finding) for finding in model.health(graph.data)]
     return {
         "nodes": graph.data.num_nodes,
@@ -304,22 +329,23 @@ def _embed_all(
     from epagcl.runs.execute import trained_metrics
     from epagcl.runs.export import write_embeddings
 
-    with interruptible("nothing was written (`epagcl train` keeps checkpoints)", progress):
+    with interruptible(target.stopped("nothing was written"), progress):
         if train:
             _train(model, graph, target, progress)
         progress.say("embedding")
         z = model.embed(graph.data)
         moved, alignment = None, None
         if earlier is not None:
-            z, moved, alignment = compare_with_earlier(model, graph, z, earlier)
+            z, moved, alignment = compare_with_earlier(model, graph, z, earlier, new_model=train)
         if alignment is not None and train:
             _save(model, target._replace(overwrite=True))  # with its rotation
     files, page = [], None
     if launched_rank() == 0:
         files = write_embeddings(z, graph.data.get("node_ids"), target.out, vectors=target.vectors)
+    target.done()
     with interruptible("the embeddings are written, the report is not", progress):
         metrics = trained_metrics(graph.data, model, graph.name)  # all ranks share the embeddings that health needs
-        if launched_rank() == 0:
+        if launched_rank() == 0 and not target.no_report:
             page = write_embedding_report(
                 target.out, graph.data, model, z, metrics, kind=target.map_, extra=target.columns, say=progress.say
             )

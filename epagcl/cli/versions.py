@@ -77,7 +77,7 @@ def read_earlier(model: "Method", previous: Path | None, align: Path | None) -> 
 
 
 def compare_with_earlier(
-    model: "Method", graph: LoadedGraph, z: "Tensor", earlier: Earlier
+    model: "Method", graph: LoadedGraph, z: "Tensor", earlier: Earlier, *, new_model: bool
 ) -> "tuple[Tensor, DriftResult, AlignmentResult | None]":
     """Rotate the embeddings if asked for, and measure how far nodes have moved.
 
@@ -86,6 +86,7 @@ def compare_with_earlier(
         graph: the graph.
         z: its embeddings.
         earlier: the earlier embeddings.
+        new_model: whether the model was trained on this graph, so that there is no need to train again.
     """
     from epagcl.tasks.versions import align, drift
 
@@ -97,8 +98,10 @@ def compare_with_earlier(
         rotation = turned.rotation.to(z)
         model.rotation_ = rotation if model.rotation_ is None else model.rotation_.to(z) @ rotation
         alignment = {"residual": turned.residual, "common": turned.common}
-    moved = drift(z, earlier.rows, ids=ids, previous_ids=earlier.ids, data=graph.data)
-    result: DriftResult = {**asdict(moved), "train_again": moved.train_again, "words": moved.sentence()}  # type: ignore[typeddict-item]
+    same_axes = earlier.align or not new_model
+    moved = drift(z, earlier.rows, ids=ids, previous_ids=earlier.ids, aligned=same_axes, data=graph.data)
+    again, words = moved.train_again and not new_model, moved.sentence(advice=not new_model)
+    result: DriftResult = {**asdict(moved), "train_again": again, "words": words}  # type: ignore[typeddict-item]
     return z, result, alignment
 
 

@@ -1,5 +1,6 @@
 """Matching of the feature columns of an unseen graph to the training columns, by name."""
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 
 if TYPE_CHECKING:
     from epagcl.data.io.columns.encoding import TableEncoding
@@ -40,6 +42,7 @@ def match_columns(
                 f"the graph has no feature column {missing[0]!r}, on which the model was trained "
                 f"({len(missing)} of {len(trained)} are missing); provide them, or remove the names of all columns"
             )
+        _warn_of_extra(names, trained)
         order = torch.tensor([position[name] for name in trained], device=x.device)
         x = x.index_select(1, order) if x.layout == torch.strided else _select_sparse_columns(x, order)
         return data.clone().update({"x": x, "feature_names": trained})
@@ -56,9 +59,29 @@ def _encoded_as(data: Data, trained: list[str] | None, encoding: "TableEncoding 
     if raw is None or len(raw.frame) != data.num_nodes:
         what = "encoded columns of a table" if encoding is not None else "columns of numbers"
         raise InputError(f"the model was trained on {what}; give the graph with its table of features")
+    if encoding is not None:
+        from epagcl.data.io.columns.unseen import unseen
+
+        for sentence in unseen(encoding, raw):
+            _warn_once(f"{raw.source}: {sentence}")
+    elif trained is not None:
+        _warn_of_extra([str(name) for name in raw.frame], trained)
     x, names = (raw.as_given(trained), trained) if encoding is None else (encoding.transform(raw), None)
     names = names or (encoding.feature_names if encoding is not None else list(raw.frame))
     return data.clone().update({"x": x.to(data.x.device), "feature_names": names, "encoding": encoding})
+
+
+def _warn_of_extra(names: list[str], trained: list[str]) -> None:
+    if extra := [name for name in names if name not in set(trained)]:
+        first = ", ".join(extra[:5])
+        more = f" and {len(extra) - 5:,} more" if len(extra) > 5 else ""
+        _warn_once(f"not used, since the model was trained without: {first}{more}")
+
+
+@functools.lru_cache(maxsize=256)
+def _warn_once(sentence: str) -> None:
+    """Warn of a graph once, although a command or a notebook embeds it several times."""
+    log.warning("%s", sentence)
 
 
 def _select_sparse_columns(x: Tensor, order: Tensor) -> Tensor:

@@ -118,8 +118,11 @@ def _approximate(rows: Floats, k: int, wanted: Integers, metric: str) -> tuple[I
     )
     index.add(np.arange(len(rows)), rows)
     matches = index.search(rows[wanted], count)
-    found = np.asarray(matches.keys).astype(np.int64)
-    missing = np.arange(count) >= np.asarray(matches.counts)[:, None]
+    # For a single query, usearch returns plain rows without counts.
+    found = np.atleast_2d(np.asarray(matches.keys).astype(np.int64))
+    counts = np.asarray(getattr(matches, "counts", [found.shape[1]]))
+    found = np.pad(found, ((0, 0), (0, count - found.shape[1])))
+    missing = np.arange(count) >= counts[:, None]
     found[missing] = np.broadcast_to(wanted[:, None], found.shape)[missing]  # a node itself is never a neighbour
     nodes, scores = _ranked(rows, k, wanted, found, metric)
     if (short := (nodes == wanted[:, None]).any(1)).any():  # the graph of the index did not reach k nodes

@@ -75,18 +75,24 @@ class Drift:
         """Whether the model should be trained again on today's graph."""
         return self.median > MOVED or (self.novelty is not None and self.novelty > NOVEL)
 
-    def sentence(self) -> str:
-        """Return the drift in words, with advice."""
+    def sentence(self, *, advice: bool = True) -> str:
+        """Return the drift in words.
+
+        Args:
+            advice: whether to say when to train again; not if the model was just trained.
+        """
+        moved, novel = (f"train again above {100 * limit:.0f}%" for limit in (MOVED, NOVEL))
         text = (
             f"{counted(self.common, 'old node')} moved by {100 * self.median:.1f}% of the spread in the median "
-            f"(95th percentile {100 * self.p95:.1f}%; train again above {100 * MOVED:.0f}%)"
+            f"(95th percentile {100 * self.p95:.1f}%{f'; {moved}' if advice else ''})"
         )
         if self.changed_neighbours is not None:
             text += f", and {100 * self.changed_neighbours:.0f}% of their nearest neighbours changed"
         if self.novelty is not None:
-            text += f". Novelty of the new nodes: {100 * self.novelty:.0f}% (train again above {100 * NOVEL:.0f}%)"
-        advice = "Train again on today's graph" if self.train_again else "The model still fits"
-        return f"{text}. {advice}."
+            text += f". Novelty of the new nodes: {100 * self.novelty:.0f}%{f' ({novel})' if advice else ''}"
+        if advice:
+            text += ". Train again on today's graph" if self.train_again else ". The model still fits"
+        return f"{text}."
 
 
 def align(

@@ -110,6 +110,40 @@ def test_a_nan_in_the_features_is_located(run, files):
     assert "row 7, column 3" in err
 
 
+def test_an_embedding_can_be_resumed(run, monkeypatch, files):
+    arguments = ["embed", "--edges", "e.csv", "--features", "f.csv", *FAST, "--epochs", 6]
+    assert run(*arguments, "--out", "whole.npy")[0] == 0
+    loss, epochs = epagcl.EPAGCL.loss, []
+
+    def interrupted(self, network, graph, prepared, epoch):
+        epochs.append(int(epoch))
+        if len(epochs) == 4:
+            raise KeyboardInterrupt
+        return loss(self, network, graph, prepared, epoch)
+
+    monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupted)
+    monkeypatch.setenv("EPAGCL_CHECKPOINT_SECONDS", "0")
+    code, _, err = run(*arguments, "--resume")
+    assert code == 130
+    assert "stopped; to continue: epagcl embed --edges e.csv" in err
+    assert (files / "z.npy.checkpoint").is_file()
+    assert not (files / "z.npy").exists()
+    assert run(*arguments, "--resume")[0] == 0
+    assert epochs[4] > 0  # not from the beginning
+    assert np.array_equal(np.load(files / "z.npy"), np.load(files / "whole.npy"))
+    assert not (files / "z.npy.checkpoint").exists()
+    code, _, err = run("embed", "--edges", "e.csv", "--features", "f.csv", "--model", "m", "--resume")
+    assert (code, "--resume continues a training, and --model is trained already" in err) == (2, True)
+
+
+def test_no_report(run, files):
+    code, out, _ = run("embed", "--edges", "e.csv", "--features", "f.csv", "--no-report", *FAST)
+    assert code == 0
+    assert "report" not in out
+    assert (files / "z.npy").is_file()
+    assert not list(files.glob("*.html"))
+
+
 def test_an_interrupted_embed_writes_nothing(run, monkeypatch, tmp_path):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -117,7 +151,7 @@ def test_an_interrupted_embed_writes_nothing(run, monkeypatch, tmp_path):
     monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
     code, out, err = run("embed", "demo", *FAST)
     assert (code, out) == (130, "")
-    assert "stopped; nothing was written" in err
+    assert "stopped; nothing was written (--resume keeps a checkpoint)" in err
     assert list(tmp_path.iterdir()) == []
 
 

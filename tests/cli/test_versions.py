@@ -66,6 +66,7 @@ def test_a_new_model_keeps_the_axes_of_the_earlier_embedding(run, grown):
     assert code == 0
     result = json.loads(out)
     assert result["alignment"]["common"] == 100
+    assert (result["drift"]["train_again"], "rain again" in result["drift"]["words"]) == (False, False)
     assert 0 < result["alignment"]["residual"] < 1.5
     plain, z = np.load(grown / "plain.npy"), np.load(grown / "z1.npy")
     np.testing.assert_allclose(z @ z.T, plain @ plain.T, rtol=1e-3, atol=1e-4)  # a rotation
@@ -74,6 +75,19 @@ def test_a_new_model_keeps_the_axes_of_the_earlier_embedding(run, grown):
     code, _, _ = run("embed", "--model", "m1", *TODAY, "--out", "again.npy", "--quiet")
     assert code == 0
     np.testing.assert_allclose(np.load(grown / "again.npy"), z, atol=1e-5)
+
+
+def test_the_axes_of_a_new_training_do_not_count_as_a_shift(run, grown):
+    """The same training, rotated: no node has moved."""
+    arguments = ["embed", *TODAY[:4], *FAST, "--map", "none", "--no-report"]
+    assert run(*arguments, "--out", "z1.npy", "--quiet")[0] == 0
+    z = np.load(grown / "z1.npy")
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
+    np.save(grown / "turned.npy", (z @ turn).astype(np.float32))
+    (grown / "turned.ids.txt").write_text((grown / "z1.ids.txt").read_text())
+    code, out, _ = run(*arguments, "--previous", "turned.npy", "--out", "z2.npy", "--json")
+    assert code == 0
+    assert json.loads(out)["drift"]["median"] < 1e-4
 
 
 @pytest.mark.parametrize(

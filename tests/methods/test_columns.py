@@ -24,6 +24,15 @@ def test_named_columns_are_matched_in_any_order(named, dense, tmp_path):
     assert epagcl.load_model(tmp_path / "model", device="cpu").embed(other).equal(model.embed(named))
 
 
+def test_columns_that_the_model_does_not_know_are_named(named, caplog):
+    other = named.clone()
+    other.x = torch.cat([named.x.to_dense(), torch.ones(60, 1)], dim=1)
+    other.feature_names = [*named.feature_names, "an extra one"]
+    for _ in range(2):  # said once
+        assert match_columns(other, named.feature_names, 12).x.equal(named.x.to_dense())
+    assert caplog.messages == ["not used, since the model was trained without: an extra one"]
+
+
 def test_missing_columns_are_an_error_and_repeated_names_are_ignored(named):
     model = EPAGCL(**SMALL).fit(named)
     other = named.clone()

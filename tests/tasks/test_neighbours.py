@@ -49,6 +49,16 @@ def test_approximate_neighbours_have_exact_scores_and_a_measured_recall(metric):
     assert (found.nodes != np.arange(len(Z))[:, None]).all()
 
 
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_approximate_neighbours_of_a_single_node(metric):
+    pytest.importorskip("usearch")
+    nodes, scores = by_brute_force(Z[:40], 5, metric)
+    found = nearest_neighbours(Z[:40], 5, nodes=[7], metric=metric, index="hnsw")
+    assert found.nodes.tolist() == nodes[[7]].tolist()
+    assert np.allclose(found.scores, scores[[7]], atol=1e-5)
+    assert nearest_neighbours(Z[:4], 10, nodes=[2], index="hnsw").nodes.shape == (1, 3)
+
+
 def test_equal_rows_are_neighbours_and_a_node_is_not_its_own():
     z = np.ones((4, 3))
     for index in ("exact", "hnsw"):

@@ -77,6 +77,7 @@ def test_thresholds(median, novelty, again):
     found = Drift(common=1, median=median, p95=0.9, changed_neighbours=0.25, novelty=novelty)
     assert found.train_again is again
     assert ("Train again" in found.sentence()) is again
+    assert "rain again" not in found.sentence(advice=False)
     assert "1 old node moved by" in found.sentence()
     assert "25% of their nearest neighbours changed" in found.sentence()
 

@@ -14,6 +14,7 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check_features
 from epagcl.data.io.columns.encoding import RawTable, TableEncoding, raw_table
 from epagcl.data.io.columns.number import is_real
+from epagcl.data.io.columns.unseen import warn_of_unseen
 from epagcl.data.io.features import table_features
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import normalised_name
@@ -71,6 +72,8 @@ def encode_table(
             return EncodedTable(table_features(numbered, source, lambda column: described[column], place), names)
     x = check_features(encoding.transform(raw), source)
     encoding.log(source)
+    if roles.encoding is not None:
+        warn_of_unseen(encoding, raw)
     return EncodedTable(x, encoding.feature_names, encoding, raw.detached())
 
 
@@ -90,6 +93,7 @@ def _encode_rows(
     counts[torch.from_numpy(rows)] = x.rowptr.diff().long()
     start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     encoding.log(source)
+    warn_of_unseen(encoding, raw)
     spread = torch.sparse_csr_tensor(start, x.col.long(), x.value, (len(frame), x.shape[1]))
     return EncodedTable(spread, encoding.feature_names, encoding)
 

@@ -153,3 +153,15 @@ def test_periods_are_dates():
     table = pd.DataFrame({"id": range(30), "month": pd.period_range("2020-01", periods=30, freq="M")})
     data = epagcl.from_tables([(k, (k + 1) % 30) for k in range(30)], table)
     assert data.encoding.summary()[0]["kind"] == "date"
+
+
+def test_a_model_says_what_it_does_not_know_of_a_later_table(caplog):
+    model = epagcl.Propagated(dim=2, device="cpu").fit(from_tables(ENDS, MIXED))
+    caplog.clear()
+    later = MIXED.assign(city=["Lima", None, "Oslo"], loyal=["a", "b", "a"])
+    for _ in range(2):  # said once
+        model.embed(from_tables(ENDS, later))
+    assert [message for message in caplog.messages if "model" in message] == [
+        "features: not used, since the model was trained without: loyal",
+        "features: values that the model has not seen become 0: city (Lima in 1 row)",
+    ]

@@ -306,8 +306,9 @@ def _located(error: InputError, table: RawTable, name: str, fix: str, argument: 
     if isinstance(error, NotAVector):
         return InputError(f"{table.source}: {table.where(error.row)}: column {name!r} is {error}; mend it")
     if isinstance(error, WrittenNumber):
-        skip = override(argument, name, "skip")
-        return InputError(f"{table.source}: column {name!r}: {error}; write plain numbers, or give {skip}")
+        category, skip = (override(argument, name, kind) for kind in ("category", "skip"))
+        fix = f"write plain numbers, or give {category} or {skip}"
+        return InputError(f"{table.source}: column {name!r}: {error}; {fix}")
     if isinstance(error, AmbiguousDate):
         first, second = (override(argument, name, kind) for kind in error.formats)
         what = f"day and month of {error.value!r} cannot be told apart"

@@ -8,7 +8,8 @@ Rules, in this order:
 - Numbers, also as text or with a decimal comma: number. A table of numbers without gaps may stay as it is; see
   :func:`scaled_numbers`.
 - Dates by type, in ISO 8601, or all as 31/12/2021, 2021/12/31, 31 Dec 2021 or Dec 31, 2021, also with a time: date.
-- Text of which at least :data:`MOSTLY` are numbers, or dates: refused, since one value is probably mistyped.
+- Text of which at least :data:`MOSTLY` are numbers, or dates: refused, since one value is probably mistyped. So are
+  numbers with a unit or with groups of digits.
 - Texts of at least :data:`TEXT_WORDS` words on average: text.
 - Values that nearly all differ: text if most have several words, otherwise skip, since they tell nodes apart and say
   nothing that two nodes have in common.
@@ -54,7 +55,7 @@ class WrittenNumber(InputError):
 
     def __init__(self, value: str):
         self.value = value
-        super().__init__(f"{value!r} is a number with a unit or with groups of digits")
+        super().__init__(f"{value!r} is a number with a unit or with groups of digits, or unlike the others")
 
 
 def parse_columns_as(text: str) -> dict[str, str]:
@@ -199,8 +200,8 @@ def _kind_of_text(text: pd.Series, rows: int) -> tuple[str, str]:
     words = text.str.count(r"\S+").mean()
     if words >= TEXT_WORDS:
         return "text", ""
+    if (written := text.map(str.strip).str.fullmatch(_WRITTEN_NUMBER)).mean() >= MOSTLY:
+        raise WrittenNumber(str(text[written].iloc[0]))
     if len(text) >= ROWS_FOR_IDS and distinct > DISTINCT_SHARE * len(text):
-        if (written := text.map(str.strip).str.fullmatch(_WRITTEN_NUMBER)).mean() >= MOSTLY:
-            raise WrittenNumber(str(text[written].iloc[0]))
         return ("text", "") if words >= 2 else ("skip", "all values differ")
     return "category", ""

@@ -62,9 +62,9 @@ class TextColumn:
     def beside(self, blocks: "Sequence[np.ndarray | scipy.sparse.csr_array]") -> "TextColumn":
         """Return the encoding beside the features of other columns, which must not drown the text.
 
-        Its variance is at least :data:`SHARE` times that of all other columns together. In a generated table with 20
-        columns of numbers, a text of a fixed length loses most of what it says; with this length it keeps it, and the
-        numbers lose nothing.
+        Its variance is at least :data:`SHARE` times that of all other columns together. Beside 20 columns of useless
+        numbers, a text then keeps most of what it says; the price is that a useless text costs useful numbers a little
+        (``python -m benchmarks encoding``).
 
         Args:
             blocks: the features of all columns that are no texts.

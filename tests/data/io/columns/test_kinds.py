@@ -86,10 +86,16 @@ def test_only_numbers_of_other_size_are_scaled(columns, others, scaled):
 
 
 @pytest.mark.parametrize("form", ["{}%", "€{}.50", "{} $", "-{},250", "{}.100.000"])
-def test_numbers_with_units_or_groups_are_refused_not_skipped(form):
-    values = pd.Series([form.format(k + 1) for k in range(30)])
+@pytest.mark.parametrize("distinct", [2, 12, 30])
+def test_numbers_with_units_or_groups_are_refused_however_often_they_repeat(form, distinct):
+    values = pd.Series([form.format(k % distinct + 1) for k in range(30)])
     with pytest.raises(WrittenNumber, match="is a number with a unit or with groups of digits"):
         detected_kind(values)
+
+
+def test_commas_and_points_mixed_are_refused():
+    with pytest.raises(WrittenNumber, match=r"'1,5' is a number .* or unlike the others"):
+        detected_kind(pd.Series(["1,5", "2.5"] + ["3,5"] * 10))
 
 
 @pytest.mark.parametrize("form", ["user{}", "192.168.{}.1", "v{}.0", "{}-12", "{}a", "{} 555 1234"])
