@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def classify(
     z: Embeddings,
-    labels: Annotated[Path, typer.Option(help="Labels of some nodes: a table (id, label), or .npy in row order.")],
+    labels: Annotated[
+        Path, typer.Option(help="Labels of some nodes: a table (id, label), .npy in row order, or an ingested graph.")
+    ],
     id_: IdColumn = None,
     label: LabelColumn = None,
     out: Annotated[Path, typer.Option(help="Output table of all nodes: .csv, .tsv or .parquet.")] = Path(

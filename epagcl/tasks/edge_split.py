@@ -16,6 +16,7 @@ from epagcl.data.checking import undirected_pairs
 from epagcl.data.io.columns.date import AmbiguousDate, NotADate, date_format_of, to_dates
 from epagcl.data.io.edge_list import EdgeList
 from epagcl.data.io.roles import Roles
+from epagcl.data.io.tables.base import is_code
 from epagcl.data.io.tables.files import existing_file, open_table
 from epagcl.epr.rate import check_edge_index
 from epagcl.tasks.inputs import Doubles, Integers
@@ -104,6 +105,7 @@ def edge_times(path: Path, column: str, data: Data, roles: Roles = Roles()) -> T
 
 def _times(values: pd.Series, column: str, edges: EdgeList) -> Doubles:
     """Return a column of numbers or dates as numbers. Raise if a value is missing, or neither."""
+    values = pd.to_numeric(values) if is_code(values) else values  # 0930 is a time, and text in a table
     fix, wrong = "fill it or drop the row", values.isna().to_numpy()
     if not wrong.any() and not pd.api.types.is_numeric_dtype(values):
         try:

@@ -16,6 +16,8 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
+from epagcl.data.disk.graph import OnDiskGraph
+from epagcl.data.disk.layout import is_graph_folder
 from epagcl.data.graph import row_normalise
 from epagcl.data.io.ids import examples, id_array, positions
 from epagcl.data.io.label_list import LabelList
@@ -135,10 +137,10 @@ def graph_by_row(data: Data, ids: Sequence[Any], name: str) -> tuple[Tensor, Ten
 
 
 def labels_by_id(path: Path | str, ids: Sequence[Any], roles: Roles = Roles()) -> list[str | None]:  # noqa: B008 (frozen)
-    """Return the class name of each node, None for none, read from a table of labels.
+    """Return the class name of each node, None for none.
 
     Args:
-        path: a table (id, label), or ``.npy`` in the order of the nodes.
+        path: a table (id, label), ``.npy`` in the order of the nodes, or the folder of an ingested graph.
         ids: the id of each node.
         roles: the columns that the user names.
 
@@ -149,12 +151,25 @@ def labels_by_id(path: Path | str, ids: Sequence[Any], roles: Roles = Roles()) -
         ...     labels_by_id(Path(folder, "l.csv"), ["a", "b", "c"])
         ['blue', 'red', None]
     """
-    file = existing_file(path)
-    array = file.suffix.lower() == ".npy"
-    labels = ArrayRows(file.name, np.load(file, allow_pickle=False)) if array else open_table(file)
-    nodes = id_array(ids)
-    y, names = encode_labels(LabelList(labels, nodes, roles).of(nodes), file.name)
+    if is_graph_folder(path):
+        y, names = _labels_of_graph(OnDiskGraph.open(path), ids)
+    else:
+        file = existing_file(path)
+        array = file.suffix.lower() == ".npy"
+        labels = ArrayRows(file.name, np.load(file, allow_pickle=False)) if array else open_table(file)
+        nodes = id_array(ids)
+        y, names = encode_labels(LabelList(labels, nodes, roles).of(nodes), file.name)
     return [None if number < 0 else str(number) if names is None else names[number] for number in y.tolist()]
+
+
+def _labels_of_graph(graph: OnDiskGraph, ids: Sequence[Any]) -> tuple[Tensor, list[str] | None]:
+    """Return the class number of each node, -1 for none, and the names of the classes."""
+    if graph.labels is None:
+        raise InputError(f"{graph.path}: the graph has no labels; ingest it with labels, or give a table of them")
+    nodes = graph.numbers_of(ids)
+    if (nodes < 0).all():
+        raise InputError(f"{graph.path}: none of its nodes has an embedding; give the graph of the embedding")
+    return torch.from_numpy(np.where(nodes < 0, -1, graph.labels[nodes])), graph.label_names
 
 
 def check_table(path: Path | None) -> None:

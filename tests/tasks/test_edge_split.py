@@ -94,6 +94,8 @@ def test_times_may_be_numbers_or_dates(tmp_path):
     data = read_graph(edges=path, need_features=False)
     assert data.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert edge_times(path, "t", data).tolist() == [3, 3, 1.5, 1.5]
+    path.write_text("source,target,t,day\na,b,0930,2024-02-01\nc,b,1015,2023-12-31\nb,c,1200,2025-01-01\n")
+    assert edge_times(path, "t", data).tolist() == [930, 930, 1015, 1015]  # text in a table of features
     days = edge_times(path, "day", data)
     assert ((days[0] - days[2]) / 86_400e6).item() == 32
     with pytest.raises(InputError, match=r"^e.csv: no column 'year' for time=; its columns are"):

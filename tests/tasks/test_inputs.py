@@ -6,6 +6,7 @@ from torch_geometric.data import Data
 
 from epagcl.core.errors import InputError
 from epagcl.data import block_model
+from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.tasks.inputs import (
     check_table,
     embedding_rows,
@@ -54,6 +55,19 @@ def test_labels_by_id_and_in_row_order(tmp_path):
     assert labels_by_id(tmp_path / "l.csv", [1, 2, 3]) == ["9", "4", None]
     np.save(tmp_path / "l.npy", [1, 0, -1])
     assert labels_by_id(tmp_path / "l.npy", ["a", "b", "c"]) == ["1", "0", None]
+
+
+def test_labels_of_an_ingested_graph(tmp_path):
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([1, -1, 0]))
+    data.node_ids, data.label_names = np.array(["a", "b", "c"], dtype=object), ["red", "blue"]
+    OnDiskGraph.write(data, tmp_path / "g")
+    assert labels_by_id(tmp_path / "g", ["c", "a", "b", "new"]) == ["red", "blue", None, None]
+    with pytest.raises(InputError, match="g: none of its nodes has an embedding; give the graph of the embedding$"):
+        labels_by_id(tmp_path / "g", ["x", "y"])
+    del data.y, data.label_names
+    OnDiskGraph.write(data, tmp_path / "h")
+    with pytest.raises(InputError, match="h: the graph has no labels; ingest it with labels, or give a table of them$"):
+        labels_by_id(tmp_path / "h", ["a"])
 
 
 @pytest.mark.parametrize("sparse", [False, True])

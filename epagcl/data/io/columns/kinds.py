@@ -5,6 +5,7 @@ Rules, in this order:
 - No value at all, or the same text in every row: skip.
 - Lists of numbers of one length, such as embeddings: vector. Other lists: skip.
 - Booleans, or two words such as yes and no: boolean.
+- Text of digits, some with a leading zero, such as postal codes: as other text, below.
 - Numbers, also as text or with a decimal comma: number. A table of numbers without gaps may stay as it is; see
   :func:`scaled_numbers`.
 - Dates by type, in ISO 8601, or all as 31/12/2021, 2021/12/31, 31 Dec 2021 or Dec 31, 2021, also with a time: date.
@@ -28,6 +29,7 @@ from epagcl.data.io.columns.category import is_boolean
 from epagcl.data.io.columns.date import date_format_of, date_share, is_date, to_dates
 from epagcl.data.io.columns.number import NotNumeric, has_decimal_comma, is_real, number_share, to_numbers
 from epagcl.data.io.columns.vector import is_vector
+from epagcl.data.io.tables.base import is_code
 
 KINDS = ("number", "boolean", "category", "date", "text", "vector", "given", "skip")
 #: A column with this many words per value on average is free text.
@@ -116,6 +118,8 @@ def detected_kind(values: pd.Series) -> tuple[str, str]:
         return "skip", "lists or objects"
     if pd.api.types.is_bool_dtype(values.dtype) or (not is_real(values.dtype) and is_boolean(values)):
         return "boolean", ""
+    if is_code(values):
+        return _kind_of_text(present.map(str), len(values), numbers=True)
     try:
         numbers = to_numbers(values)
     except NotNumeric:
@@ -192,15 +196,18 @@ def _is_kind(text: str) -> bool:
     return text in KINDS or text.startswith("date:")
 
 
-def _kind_of_text(text: pd.Series, rows: int) -> tuple[str, str]:
-    """Return the kind of a column of text, by its words and the share of values that differ."""
+def _kind_of_text(text: pd.Series, rows: int, *, numbers: bool = False) -> tuple[str, str]:
+    """Return the kind of a column of text, by its words and the share of values that differ.
+
+    Raise :class:`WrittenNumber` if most are numbers, unless ``numbers`` is true.
+    """
     distinct = text.nunique()
     if distinct == 1 and len(text) == rows > 1:
         return "skip", "the same in every row"
     words = text.str.count(r"\S+").mean()
     if words >= TEXT_WORDS:
         return "text", ""
-    if (written := text.map(str.strip).str.fullmatch(_WRITTEN_NUMBER)).mean() >= MOSTLY:
+    if not numbers and (written := text.map(str.strip).str.fullmatch(_WRITTEN_NUMBER)).mean() >= MOSTLY:
         raise WrittenNumber(str(text[written].iloc[0]))
     if len(text) >= ROWS_FOR_IDS and distinct > DISTINCT_SHARE * len(text):
         return ("text", "") if words >= 2 else ("skip", "all values differ")

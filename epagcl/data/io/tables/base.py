@@ -51,7 +51,8 @@ class Table(ABC):
     def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
         """Return all columns by their content, except that ``id_column`` is text, with NaN for blanks.
 
-        In a text table, ``label_column`` is text too, so that the labels 01 and 1 are not the same.
+        In a text table, ``label_column`` is text too, so that the labels 01 and 1 are not the same. So are codes such
+        as 01001; see :func:`is_code`.
         """
 
     @abstractmethod
@@ -99,6 +100,19 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_code(values: pd.Series) -> bool:
+    """Return whether a column holds text of digits, some with a leading zero, such as postal codes.
+
+    Examples:
+        >>> is_code(pd.Series(["01001", "94105", None])), is_code(pd.Series(["0", "10"])), is_code(pd.Series([1, 10]))
+        (True, False, False)
+    """
+    if pd.api.types.is_numeric_dtype(values.dtype) or not any(isinstance(value, str) for value in values.dropna()[:1]):
+        return False
+    distinct = pd.Series(values.dropna().unique()).map(str).str.strip()
+    return bool(distinct.str.fullmatch(r"0\d+").any() and distinct.str.fullmatch(r"\d+").all())
 
 
 def one_line(error: object) -> str:

@@ -24,7 +24,7 @@ import pandas as pd
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted
 from epagcl.core.log import log
-from epagcl.data.io.tables.base import MISSING, Table, is_number, one_line
+from epagcl.data.io.tables.base import MISSING, Table, is_code, is_number, one_line
 
 #: The separator of a table whose fields are separated by white space.
 WHITE_SPACE = r"\s+"
@@ -36,6 +36,8 @@ _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\
 # A quoted field that is closed before a separator or the end of a line.
 _QUOTED = re.compile(rb'(?<![^\n,;\t ])"[^"]*+(?:""[^"]*+)*+"(?=[\n,;\t ])')
 _OF_INTEGERS = b"0123456789,;\t \n"
+# A field of digits that begins with 0, such as a postal code. A decimal comma between digits looks the same.
+_CODE = re.compile(rb'(?<![^\n,;\t ])"?0[0-9]+"?(?![^\r\n,;\t])')
 
 
 class TextTable(Table):
@@ -160,9 +162,13 @@ class TextTable(Table):
         return not (begins[:-1] & (digit[:-1] == 0) & (digit[1:] <= 9)).any()
 
     def values(self, id_column: int | None, label_column: int | None = None) -> pd.DataFrame:
-        """Return all columns by their content, except that ``id_column`` and ``label_column`` are text."""
+        """Return all columns by their content, except that ``id_column``, ``label_column`` and codes are text."""
         text = {column for column in (id_column, label_column) if column is not None}
-        missing = {column: [""] if column in text else list(MISSING) for column in range(len(self.first_row))}
+        if _CODE.search(self.raw):
+            fields = self._read(self.header, dtype=str, keep_default_na=False, na_values=list(MISSING))
+            text |= {column for column in range(fields.shape[1]) if column not in text and is_code(fields[column])}
+        named = (id_column, label_column)
+        missing = {column: [""] if column in named else list(MISSING) for column in range(len(self.first_row))}
         dtype = dict.fromkeys(text, str)
         return self._read(self.header, dtype=dtype, keep_default_na=False, na_values=missing)
 

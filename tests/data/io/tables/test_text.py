@@ -143,6 +143,18 @@ def test_missing_values_are_nan_except_in_ids(tmp_path):
     assert (table.place(0), table.title(1)) == ("line 2", "column 'a'")
 
 
+def test_codes_with_leading_zeros_keep_them(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('id,zip,age,quoted,note\na,01001,7,"007",in 01 days\nb,,8,12,none\nc,94105,9,13,b\n')
+    table = TextTable(path, ".csv")
+    table.header = True
+    values = table.values(0)
+    assert values[1].tolist()[::2] == ["01001", "94105"]
+    assert pd.isna(values[1][1])
+    assert values[2].tolist() == [7, 8, 9]
+    assert values[3].tolist() == ["007", "12", "13"]
+
+
 def test_decimal_commas_beside_semicolons(files):
     table = "id;price;size\nx;3,5;1\ny;1.234,50;2\nz;7;3\n"
     for text in (table, table.split("\n", 1)[1]):
