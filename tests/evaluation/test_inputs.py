@@ -142,6 +142,7 @@ def test_false_and_true_are_0_and_1(form):
         (lambda z, y: ([[1.0, 2.0], [3.0]] * 300, y), "rows of equal length"),
         (lambda z, y: ([["a", "b"]] * 600, y), "z: values of type <U1; give numbers"),
         (lambda z, y: (pd.DataFrame({"a": ["1"] * 600}), y), "z: values of type object; give numbers"),
+        (lambda z, y: (pd.DataFrame({"a": ["1"] * 600, "b": 2.0}), y), "z: values of type object; give numbers"),
         (lambda z, y: (pd.DataFrame({"a": [{}] * 600}), y), "numbers only"),
         (lambda z, y: ([], y), r"z is empty|shape \(0,\)"),
     ],
