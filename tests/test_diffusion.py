@@ -314,11 +314,11 @@ def neighbours_of_a_rank(ranks, pairs, weight):
     return [neighbours(graph, k)(x) for k in (1, 2)]
 
 
-def test_two_ranks_have_the_operators_of_one_process():
+def test_three_ranks_have_the_operators_of_one_process():
     pairs = random_edges(20, 0.2, 3)
     weight = torch.arange(1.0, pairs.shape[1] + 1)
     alone = Graph(x=torch.eye(20), pairs=pairs, num_nodes=20, weight=weight)
-    for k, parts in enumerate(zip(*on_ranks(2, neighbours_of_a_rank, pairs, weight), strict=True), start=1):
+    for k, parts in enumerate(zip(*on_ranks(3, neighbours_of_a_rank, pairs, weight), strict=True), start=1):
         torch.testing.assert_close(torch.cat(parts), neighbours(alone, k)(torch.eye(20)))
 
 

@@ -295,7 +295,7 @@ def test_a_rank_without_bf16_computes_in_fp32():
 
 def test_ranks_check_the_temperature():
     part = Part(Ranks(0, 1), 2)
-    with pytest.raises(InputError, match="temperature=0.01"):
+    with pytest.raises(InputError, match=r"temperature=0\.01"):
         info_nce_stacked(torch.eye(4), 0.01, part=part)
 
 
