@@ -117,7 +117,7 @@ def test_an_interrupted_embed_writes_nothing(run, monkeypatch, tmp_path):
     monkeypatch.setattr(epagcl.EPAGCL, "loss", interrupt)
     code, out, err = run("embed", "demo", *FAST)
     assert (code, out) == (130, "")
-    assert "stopped; nothing was written" in err
+    assert err == "epagcl: interrupted; nothing was written (`epagcl train` keeps checkpoints)\n"
     assert list(tmp_path.iterdir()) == []
 
 
