@@ -28,7 +28,8 @@ from epagcl.report.metrics import RunMetrics, SeedsMetrics
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
 from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run, run_config, writing
+from epagcl.core.outputs import CHECKPOINT, CONFIG, METRICS
+from epagcl.runs.folder import begin_run, run_config, writing
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 from epagcl.training.history import Callback, Row, write_history
 

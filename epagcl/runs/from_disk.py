@@ -27,7 +27,8 @@ from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import RAW, Plan, evaluate
 from epagcl.runs.execute import trained_metrics
 from epagcl.runs.export import check_ids
-from epagcl.runs.folder import CHECKPOINT, METRICS, begin_run, run_config, writing
+from epagcl.core.outputs import CHECKPOINT, METRICS
+from epagcl.runs.folder import begin_run, run_config, writing
 from epagcl.runs.reading import ids_path
 from epagcl.runs.shards import write_shards
 from epagcl.training.history import Callback, write_history

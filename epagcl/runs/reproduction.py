@@ -26,7 +26,8 @@ from epagcl.report.files import runs_in
 from epagcl.report.metrics import Provenance
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run
-from epagcl.runs.folder import CONFIG, METRICS, RunConfig, run_config
+from epagcl.core.outputs import CONFIG, METRICS
+from epagcl.runs.folder import RunConfig, run_config
 from epagcl.runs.record import provenance
 from epagcl.runs.source import load_source
 

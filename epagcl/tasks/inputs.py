@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
+from epagcl.core.outputs import check_kept
 from epagcl.data.graph import row_normalise
 from epagcl.data.io.ids import examples, id_array, positions
 from epagcl.data.io.label_list import LabelList
@@ -157,13 +158,14 @@ def labels_by_id(path: Path | str, ids: Sequence[Any], roles: Roles = Roles()) -
     return [None if number < 0 else str(number) if names is None else names[number] for number in y.tolist()]
 
 
-def check_table(path: Path | None) -> None:
-    """Raise if :func:`write_table` cannot write to ``path``. None passes."""
+def check_table(path: Path | None, *inputs: Path | str | None) -> None:
+    """Raise if :func:`write_table` cannot write to ``path``, or would replace an input. None passes."""
     if path is None:
         return
     if path.suffix.lower() not in TABLES:
         raise InputError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; use {', '.join(TABLES)}")
     check_output(path)
+    check_kept(path, *inputs)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

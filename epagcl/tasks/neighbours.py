@@ -118,8 +118,13 @@ def _approximate(rows: Floats, k: int, wanted: Integers, metric: str) -> tuple[I
     )
     index.add(np.arange(len(rows)), rows)
     matches = index.search(rows[wanted], count)
-    found = np.asarray(matches.keys).astype(np.int64)
-    missing = np.arange(count) >= np.asarray(matches.counts)[:, None]
+    if len(wanted) == 1:  # then the matches are those of one row, and only those that were found
+        keys = np.asarray(matches.keys)[None]
+        counts, keys = np.array([keys.shape[1]]), np.pad(keys, ((0, 0), (0, count - keys.shape[1])))
+    else:
+        counts, keys = np.asarray(matches.counts), np.asarray(matches.keys)
+    found = keys.astype(np.int64)
+    missing = np.arange(count) >= counts[:, None]
     found[missing] = np.broadcast_to(wanted[:, None], found.shape)[missing]  # a node itself is never a neighbour
     nodes, scores = _ranked(rows, k, wanted, found, metric)
     if (short := (nodes == wanted[:, None]).any(1)).any():  # the graph of the index did not reach k nodes

@@ -17,7 +17,7 @@ from epagcl.runs import execute
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run, run_seeds, trained_metrics
 from epagcl.runs.export import export_run
-from epagcl.runs.folder import RUN_FILES
+from epagcl.core.outputs import RUN_FILES
 from epagcl.runs.record import describe
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}
