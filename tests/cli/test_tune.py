@@ -115,6 +115,7 @@ def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
         (["--protocol", "paper"], "choose strict or public"),
         (["--epohcs", "3"], "did you mean --epochs?"),
         (["--seeds", "0"], "seeds=0: must be a whole number, 1 or more"),
+        (["--minutes", "nan"], "minutes=nan: must be positive"),
         (["--resume"], "no study to resume"),
     ],
 )
