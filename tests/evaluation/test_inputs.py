@@ -219,6 +219,9 @@ def test_scaling_divides_by_the_root_mean_square_unless_all_values_are_0():
     assert scale_embedding(z).square().mean() == pytest.approx(1)
     assert scale_embedding(z, rescale=False).equal(z)
     assert scale_embedding(torch.zeros(2, 2)).equal(torch.zeros(2, 2))
+    for value in (float("nan"), float("inf")):  # one of several values
+        with pytest.raises(InputError, match="the embedding has NaN or infinite values"):
+            scale_embedding(torch.tensor([[1.0, value], [2.0, 3.0]]))
 
 
 def test_nodes_of_class_0_are_labelled():

@@ -52,6 +52,13 @@ def test_explained_variance_does_not_overfit_with_more_columns_than_nodes():
     assert 0 <= explained_variance(1e6 * normal(60, 200), normal(60, 3, seed=1)) <= 0.1
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_explained_variance_does_not_depend_on_the_scale_of_the_embedding(scale):
+    z, targets = normal(200, 3).double(), normal(200, 2, seed=1).double()
+    targets += z[:, :2]
+    assert explained_variance(scale * z, targets) == pytest.approx(explained_variance(z, targets), rel=1e-9)
+
+
 def test_targets_that_do_not_vary_give_none():
     assert explained_variance(normal(50, 3), torch.full((50, 2), 3.0)) is None
     scored = uniform64(torch.arange(50), 0, Stream.HEALTH, 4).argsort()[-1]
