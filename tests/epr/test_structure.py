@@ -263,13 +263,3 @@ def test_edge_similarity_is_summed_in_float64():
     x = F.normalize(features - features.mean(0)).double()
     expected = float((x[pairs[0]] * x[pairs[1]]).sum() / pairs.shape[1])
     assert edge_similarity(edges, 400, features) == pytest.approx(expected, abs=2e-9)
-
-
-def test_a_graph_with_more_nodes_than_the_limit_is_halved_once(monkeypatch):
-    edges, x = random_edges(12, 0.4, 0), torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(structure, "MAX_HALVINGS", 1)
-    once = structure_score(edges, 12, x)
-    monkeypatch.undo()
-    assert structure_score(edges, 12, x) != once
-    monkeypatch.setattr(structure, "MAX_NODES", 5)
-    assert structure_score(edges, 12, x) == once

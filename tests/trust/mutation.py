@@ -51,6 +51,13 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
         "not has_triton(first.counter.device) → not not has_triton(first.counter.device)",
     ): "the kernel draws the same views, which a test compares",
     ("ones = w.new_ones(pattern.shape[0], 1)", "0 → 1"): "the matrix is square",
+    (
+        "FIRST_ENDS = 256  # nodes of lowest degree among which the largest weight of a candidate is searched first",
+        "256 → 257",
+    ): "the search ends if a bound shows that no other pair is better, or with all pairs: only its time depends on it",
+    ("self._kept += [e] if self.keeps else []", "[e] if self.keeps else [] → [e] if not self.keeps else []"): (
+        "a tile that is not kept is computed again, from the same rows: only time and memory depend on it"
+    ),
     ("num_rows = matrix.shape[0]", "0 → 1"): "the matrix is Â, which is square",
     ("best = z.new_full((runs, len(rule.decays)), -1.0)", "1.0 → 2.0"): (
         "accuracies are at least 0, so that the first step is better than any negative start"
