@@ -63,11 +63,12 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
 
 def _distinct(ids: list[Any], path: Path) -> list[Any]:
     """Return the ids. Raise if one occurs twice: results by id would go to one of its rows."""
-    if repeated := np.flatnonzero(pd.Index(ids).duplicated()).tolist():
-        second = repeated[0]
-        rows = f"rows {ids.index(ids[second]):,} and {second:,} (counted from 0)"
-        raise InputError(f"{path}: id {ids[second]} is in {rows}; keep one row per node")
-    return ids
+    if len(set(ids)) == len(ids):
+        return ids
+    first: dict[Any, int] = {}
+    second = next(row for row, node in enumerate(ids) if first.setdefault(node, row) != row)
+    rows = f"rows {first[ids[second]]:,} and {second:,} (counted from 0)"
+    raise InputError(f"{path}: id {ids[second]} is in {rows}; keep one row per node")
 
 
 def ids_path(path: Path) -> Path:

@@ -58,6 +58,10 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
     ("self._kept += [e] if self.keeps else []", "[e] if self.keeps else [] → [e] if not self.keeps else []"): (
         "a tile that is not kept is computed again, from the same rows: only time and memory depend on it"
     ),
+    (
+        "x = torch.cat([x - x.mean(dim=0), torch.ones_like(x[:, :1])], dim=1)  # the last column sums the weights",
+        "1 → 2",
+    ): "divided by the last column, a second one is 1 in every row, and 0 after centring",
     ("num_rows = matrix.shape[0]", "0 → 1"): "the matrix is Â, which is square",
     ("best = z.new_full((runs, len(rule.decays)), -1.0)", "1.0 → 2.0"): (
         "accuracies are at least 0, so that the first step is better than any negative start"
