@@ -84,7 +84,7 @@ def test_a_broken_cache_names_its_folder(tmp_path):
     folder = tmp_path / "pyg/Planetoid/Cora"
     write_planetoid(tmp_path)
     (folder / "raw/ind.cora.graph").write_bytes(b"")
-    with pytest.raises(InputError, match=r"Cora: cannot be read \(Ran out of input\); remove that folder to download Cora"):
+    with pytest.raises(InputError, match=r"Cora: cannot be read \(Ran out of input\); remove that folder to download"):
         load("Cora", tmp_path)
 
 
