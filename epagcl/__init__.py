@@ -1,11 +1,10 @@
 """Label-free node embeddings: graph contrastive learning with edges added and dropped by their error passing rate."""
 
-from typing import TYPE_CHECKING
-
 from epagcl.core import moved
 from epagcl.core.lazy import attach
 from epagcl.core.version import __version__ as __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl import data as data
     from epagcl import distributed as distributed
@@ -67,4 +66,4 @@ if TYPE_CHECKING:  # the public names; each is imported on first use
     from epagcl.views import transforms as transforms
 
 moved.install()
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__ = attach(__name__, __file__)

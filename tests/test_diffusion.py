@@ -11,6 +11,7 @@ from epagcl.diffusion import heat, neighbours, power, ppr, relation_mean, relati
 from epagcl.distributed.group import Ranks
 from epagcl.distributed.partition import Part
 from tests.conftest import random_edges
+from tests.ranks import on_ranks
 
 
 def graph_of(pairs, num_nodes):
@@ -304,6 +305,28 @@ def test_the_only_rank_has_the_operators_of_one_process(weighted):
     rank = Graph(x=x, pairs=pairs, num_nodes=20, weight=weight, part=Part(Ranks(0, 1), 20))
     for k in (1, 2):
         torch.testing.assert_close(neighbours(rank, k)(x), neighbours(alone, k)(x))
+
+
+def test_pagerank_of_a_relation_takes_ten_products():
+    graph = Graph(torch.eye(3), torch.tensor([[0, 1], [1, 2]]), 3, relations=torch.ones(1, 2, 2), relation_names=("r",))
+    default = relation_ppr(graph, 0)(torch.eye(3))
+    assert default.equal(relation_ppr(graph, 0, products=10)(torch.eye(3)))
+    assert not default.equal(relation_ppr(graph, 0, products=11)(torch.eye(3)))
+
+
+def neighbours_of_a_rank(ranks, pairs, weight):
+    part = Part(ranks, 20)
+    x = torch.eye(20)[part.rows]
+    graph = Graph(x=x, pairs=pairs, num_nodes=20, weight=weight, part=part)
+    return [neighbours(graph, k)(x) for k in (1, 2)]
+
+
+def test_three_ranks_have_the_operators_of_one_process():
+    pairs = random_edges(20, 0.2, 3)
+    weight = torch.arange(1.0, pairs.shape[1] + 1)
+    alone = Graph(x=torch.eye(20), pairs=pairs, num_nodes=20, weight=weight)
+    for k, parts in enumerate(zip(*on_ranks(3, neighbours_of_a_rank, pairs, weight), strict=True), start=1):
+        torch.testing.assert_close(torch.cat(parts), neighbours(alone, k)(torch.eye(20)))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from epagcl.core.outputs import CONFIG
 from epagcl.report.content import read_content
-from epagcl.runs.folder import CONFIG
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

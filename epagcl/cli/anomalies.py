@@ -39,7 +39,7 @@ def anomalies(
         from epagcl.tasks.anomalies import anomaly_scores
         from epagcl.tasks.inputs import check_table, graph_by_row, write_table
 
-        check_table(out)
+        check_table(out, z, graph, *inputs.files.values())
         rows, ids = read_embeddings(z)
         edge_index = x = None
         if graph is not None or inputs.edges is not None:

@@ -19,7 +19,7 @@ from epagcl.cli.ingest import ingest
 from epagcl.cli.links import links
 from epagcl.cli.methods import methods
 from epagcl.cli.neighbours import neighbours
-from epagcl.cli.options import WithSettings, with_option_names
+from epagcl.cli.options import INTERRUPTED, WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
 from epagcl.cli.plan import plan
 from epagcl.cli.report import export, report
@@ -91,6 +91,8 @@ def main() -> None:
     log.setLevel(logging.INFO)
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # of Typer after Ctrl-C, without a word; older ones raise Abort
+            code = _fail("interrupted", INTERRUPTED)
     except (InputError, MissingExtra) as error:
         code = _fail(with_option_names(str(error)), 2)
     except UsageError as error:
@@ -100,7 +102,7 @@ def main() -> None:
     except OSError as error:  # such as a full disk, or a file that was removed
         code = _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except (KeyboardInterrupt, typer.Abort):
-        code = _fail("interrupted", 130)
+        code = _fail("interrupted", INTERRUPTED)
     except (MemoryError, RuntimeError) as error:
         from epagcl.core.memory import is_too_large
 

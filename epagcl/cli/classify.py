@@ -41,7 +41,7 @@ def classify(
         from epagcl.tasks.classifier import classify as classify_rows
         from epagcl.tasks.inputs import check_table, labels_by_id, write_table
 
-        check_table(out)
+        check_table(out, z, labels)
         rows, ids = read_embeddings(z)
         y = labels_by_id(labels, ids, Roles(id=id_, label=label, argument=OPTION))
         result = classify_rows(rows, y, curve=curve, seed=seed)

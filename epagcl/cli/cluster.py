@@ -46,7 +46,7 @@ def cluster(
         from epagcl.tasks.clusters import cluster as cluster_rows
         from epagcl.tasks.inputs import check_table, labels_by_id, write_table
 
-        check_table(out)
+        check_table(out, z, labels)
         rows, ids = read_embeddings(z)
         y = None if labels is None else labels_by_id(labels, ids, Roles(id=id_, label=label, argument=OPTION))
         found = cluster_rows(rows, k, method=method, min_size=min_size, y=y, seed=seed)

@@ -74,6 +74,7 @@ def compare(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
+        from epagcl.core.outputs import check_kept
         from epagcl.evaluation.protocol import PROTOCOLS
         from epagcl.study.comparison import collect, fill
         from epagcl.study.design import cells, rows
@@ -87,6 +88,10 @@ def compare(
         raise InputError("--seeds must be at least 1")
     refuse_seed(context, "--seeds")
     _check_figure(figure, len(graphs or []) + inputs.is_given)
+    if save is not None and save.suffix.lower() != ".json":
+        raise InputError(f"--save {save}: must end in .json")
+    for file in (save, figure):
+        check_kept(file, *(graphs or []), *inputs.files.values())
     chosen = rows(names_in(methods), untrained=untrained)
     settings = options_of(context, *(row.method for row in chosen if row.method is not None and not row.reference))
     with busy(console, "reading the graphs"):

@@ -35,7 +35,7 @@ def neighbours(
         from epagcl.tasks.inputs import check_table, numbers_of, write_table
         from epagcl.tasks.neighbours import nearest_neighbours, neighbour_table
 
-        check_table(out)
+        check_table(out, z)
         rows, ids = read_embeddings(z)
         nodes = numbers_of(of, ids, "--of") if of else None
         found = nearest_neighbours(rows, k, nodes=nodes, metric=metric, index=index)

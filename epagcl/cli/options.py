@@ -287,17 +287,21 @@ def with_option_names(message: str) -> str:
     return re.sub(argument, lambda match: OPTION_OF_ARGUMENT[match[1]], message)
 
 
+#: The exit code that shells give to Ctrl-C.
+INTERRUPTED = 130
+
+
 @contextlib.contextmanager
 def interruptible(what_now: str, progress: "TrainingProgress | None" = None) -> Iterator[None]:
-    """On Ctrl-C and SIGTERM, print what is left and how to continue, below the progress."""
+    """On Ctrl-C and SIGTERM, end in one line, below the progress: what is left, and how to continue."""
     try:
         with advice(what_now):
             yield
     except KeyboardInterrupt:
         if progress is not None:
             progress.stop()
-        print(f"stopped; {what_now}", file=sys.stderr)
-        raise
+        print(f"epagcl: interrupted; {what_now}", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None  # Typer would end the program without a word
 
 
 def resume_line() -> str:

@@ -131,7 +131,8 @@ def _claim(folder: Path, seeds: int, *, resume: bool, overwrite: bool, restarted
 
     If it had not begun by then, it begins now.
     """
-    from epagcl.runs.folder import CONFIG, claim
+    from epagcl.core.outputs import CONFIG
+    from epagcl.runs.folder import claim
 
     if restarted:
         resume = any(folder.glob(f"seed-*/{CONFIG}")) if seeds > 1 else (folder / CONFIG).is_file()

@@ -1,14 +1,16 @@
 """Lazy imports: public names are imported on first use. Type checkers read the same list of names."""
 
-import ast
 import importlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import cache
+
+TYPE_CHECKING = False  # typing is large, and the program handles no signal until this package is imported
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
-def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package's ``__init__.py``.
+def attach(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
+    """Return ``__getattr__`` and ``__dir__`` for a package's ``__init__.py``. They also give ``__all__``.
 
     The public names are the names that the file imports in its ``if TYPE_CHECKING:`` block. Python does not run that
     block, so a name is imported on first use. For example, ``epagcl --help`` does not import PyTorch.
@@ -19,15 +21,17 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
     Examples:
         >>> import epagcl
-        >>> load_name, list_names, public_names = attach("epagcl", epagcl.__file__)
+        >>> load_name, list_names = attach("epagcl", epagcl.__file__)
         >>> load_name("info_nce").__module__
         'epagcl.losses.infonce.loss'
-        >>> "info_nce" in public_names
+        >>> "info_nce" in load_name("__all__")
         True
     """
-    origins = _type_checking_imports(Path(file))
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
+        origins = _type_checking_imports(file)
+        if name == "__all__":
+            return sorted(origins)
         if name not in origins:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = origins[name]
@@ -39,13 +43,17 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         except AttributeError:  # a submodule that its package does not import
             return importlib.import_module(f"{module}.{attribute}")
 
-    return __getattr__, lambda: sorted({"__version__", *origins}), sorted(origins)
+    return __getattr__, lambda: sorted({"__version__", *_type_checking_imports(file)})
 
 
-def _type_checking_imports(file: Path) -> dict[str, tuple[str, str]]:
+@cache
+def _type_checking_imports(file: str) -> dict[str, tuple[str, str]]:
     """Return the names imported under ``if TYPE_CHECKING:``, each with its module and its attribute there."""
+    import ast
+    from pathlib import Path
+
     origins: dict[str, tuple[str, str]] = {}
-    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+    for statement in ast.parse(Path(file).read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             for node in statement.body:
                 if isinstance(node, ast.ImportFrom) and node.module is not None:

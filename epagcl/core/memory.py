@@ -17,7 +17,7 @@ from epagcl.core.errors import InputError
 
 #: Errors of an allocation that cannot succeed, as PyTorch and NumPy word them.
 _TOO_LARGE = re.compile(
-    r"allocate|out of memory|not enough memory|too (large|big)|overflow|numel|maximum supported dimension", re.I
+    r"allocate|out of memory|not enough memory|too (large|big)|overflow|maximum supported dimension", re.I
 )
 
 #: Errors of a full memory, as PyTorch words them.
@@ -156,6 +156,8 @@ def is_too_large(error: BaseException) -> bool:
     Examples:
         >>> is_too_large(MemoryError()), is_too_large(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
         (True, False)
+        >>> is_too_large(RuntimeError("numel: integer multiplication overflow"))
+        True
     """
     return isinstance(error, MemoryError | OverflowError) or (
         isinstance(error, RuntimeError | TypeError) and bool(_TOO_LARGE.search(str(error)))

@@ -3,14 +3,15 @@
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from importlib.abc import Loader, MetaPathFinder
+    from typing import Any
 else:  # their import takes longer than that of this package, and a signal in that time prints a traceback
     Loader = MetaPathFinder = object
 
@@ -55,7 +56,7 @@ class _MovedFinder(MetaPathFinder):
     """Finds moved modules by their old paths."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, fullname: str, path: "Sequence[str] | None" = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         new_path = current_path(fullname)
         return None if new_path is None else spec_from_loader(fullname, _MovedLoader(new_path))
@@ -85,7 +86,7 @@ def install() -> None:
         sys.meta_path.insert(0, _MovedFinder())
 
 
-def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
+def moved_names(module: str, names: dict[str, str]) -> "Callable[[str], Any]":
     """Return a ``__getattr__`` for a module whose names have moved. The old names still work, with a warning.
 
     Args:
@@ -102,7 +103,7 @@ def moved_names(module: str, names: dict[str, str]) -> Callable[[str], Any]:
         epagcl.data.write_json is now epagcl.core.files.write_json
     """
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warnings.warn(f"{module}.{name} is now {names[name]}", DeprecationWarning, stacklevel=2)

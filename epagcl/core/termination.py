@@ -3,14 +3,17 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from epagcl.core.torchrun import launched_ranks
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 #: Temporary files that this process is writing; a signal removes them.
-unfinished_files: set[Path] = set()
+unfinished_files: "set[Path]" = set()
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _advice: list[str] = []  # how to continue, for the line; the innermost last
 
@@ -43,7 +46,7 @@ def handle_sigterm() -> None:
 
 
 @contextmanager
-def quiet_ctrl_c() -> Iterator[None]:
+def quiet_ctrl_c() -> "Iterator[None]":
     """Let Ctrl-C end this process in one line during a block, such as the imports of a command."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -56,7 +59,7 @@ def quiet_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def advice(words: str) -> Iterator[None]:
+def advice(words: str) -> "Iterator[None]":
     """Name what is left and how to continue, for the line of a signal during a block.
 
     Args:

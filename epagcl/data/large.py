@@ -219,6 +219,8 @@ class LargeGraph:
         """Return the nodes within some hops of a few nodes, ascending. Only their edges are read."""
         found = border = np.unique(nodes)
         for _ in range(hops):
+            if border.size == 0:  # whole components
+                break
             _, entry = self.neighbour_lists(border)
             border = np.setdiff1d(np.asarray(self.csr.indices[entry], dtype=np.int64), found)
             found = np.union1d(found, border)

@@ -99,6 +99,8 @@ def within(pairs: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
     inside[nodes] = True
     for _ in range(hops):
         crossing = inside[i] != inside[j]
+        if not crossing.any():  # whole components
+            break
         inside[i[crossing]] = True
         inside[j[crossing]] = True
     return inside

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from epagcl.core.checks import INT64_LIMIT, check_whole
 from epagcl.core.errors import InputError
+from epagcl.core.memory import check_memory
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr.alpha import alpha_add, alpha_drop
 from epagcl.epr.rate import Messages, canonical_pairs, check_edge_index, check_pair_weights, compute_messages
@@ -129,7 +131,7 @@ def theorem_3_3_conditions(edge_index: Tensor, num_nodes: int) -> Theorem33:
         >>> theorem_3_3_conditions(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
         Theorem33(d_min=2, d_max=2, holds=True)
     """
-    _check_num_nodes(num_nodes)
+    num_nodes = _check_num_nodes(num_nodes)
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     d_min, d_max = (int(d) for d in torch.bincount(pairs.flatten(), minlength=num_nodes).aminmax())
     return Theorem33(d_min, d_max, holds=d_min >= 1 and d_max <= 4 * d_min - 1)
@@ -170,7 +172,7 @@ def theorem_3_3_repaired(
         >>> theorem_3_3_repaired(square, 4, [(0, 2)]), theorem_3_3_repaired(square, 4, [(0, 2)], self_loops=True)
         (tensor([False]), tensor([True]))
     """
-    _check_num_nodes(num_nodes)
+    num_nodes = _check_num_nodes(num_nodes)
     graph = compute_messages(*canonical_pairs(edge_index, edge_index.new_zeros(num_nodes)), self_loops)
     toggle = _Toggle.of(graph, _check_pairs(pairs, graph))
     return toggle.sign * toggle.change_of(graph.received) > _TIE * toggle.alpha
@@ -230,9 +232,12 @@ class _Toggle(NamedTuple):
         return (self.scale * (received[self.pairs] - own * counted)).sum(dim=0) + self.sign * self.alpha * counted
 
 
-def _check_num_nodes(num_nodes: int) -> None:
+def _check_num_nodes(num_nodes: int) -> int:
+    num_nodes = check_whole(num_nodes, "num_nodes", -INT64_LIMIT)
     if num_nodes < 1:
         raise InputError(f"num_nodes={num_nodes}; a graph needs at least one node")
+    check_memory(8 * num_nodes, f"num_nodes={num_nodes:,}: their degrees", "give the number of nodes of this graph")
+    return num_nodes
 
 
 def _check_pairs(pairs: Tensor | Sequence[tuple[int, int]], graph: Messages) -> Tensor:

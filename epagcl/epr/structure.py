@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from epagcl.core.checks import check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, permutation, uniform
 from epagcl.core.sparse import SparseMatrix, multiply
@@ -59,6 +60,7 @@ def structure_score(edge_index: Tensor, num_nodes: int, features: Tensor) -> flo
         >>> 0.7 < score < 0.8
         True
     """
+    num_nodes = check_whole(num_nodes, "num_nodes")
     pairs = _check_features(edge_index, num_nodes, features)
     if pairs.numel() == 0:
         return 0.5
@@ -100,6 +102,7 @@ def neighbourhood_agreement(edge_index: Tensor, num_nodes: int, features: Tensor
         >>> round(neighbourhood_agreement(torch.cat([clique, clique + 8], dim=1), 16, features), 2)
         0.77
     """
+    num_nodes = check_whole(num_nodes, "num_nodes")
     pairs = _check_features(edge_index, num_nodes, features)
     u, v = neighbour_sums(pairs, num_nodes, features)
     connected = torch.bincount(pairs.flatten(), minlength=num_nodes).nonzero().flatten()
@@ -125,6 +128,7 @@ def neighbour_sums(edge_index: Tensor, num_nodes: int, features: Tensor) -> tupl
         >>> [round(value, 4) + 0.0 for value in two.flatten().tolist()]  # the ends of the path
         [2.0, 0.0, 0.5]
     """
+    num_nodes = check_whole(num_nodes, "num_nodes")
     pairs = _check_features(edge_index, num_nodes, features)
     x = features.float()
     row, col = torch.cat([pairs, pairs.flip(0)], dim=1)
@@ -143,6 +147,7 @@ def edge_similarity(edge_index: Tensor, num_nodes: int, features: Tensor) -> flo
         >>> edge_similarity(torch.tensor([[0, 2], [1, 3]]), 4, torch.tensor([[1.0], [1.0], [-1.0], [-1.0]]))
         1.0
     """
+    num_nodes = check_whole(num_nodes, "num_nodes")
     pairs = _check_features(edge_index, num_nodes, features)
     if pairs.numel() == 0:
         return 0.0

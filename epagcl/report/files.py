@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import reading
 from epagcl.core.memory import read_array
+from epagcl.core.outputs import PAGE
 from epagcl.data.io.ids import ID_NAMES
 from epagcl.methods.base import Method
 from epagcl.report.content import (
@@ -38,7 +39,6 @@ from epagcl.report.nodes import (
 )
 from epagcl.report.page import write_page
 
-PAGE = "report.html"
 NODES = "nodes.csv"
 
 
@@ -170,6 +170,9 @@ def write_comparison(
     folders = [Path(folder) for folder in folders]
     if not folders:
         raise InputError("no run to report; give folders of finished runs")
+    out = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{out}: cannot write {out.suffix or 'a page without suffix'}; use .html")
     runs = [single for folder in folders for single in runs_in(folder)]
     contents = [read_content(folder) for folder in runs]
     _name_seeds(contents, runs)
@@ -180,7 +183,6 @@ def write_comparison(
         if extra is not None and content["map"] is not None:
             check_columns(extra, content["map"]["ids"], str(folder), str(columns))
         _add_columns(content, extra)
-    out = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
     embeddings = _comparable_embeddings(runs) if len(runs) > 1 else []
     if embeddings:
         say("neighbour agreement")

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from epagcl.core.config import read_config, write_config
 from epagcl.core.files import check_space, read_json, reading, write_json
 from epagcl.core.memory import read_array
+from epagcl.core.outputs import CHECKPOINT, CONFIG, METRICS
 from epagcl.data.checking import check
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.identity import data_fingerprint
@@ -28,7 +29,7 @@ from epagcl.report.metrics import RunMetrics, SeedsMetrics
 from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import Plan, evaluate, merge, references, split_of
 from epagcl.runs.export import check_ids, write_embeddings
-from epagcl.runs.folder import CHECKPOINT, CONFIG, METRICS, begin_run, run_config, writing
+from epagcl.runs.folder import begin_run, run_config, writing
 from epagcl.runs.record import describe, peak_memory_gib, provenance
 from epagcl.training.history import Callback, Row, write_history
 

@@ -19,6 +19,7 @@ from epagcl.core.arrays import write_array
 from epagcl.core.errors import InputError, MissingExtra, OutputError
 from epagcl.core.files import atomic_path, atomic_paths, is_leftover, reading
 from epagcl.core.formatting import spreadsheet_text
+from epagcl.core.outputs import check_kept
 from epagcl.core.rescue import rescue
 from epagcl.report.nodes import without_apostrophes
 from epagcl.runs.reading import SUFFIXES, VECTOR, Rows, embeddings_of_run, ids_path, read_embeddings
@@ -135,6 +136,7 @@ def export_run(
         raise InputError("nothing to write; give out= or projector=")
     if out is not None:
         check_output(out, vectors=vectors)
+        check_kept(out)
     z, ids = read_embeddings(source)
     nodes = _node_columns(folder / "nodes.csv", ids) if columns or projector is not None else None
     if columns and nodes is None:
@@ -221,8 +223,7 @@ def check_replaced(out: Path | str, *inputs: Path | str | None) -> None:
     companions = [out.with_name(f"{out.stem}.report.html")]
     companions += [ids_path(out)] if out.suffix.lower() == ".npy" else []
     for path in (out, *companions):
-        if any(_same_file(path, Path(one)) for one in inputs if one is not None):
-            raise InputError(f"{path}: is an input of this command; give another out=")
+        check_kept(path, *inputs)
     for path in companions:
         if path.exists() and not out.exists() and not _was_interrupted(out):
             raise InputError(f"{path}: exists, and {out.name} does not; move it, or give another out=")
@@ -232,13 +233,6 @@ def _was_interrupted(out: Path) -> bool:
     """Return whether a process was killed while it wrote a file. Its companions may be there already."""
     names = glob.escape(f".{out.stem[:60]}.")
     return any(is_leftover(path) for path in out.parent.glob(f"{names}*.tmp{glob.escape(out.suffix)}"))
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except (OSError, ValueError):
-        return False
 
 
 def check_ids(ids: Ids | None) -> None:

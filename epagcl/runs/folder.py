@@ -10,33 +10,11 @@ from typing import Any, TypedDict, cast
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError
 from epagcl.core.files import is_leftover, locked, remove_leftovers
+from epagcl.core.outputs import CHECKPOINT, CONFIG, METRICS, RUN_FILES, RUN_MARKS
 from epagcl.data.identity import is_former_fingerprint
 from epagcl.methods.base import Method
 
-CHECKPOINT = "checkpoint.safetensors"
-CONFIG = "config.toml"
-METRICS = "metrics.json"
 LOCK = ".lock"  # held while a process writes to the folder
-
-#: The files that a run may write.
-RUN_FILES = (
-    CONFIG,
-    METRICS,
-    "history.csv",
-    "embeddings.npy",
-    "embeddings.ids.txt",
-    "model.safetensors",
-    "columns.json",
-    "nodes.csv",
-    "report.json.gz",
-    "report.html",
-    "training.png",
-    "embedding.png",
-    "README.md",
-    CHECKPOINT,
-)
-#: The files that identify a run folder. A folder without any of them is never overwritten.
-RUN_MARKS = (CONFIG, METRICS, "model.safetensors", "report.json.gz", CHECKPOINT)
 
 
 class GraphSource(TypedDict, total=False):

@@ -15,6 +15,7 @@ from epagcl.core.arrays import write_values
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_paths, check_space, read_json, write_json
 from epagcl.core.hardware import resolve_device
+from epagcl.core.outputs import CHECKPOINT, METRICS
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.large import LargeGraph
@@ -27,7 +28,7 @@ from epagcl.runs.card import write_card
 from epagcl.runs.evaluation import RAW, Plan, evaluate
 from epagcl.runs.execute import trained_metrics
 from epagcl.runs.export import check_ids
-from epagcl.runs.folder import CHECKPOINT, METRICS, begin_run, run_config, writing
+from epagcl.runs.folder import begin_run, run_config, writing
 from epagcl.runs.reading import ids_path
 from epagcl.runs.shards import write_shards
 from epagcl.training.history import Callback, write_history

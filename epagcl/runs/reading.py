@@ -44,7 +44,7 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
     path = Path(path)
     if shards := shard_paths(path):
         parts = [_read_table(shard) for shard in shards]
-        return np.concatenate([z for z, _ in parts]), [node for _, ids in parts for node in ids]
+        return np.concatenate([z for z, _ in parts]), _distinct([node for _, ids in parts for node in ids], path)
     if path.is_dir():
         path = embeddings_of_run(path)
     if not path.is_file():
@@ -58,7 +58,17 @@ def read_embeddings(path: Path | str) -> tuple[Rows, list[int] | list[str]]:
         raise InputError(f"{path}: not a file of embeddings; give {', '.join(SUFFIXES)} or a run folder")
     if len(ids) != len(z):
         raise InputError(f"{path}: {len(z):,} rows for {len(ids):,} ids; write both again")
-    return z, ids
+    return z, _distinct(ids, path)
+
+
+def _distinct(ids: list[Any], path: Path) -> list[Any]:
+    """Return the ids. Raise if one occurs twice: results by id would go to one of its rows."""
+    if len(set(ids)) == len(ids):
+        return ids
+    first: dict[Any, int] = {}
+    second = next(row for row, node in enumerate(ids) if first.setdefault(node, row) != row)
+    rows = f"rows {first[ids[second]]:,} and {second:,} (counted from 0)"
+    raise InputError(f"{path}: id {ids[second]} is in {rows}; keep one row per node")
 
 
 def ids_path(path: Path) -> Path:

@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from epagcl.core.checks import check_whole
 from epagcl.core.config import current_settings
 from epagcl.core.determinism import deterministic
 from epagcl.core.errors import InputError
 from epagcl.core.files import read_json, reading
 from epagcl.core.hardware import resolve_device
 from epagcl.core.memory import read_array
+from epagcl.core.outputs import CONFIG, METRICS
 from epagcl.data.checking import check
 from epagcl.data.identity import data_fingerprint
 from epagcl.methods.base import Method
@@ -26,7 +28,7 @@ from epagcl.report.files import runs_in
 from epagcl.report.metrics import Provenance
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run
-from epagcl.runs.folder import CONFIG, METRICS, RunConfig, run_config
+from epagcl.runs.folder import RunConfig, run_config
 from epagcl.runs.record import provenance
 from epagcl.runs.source import load_source
 
@@ -35,6 +37,7 @@ from epagcl.runs.source import load_source
 BOUNDS = {"embeddings": 0.05, "losses": 0.01, "scores": 0.02}
 VERDICTS = ("bit-equal", "within bounds", "different")  # best first
 _FIX = "give the folder of a finished run"
+MOST_THREADS = 4096
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,9 @@ def compare_runs(folder: Path, other: Path) -> list[Difference]:
     """
     z, again = (read_array(place / "embeddings.npy", _FIX) for place in (folder, other))
     rows = [Difference("embeddings", *_array_difference(z, again))]
+    ids, ids_again = (_ids(place / "embeddings.ids.txt") for place in (folder, other))
+    if ids != ids_again:
+        raise InputError(f"{folder}: embeddings.ids.txt does not have the ids of the graph; was it edited?")
     losses, losses_again = (_losses(place / "history.csv") for place in (folder, other))
     if losses or losses_again:
         rows.append(Difference("losses", *_series_difference(losses, losses_again)))
@@ -152,6 +158,11 @@ def compare_runs(folder: Path, other: Path) -> list[Difference]:
     if scores or scores_again:
         rows.append(Difference("scores", *_score_difference(scores, scores_again)))
     return rows
+
+
+def _ids(path: Path) -> bytes:
+    with reading(path, _FIX):
+        return path.read_bytes()
 
 
 def reasons_for(before: Provenance, now: Provenance) -> list[str]:
@@ -192,7 +203,9 @@ def _record(folder: Path) -> tuple[RunConfig, Provenance]:
     config, metrics = run_config(folder), read_json(folder / METRICS, _FIX)
     with reading(folder, _FIX):
         _ = config["method"]["name"], config["data"]["fingerprint"], metrics["versions"]["torch"], metrics["commit"]
-        _ = metrics["hardware"]["device"], int(metrics["hardware"]["threads"]), int(metrics.get("training", {}).get("ranks", 1))
+        _ = metrics["hardware"]["device"], int(metrics.get("training", {}).get("ranks", 1))
+        threads = metrics["hardware"]["threads"]
+    check_whole(threads, f"{folder / METRICS}: threads", 1, MOST_THREADS)
     return config, cast(Provenance, metrics)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from epagcl.core.errors import InputError, MissingExtra
-from epagcl.core.files import atomic_path, check_space
+from epagcl.core.files import atomic_path, check_space, is_leftover
 from epagcl.runs.reading import shard_paths
 
 SHARD_ROWS = 262_144  # rows of a file: 256 MiB at width 256
@@ -73,6 +73,8 @@ def check_shards(folder: Path) -> None:
         raise InputError(f"{folder}: cannot be created ({error.strerror}); give another folder") from None
     if shard_paths(folder):
         raise InputError(f"{folder}: holds shards of an embedding; remove them, or give another folder")
+    if any(not is_leftover(path) for path in folder.iterdir()):
+        raise InputError(f"{folder}: holds other files; give a new or an empty folder for the shards")
 
 
 def _write(z: "np.ndarray[Any, np.dtype[np.float32]]", ids: Any, path: Path) -> None:

@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
 from epagcl.core.formatting import counted
+from epagcl.core.outputs import check_kept
 from epagcl.data.disk.graph import OnDiskGraph
 from epagcl.data.disk.layout import is_graph_folder
 from epagcl.data.graph import row_normalise
@@ -172,13 +173,14 @@ def _labels_of_graph(graph: OnDiskGraph, ids: Sequence[Any]) -> tuple[Tensor, li
     return torch.from_numpy(np.where(nodes < 0, -1, graph.labels[nodes])), graph.label_names
 
 
-def check_table(path: Path | None) -> None:
-    """Raise if :func:`write_table` cannot write to ``path``. None passes."""
+def check_table(path: Path | None, *inputs: Path | str | None) -> None:
+    """Raise if :func:`write_table` cannot write to ``path``, or would replace an input. None passes."""
     if path is None:
         return
     if path.suffix.lower() not in TABLES:
         raise InputError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; use {', '.join(TABLES)}")
     check_output(path)
+    check_kept(path, *inputs)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from epagcl.core.checks import check_seed
+from epagcl.core.checks import check_seed, check_whole
 from epagcl.core.config import warn_of_old_value
 from epagcl.core.errors import InputError
 from epagcl.core.memory import check_memory
@@ -220,7 +220,7 @@ def edge_weights(
         >>> weights.w_add
         tensor([1., 1., 1.], dtype=torch.float64)
     """
-    add = warn_of_old_value("add", add)
+    add, num_nodes = warn_of_old_value("add", add), check_whole(num_nodes, "num_nodes")
     pairs = undirected_pairs(check_edge_index(edge_index, num_nodes), num_nodes)
     check_memory(8 * num_nodes, f"num_nodes={num_nodes:,}: their degrees", "give the number of nodes of this graph")
     seed, weight = check_seed(seed), check_pair_weights(edge_index, edge_weight, num_nodes)

@@ -84,6 +84,14 @@ def test_the_package_runs_as_a_module():
     assert "Usage:" in result.stdout
 
 
+def test_ctrl_c_is_one_line(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("epagcl.data.load", interrupt)
+    assert run("epr", "demo") == (130, "", "epagcl: interrupted\n")
+
+
 def test_an_allocation_that_fails_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("logging.basicConfig", lambda **_: None)  # tests have their own handlers
     monkeypatch.setattr("epagcl.cli.app.log", logging.getLogger("other"))

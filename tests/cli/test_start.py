@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -30,3 +32,11 @@ def test_the_exit_code_is_that_of_the_command(monkeypatch, capsys):
         signal.signal(signal.SIGTERM, before)
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("epagcl ")
+
+
+def test_little_is_imported_before_signals_are_handled():
+    code = "import sys; before = set(sys.modules); import epagcl.cli.start; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "epagcl.core.termination" in imported
+    assert not imported & {"ast", "dataclasses", "inspect", "pathlib", "re", "typing", "typer", "numpy", "torch"}

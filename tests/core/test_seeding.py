@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -43,6 +45,52 @@ def test_a_generator_of_the_caller_is_kept():
     with seeded(0):
         found = torch.rand(4, generator=own)
     assert torch.equal(found, torch.rand(4, generator=torch.Generator().manual_seed(3)))
+
+
+def test_draws_of_two_threads_that_take_turns_are_those_of_their_seeds():
+    turns, found = threading.Barrier(2, timeout=60), {}
+
+    def draw(seed):
+        with seeded(seed):
+            turns.wait()
+            found[seed] = []
+            for turn in range(6):
+                if turn % 2 == seed:
+                    found[seed].append(torch.rand(3))
+                turns.wait()
+
+    before = torch.get_rng_state()
+    thread = threading.Thread(target=draw, args=(1,))
+    thread.start()
+    draw(0)
+    thread.join()
+    assert torch.equal(torch.get_rng_state(), before)
+    for seed, parts in found.items():
+        own = torch.Generator().manual_seed(seed)
+        assert all(torch.equal(part, torch.rand(3, generator=own)) for part in parts)
+
+
+def test_the_caller_draws_its_own_numbers_while_a_thread_is_seeded():
+    inside, done = threading.Event(), threading.Event()
+
+    def draw():
+        with seeded(1):
+            torch.rand(3)
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=draw)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        expected = torch.rand(3), torch.rand(3)
+        torch.manual_seed(5)
+        thread.start()
+        assert inside.wait(60)
+        first = torch.rand(3)
+        done.set()
+        thread.join()
+        assert torch.equal(first, expected[0])
+        assert torch.equal(torch.rand(3), expected[1])
 
 
 def test_threads_do_not_disturb_each_other_nor_the_caller():

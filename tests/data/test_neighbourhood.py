@@ -99,3 +99,10 @@ def test_nodes_within_some_hops_are_those_of_a_breadth_first_search(hops):
         expected |= {j for i, j in data.edge_index.T.tolist() if i in expected}
     found = within(data.edge_index, torch.tensor([5, 9]), hops, 80)
     assert set(found.nonzero().flatten().tolist()) == expected
+
+
+def test_the_search_ends_with_the_component():
+    graph = Graph(torch.eye(5), torch.tensor([[0, 1, 3], [1, 2, 4]]), 5)
+    arrays = Arrays(np.array([0, 1, 3, 4, 5, 6]), np.array([1, 0, 2, 1, 4, 3]), None, np.eye(5, dtype=np.float32))
+    for whole in (graph, LargeGraph(arrays)):
+        assert neighbourhood(whole, torch.tensor([0]), hops=10**18).nodes.tolist() == [0, 1, 2]

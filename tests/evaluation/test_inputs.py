@@ -142,6 +142,7 @@ def test_false_and_true_are_0_and_1(form):
         (lambda z, y: ([[1.0, 2.0], [3.0]] * 300, y), "rows of equal length"),
         (lambda z, y: ([["a", "b"]] * 600, y), "z: values of type <U1; give numbers"),
         (lambda z, y: (pd.DataFrame({"a": ["1"] * 600}), y), "z: values of type object; give numbers"),
+        (lambda z, y: (pd.DataFrame({"a": ["1"] * 600, "b": 2.0}), y), "z: values of type object; give numbers"),
         (lambda z, y: (pd.DataFrame({"a": [{}] * 600}), y), "numbers only"),
         (lambda z, y: ([], y), r"z is empty|shape \(0,\)"),
     ],
@@ -218,6 +219,9 @@ def test_scaling_divides_by_the_root_mean_square_unless_all_values_are_0():
     assert scale_embedding(z).square().mean() == pytest.approx(1)
     assert scale_embedding(z, rescale=False).equal(z)
     assert scale_embedding(torch.zeros(2, 2)).equal(torch.zeros(2, 2))
+    for value in (float("nan"), float("inf")):  # one of several values
+        with pytest.raises(InputError, match="the embedding has NaN or infinite values"):
+            scale_embedding(torch.tensor([[1.0, value], [2.0, 3.0]]))
 
 
 def test_nodes_of_class_0_are_labelled():

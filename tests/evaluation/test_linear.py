@@ -226,3 +226,10 @@ def test_random_initial_weights_are_uniform_up_to_one_over_the_root_of_the_width
         assert -1 <= start.min() < -0.98
         assert 0.98 < start.max() <= 1
         assert abs(start.mean()) < 0.06
+
+
+def test_the_rows_of_a_group_of_splits_take_at_most_1_gib():
+    part = torch.arange(50)
+    splits = [Split(part, part, part)] * 5
+    assert [len(group) for group in linear._groups(splits, d=2**20)] == [2, 2, 1]
+    assert [len(group) for group in linear._groups(splits, d=2**22)] == [1, 1, 1, 1, 1]

@@ -52,8 +52,19 @@ def test_explained_variance_does_not_overfit_with_more_columns_than_nodes():
     assert 0 <= explained_variance(1e6 * normal(60, 200), normal(60, 3, seed=1)) <= 0.1
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_explained_variance_does_not_depend_on_the_scale_of_the_embedding(scale):
+    z, targets = normal(200, 3).double(), normal(200, 2, seed=1).double()
+    targets += z[:, :2]
+    assert explained_variance(scale * z, targets) == pytest.approx(explained_variance(z, targets), rel=1e-9)
+
+
 def test_targets_that_do_not_vary_give_none():
     assert explained_variance(normal(50, 3), torch.full((50, 2), 3.0)) is None
+    scored = uniform64(torch.arange(50), 0, Stream.HEALTH, 4).argsort()[-1]
+    for size, varies in ((1e-12, False), (1.01e-12, True)):  # the limit belongs to the targets that do not vary
+        targets = torch.zeros(50, 1, dtype=torch.float64).index_fill(0, scored, size)
+        assert (explained_variance(normal(50, 3), targets) is not None) == varies
 
 
 def test_auc_equals_counting_all_pairs_of_pairs():

@@ -10,6 +10,7 @@ import pytest
 from epagcl import EPAGCL, SupervisedGCN, linear_evaluation, load_model
 from epagcl.core.config import read_config
 from epagcl.core.errors import InputError
+from epagcl.core.outputs import RUN_FILES
 from epagcl.data import block_model, random_split
 from epagcl.report.content import read_content
 from epagcl.report.files import write_comparison
@@ -17,7 +18,6 @@ from epagcl.runs import execute
 from epagcl.runs.evaluation import Plan
 from epagcl.runs.execute import run, run_seeds, trained_metrics
 from epagcl.runs.export import export_run
-from epagcl.runs.folder import RUN_FILES
 from epagcl.runs.record import describe
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16, "device": "cpu"}

@@ -105,3 +105,12 @@ def test_vectors_need_parquet_and_a_free_name(tmp_path):
 def test_arrays_are_written_in_c_order(tmp_path):
     write_embeddings(np.asfortranarray(Z), None, tmp_path / "z.npy")
     assert np.load(tmp_path / "z.npy").flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", ["z.npy", "z.csv", "z.parquet"])
+def test_ids_occur_once(tmp_path, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    write_embeddings(np.eye(3), ["a", "b", "a"], tmp_path / name)
+    with pytest.raises(InputError, match=r"id a is in rows 0 and 2 \(counted from 0\); keep one row per node"):
+        read_embeddings(tmp_path / name)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -204,6 +205,22 @@ def test_a_damaged_configuration_is_refused_in_one_line(finished, data, tmp_path
     with pytest.raises(InputError, match=reason) as caught:
         epagcl.reproduce(folder, data)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("threads", ["-5", "0", "1000000000000", "1.5", '"many"', "null"])
+def test_an_impossible_number_of_threads_is_refused_in_one_line(finished, data, tmp_path, threads):
+    change = ("metrics.json", lambda text: re.sub(r'"threads": \d+', f'"threads": {threads}', text))
+    folder = damaged_copy(finished, tmp_path / "one", change)
+    with pytest.raises(InputError, match=r"metrics\.json: threads=") as caught:
+        epagcl.reproduce(folder, data)
+    assert "\n" not in str(caught.value)
+
+
+def test_ids_in_another_order_are_refused(finished, data, tmp_path):
+    change = ("embeddings.ids.txt", lambda text: "".join(reversed(text.splitlines(keepends=True))))
+    folder = damaged_copy(finished, tmp_path / "one", change)
+    with pytest.raises(InputError, match=r"embeddings\.ids\.txt does not have the ids of the graph; was it edited\?"):
+        epagcl.reproduce(folder, data)
 
 
 def test_the_sign_of_a_column_does_not_count():

@@ -4,6 +4,7 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.runs import read_embeddings, write_shards
+from epagcl.runs.shards import check_shards
 
 pytest.importorskip("pyarrow")
 
@@ -31,6 +32,13 @@ def test_shards_are_not_mixed_with_others(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file"):
         write_shards([torch.eye(2)], tmp_path / "file")
+
+
+def test_shards_are_not_written_beside_other_files(tmp_path):
+    check_shards(tmp_path)
+    (tmp_path / "config.toml").touch()
+    with pytest.raises(InputError, match="holds other files; give a new or an empty folder"):
+        check_shards(tmp_path)
 
 
 def test_a_column_is_a_list_of_fixed_size(tmp_path):

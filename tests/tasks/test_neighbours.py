@@ -68,6 +68,16 @@ def test_equal_rows_are_neighbours_and_a_node_is_not_its_own():
         assert [sorted(row) for row in found.nodes.tolist()] == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_node_has_the_neighbours_that_it_has_among_all(count):
+    pytest.importorskip("usearch")
+    wanted = np.arange(3, 3 + count)
+    found = nearest_neighbours(Z, 4, nodes=wanted, index="hnsw")
+    assert np.array_equal(found.nodes, nearest_neighbours(Z, 4, index="exact").nodes[wanted])
+    every = nearest_neighbours(np.eye(3) + 0.1, 10, nodes=[1], index="hnsw")  # fewer than asked for
+    assert sorted(every.nodes[0].tolist()) == [0, 2]
+
+
 def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with pytest.raises(MissingExtra, match=r"^approximate search needs usearch: pip install '\.\[ann\]'"):

@@ -29,6 +29,7 @@ FILES = (
     *("out/z.npy", "out/z.csv", "out/z.parquet", "out/run", "out/a/b/c.csv", "out/z.xyz", "/dev/null", "/proc/x/y.csv"),
     *("e.csv/x", "structure", "demo", "no-such-graph", "cora", "./e.csv", "done/config.toml", "done/metrics.json"),
 )
+OF_A_RUN = ("done/nodes.csv", "done/history.csv", "done/embeddings.npy", "done/config.toml")
 NUMBERS = (
     "0",
     "1",
@@ -120,13 +121,17 @@ def command_lines() -> st.SearchStrategy[list[str]]:
         words = list(draw(st.sampled_from(_templates())))
         for _ in range(draw(st.integers(0, 3))):
             place = draw(st.integers(1, len(words)))
-            match draw(st.integers(0, 7)):
+            outputs = [place + 1 for place, word in enumerate(words[:-1]) if word in OUTPUTS]
+            match draw(st.integers(0, 9)):
                 case 0 if place < len(words):
                     del words[place]
                 case 1 | 2 if place < len(words) and not words[place].startswith("--"):
                     words[place] = draw(st.sampled_from((*FILES, *NUMBERS, *WORDS)))
                 case 3:
                     words.insert(place, draw(st.sampled_from((*FILES, *NUMBERS, *WORDS))))
+                case 4 | 5 if outputs:  # over one of its own inputs, or a file of a run
+                    inputs = [word for word in words if word in FILES]
+                    words[draw(st.sampled_from(outputs))] = draw(st.sampled_from((*inputs, *OF_A_RUN)))
                 case _:
                     flag, values = draw(st.sampled_from(options[words[0]]))
                     words += [flag] if values is None else [flag, draw(st.sampled_from(values))]
@@ -269,7 +274,8 @@ def _wrong_files(words: list[str], ended: Ended, place: Path, known: dict[str, s
         path = place / name
         if found.get(name) != digest:
             out = next((one for one in told if path == one or one in path.parents or _beside(path, one)), None)
-            if out is None or (out in read and out.is_file()):
+            replaced = out is not None and out.is_file() and (out in read or name in OF_A_RUN)
+            if out is None or replaced:
                 return f"{name} was {'changed' if name in found else 'removed'}; ended with {ended.code}"
     # What a stopped ingestion has read is kept in its folder, to continue.
     new = sorted(name for name in found.keys() - known.keys() if not (words[0] == "ingest" and "/ingest/" in name))

@@ -47,13 +47,15 @@ class Command:
 
 
 def commands() -> dict[str, Command]:
-    """Return the commands by name. ``paper`` needs a named graph on the disk."""
+    """Return the commands by name. ``paper`` takes a small named graph if it is on the disk, which is faster."""
     train = ["train", "g.npz", "--method", "epagcl", "--out", "run", "--map", "none", *_SMALL]
     embed = ["embed", "g.npz", "--method", "epagcl", "--out", "z.npy", "--save", "m", "--overwrite", "--map", "none"]
     compare = ["compare", "g.npz", "--methods", "dgi", "--seeds", "2", "--protocols", "strict", "--out", "c"]
     compare += ["--save", "all.json", "--epochs", "2", "--dim", "4", "--device", "cpu", "--quiet"]
     tune = ["tune", "g.npz", "--method", "epagcl", "--trials", "2", "--seeds", "1", "--no-test", "--out", "t", *_SMALL]
     ingest = ["ingest", "--edges", "e.csv", "--features", "f.csv", "--label", "class", "--out", "graph", "--quiet"]
+    small = "texas" if Path(os.environ.get("EPAGCL_DATA", ""), "Texas.npz").is_file() else "demo"
+    paper = ["paper", "epr", "--datasets", small, "--out", "p", "--device", "cpu", "--quiet"]
     model = ("model.safetensors", "config.toml")
     chosen = {
         "train": Command(train, lambda place: _run_results(place / "run"), resumes="run/config.toml"),
@@ -67,10 +69,7 @@ def commands() -> dict[str, Command]:
         ),
         "ingest": Command(ingest, lambda place: _folder(place / "graph"), refuses="holds a graph already", warm=False),
     }
-    if Path(os.environ.get("EPAGCL_DATA", ""), "Texas.npz").is_file():
-        paper = ["paper", "epr", "--datasets", "texas", "--out", "p", "--device", "cpu", "--quiet"]
-        chosen["paper"] = Command(paper, lambda place: _values(place / "p" / "epr.json"))
-    return chosen
+    return {**chosen, "paper": Command(paper, lambda place: _values(place / "p" / "epr.json"))}
 
 
 def prepare(folder: Path) -> Path:

@@ -39,6 +39,10 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
     ("found = float(w.max() if best is max else w.min()) if w.numel() else 0.0", "0.0 → 1.0"): (
         "without absent pairs, there is nothing that the range is used for"
     ),
+    (
+        "weight = None if self.weight is None else F.pad(self.weight, (0, 1), value=1.0)[pair[mask]]",
+        "1 → 2",
+    ): "pairs are numbered from 0 to P, the number of weights; entry P + 1 of the padding is never read",
     ("mask = F.pad(sampler.kept(epoch), (0, 1), value=True)[pair]  # the last entry: self-loops", "1 → 2"): (
         "the padding is not read beyond its first entry"
     ),
@@ -47,6 +51,21 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
         "not has_triton(first.counter.device) → not not has_triton(first.counter.device)",
     ): "the kernel draws the same views, which a test compares",
     ("ones = w.new_ones(pattern.shape[0], 1)", "0 → 1"): "the matrix is square",
+    (
+        "FIRST_ENDS = 256  # nodes of lowest degree among which the largest weight of a candidate is searched first",
+        "256 → 257",
+    ): "the search ends if a bound shows that no other pair is better, or with all pairs: only its time depends on it",
+    ("self._kept += [e] if self.keeps else []", "[e] if self.keeps else [] → [e] if not self.keeps else []"): (
+        "a tile that is not kept is computed again, from the same rows: only time and memory depend on it"
+    ),
+    (
+        "x = torch.cat([x - x.mean(dim=0), torch.ones_like(x[:, :1])], dim=1)  # the last column sums the weights",
+        "1 → 2",
+    ): "divided by the last column, a second one is 1 in every row, and 0 after centring",
+    ("num_rows = matrix.shape[0]", "0 → 1"): "the matrix is Â, which is square",
+    ("best = z.new_full((runs, len(rule.decays)), -1.0)", "1.0 → 2.0"): (
+        "accuracies are at least 0, so that the first step is better than any negative start"
+    ),
     **dict.fromkeys(
         [
             ("part = self.samplers[0].part", "0 → 1"),
@@ -108,6 +127,10 @@ EQUIVALENT: dict[tuple[str, str | None], str] = {
             ("for rows, columns, s in upper_tiles(h, TILE.get(h.device.type, 2048), fresh=False):", "2048 → 2049"),
             ("MIN_ROWS = 128  # with fewer rows, calling the products takes longer than the products", None),
             ("_MAX_ENTRIES = 2**24", None),
+            (
+                "return torch.cat([(unit[i] * unit[j]).sum(1) for i, j in pairs.split(2**20, dim=1)])",
+                "2 → 3",
+            ),  # 3**20 pairs at a time; each cosine is a sum over one pair
             ("for classes in graph.y.unique().split(max(1, _MAX_ENTRIES // num_nodes)):", None),
             ("if z.shape[0] // groups <= min(tile, 1024):", None),
             ("step = min(size, max(1, PANEL // (groups * size)))", None),

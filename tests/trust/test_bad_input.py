@@ -6,10 +6,15 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 
 import epagcl
 from epagcl.core.errors import InputError
 from epagcl.data.io.npz import read_npz
+from epagcl.epr.change import theorem_3_3_conditions, theorem_3_3_repaired
+from epagcl.epr.structure import edge_similarity, structure_score
+from epagcl.runs import read_embeddings
+from epagcl.tasks import align
 
 EDGES = "source,target\n0,1\n1,2\n"
 
@@ -77,3 +82,30 @@ def test_ids_in_scientific_notation_are_text(tmp_path):
     ids = list(data.node_ids)
     pairs = {frozenset((ids[i], ids[j])) for i, j in data.edge_index.T.tolist()}
     assert pairs == {frozenset(pair) for pair in (("1", "2"), ("2", "10"), ("1e1", "1"))}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda edges, n: epagcl.edge_probabilities(edges, n),
+        lambda edges, n: epagcl.structural_features(edges, n),
+        lambda edges, n: theorem_3_3_conditions(edges, n),
+        lambda edges, n: theorem_3_3_repaired(edges, n, [(0, 2)]),
+        lambda edges, n: structure_score(edges, n, torch.eye(3)),
+        lambda edges, n: edge_similarity(edges, n, torch.eye(3)),
+    ],
+)
+def test_a_number_of_nodes_is_a_whole_number(call):
+    edges = torch.tensor([[0, 1], [1, 2]])
+    call(edges, 3.0)
+    for number in (-0.0, 1.5, float("nan"), 2**70, "3", -1):
+        with pytest.raises(InputError):
+            call(edges, number)
+
+
+def test_ids_with_halves_of_characters_are_read_and_matched(tmp_path):
+    np.save(tmp_path / "z.npy", np.eye(2))
+    (tmp_path / "z.ids.txt").write_bytes(b"a\xff\nb\n")
+    z, ids = read_embeddings(tmp_path / "z.npy")
+    assert ids == ["a\udcff", "b"]
+    assert align(z, z[::-1], ids=ids, previous_ids=ids[::-1]).common == 2

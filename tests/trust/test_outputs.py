@@ -106,3 +106,40 @@ def test_damaged_runs_are_one_line(tmp_path, name, content):
     with pytest.raises(InputError) as caught:
         export_run(tmp_path, tmp_path / "out.csv", None, columns=True)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """Files with the names of inputs and of a run. Commands refuse to replace them before they read them."""
+    (tmp_path / "run").mkdir()
+    for name in ("e.csv", "f.csv", "l.csv", "run/config.toml", "run/nodes.csv", "run/history.csv"):
+        (tmp_path / name).write_text("mine")
+    for name in ("z.npy", "run/embeddings.npy"):
+        write_embeddings(Z, None, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("classify z.npy --labels l.csv --out l.csv", "l.csv: is an input of this command; give another --out"),
+        ("classify run --labels l.csv --out run/nodes.csv", "run/nodes.csv: belongs to the run in this folder"),
+        ("cluster z.npy --k 3 --labels l.csv --out l.csv", "l.csv: is an input of this command"),
+        ("anomalies z.npy --edges e.csv --features f.csv --out f.csv", "f.csv: is an input of this command"),
+        ("neighbours run --out run/nodes.csv", "run/nodes.csv: belongs to the run"),
+        ("export run --out run/history.csv", "run/history.csv: belongs to the run"),
+        ("report run --out run/nodes.csv", "run/nodes.csv: cannot write .csv; use .html"),
+        ("embed --edges e.csv --features f.csv --out run", "run: holds other files; give a new or an empty folder"),
+        ("embed --edges e.csv --features f.csv --out f.csv", "f.csv: is an input of this command"),
+        ("embed --edges e.csv --features f.csv --out run/embeddings.npy", "belongs to the run in this folder"),
+        ("compare demo --save l.csv", "--save l.csv: must end in .json"),
+        ("compare --edges e.csv --features f.csv --labels l.csv --save g.json", "g.json: is an input of this command"),
+    ],
+)
+def test_no_command_replaces_its_inputs_or_a_run(run, run_folder, words, reason):
+    (run_folder / "g.json").symlink_to(run_folder / "l.csv")
+    before = {path: path.read_bytes() for path in run_folder.rglob("*") if path.is_file()}
+    code, out, err = run(*words.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert reason in err
+    assert {path: path.read_bytes() for path in run_folder.rglob("*") if path.is_file()} == before

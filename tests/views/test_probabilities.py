@@ -254,6 +254,16 @@ def test_random_pairs_of_a_nearly_complete_graph_are_the_absent_ones_in_hashed_o
     assert _random_pairs(9, present, n, seed).shape == (2, 5)
 
 
+def test_absent_pairs_are_listed_if_at_least_half_of_them_are_needed():
+    n, seed = 10, 3
+    absent = torch.tensor([i * n + j for i in range(n) for j in range(i + 1, n)])
+    listed = absent[uniform64(absent, seed, Stream.CANDIDATES).argsort()]
+    for count, is_listed in ((22, False), (23, True)):  # of 45
+        expected = listed[:count].sort().values
+        found = _random_pairs(count, absent[:0], n, seed)
+        assert torch.equal(found, torch.stack([expected // n, expected % n])) == is_listed
+
+
 def test_normalisation_of_some_weights_uses_the_range_of_all():
     w = torch.tensor([1.0, 2.0, 6.0, 7.0])
     of = WeightRange(1.0, 4.0, 7.0)

@@ -216,4 +216,5 @@ def _quietly(fetch: Fetch, root: Path) -> Data:
 def _reason(error: Exception) -> str:
     if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error):
         return "a pickle that names code, which is not run"  # torch's message advises to run it
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+    words = str(getattr(error, "reason", "") or error)  # of urllib, without its brackets
+    return next(iter(words.splitlines()), "") or type(error).__name__

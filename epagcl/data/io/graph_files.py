@@ -24,10 +24,11 @@ _LABEL = "label"
 
 
 class GraphTables(NamedTuple):
-    """The edges of a graph file, and its nodes with their attributes; None for nodes without attributes."""
+    """The edges of a graph file, its nodes with their attributes, and its nodes if they have none; None otherwise."""
 
     edges: FrameTable
     nodes: FrameTable | None
+    without_attributes: FrameTable | None
 
 
 def is_graph_file(path: Path | str) -> bool:
@@ -63,10 +64,9 @@ def read_graph_file(path: Path) -> GraphTables:
     table = pd.DataFrame(nodes)
     if _LABEL in table and table[_LABEL].map(str).is_unique:  # the text of each node in a drawing
         table = table.drop(columns=_LABEL)
-    has_attributes = table.shape[1] > 1
-    return GraphTables(
-        FrameTable(pd.DataFrame(edges), path.name), FrameTable(table, path.name) if has_attributes else None
-    )
+    frame = FrameTable(table, path.name) if len(table) else None
+    features, ids = (frame, None) if table.shape[1] > 1 else (None, frame)
+    return GraphTables(FrameTable(pd.DataFrame(edges), path.name), features, ids)
 
 
 def _by_networkx(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -158,7 +158,8 @@ def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Return the position of each id in ``among`` (distinct ids), and −1 for ids that are not in it."""
     if ids.dtype != among.dtype:
         ids, among = as_text(ids), as_text(among)
-    return pd.Index(among).get_indexer(pd.Index(ids))
+    # As objects: pandas would convert text to UTF-8, which has no halves of characters.
+    return pd.Index(among, dtype=among.dtype).get_indexer(pd.Index(ids, dtype=ids.dtype))
 
 
 def union(ids: np.ndarray, more: np.ndarray) -> np.ndarray:

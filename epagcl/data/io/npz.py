@@ -179,7 +179,8 @@ def _graph(arrays: np.lib.npyio.NpzFile, path: Path) -> Data:
     if "y" in arrays:
         data.y = torch.from_numpy(arrays["y"])
     if "node_ids" in arrays:
-        data.node_ids = _distinct(_names(arrays["node_ids"], "node_ids", "Uiu", path), path)
+        data.node_ids = _names(arrays["node_ids"], "node_ids", "Uiu", path)
+        check_distinct(data.node_ids, path)
     if "label_names" in arrays:
         data.label_names = _names(arrays["label_names"], "label_names", "U", path).tolist()
     if "feature_names" in arrays:
@@ -253,15 +254,14 @@ def _names(names: np.ndarray, key: str, kinds: str, path: Path) -> np.ndarray:
     return names.astype(object if names.dtype.kind == "U" else np.int64)
 
 
-def _distinct(ids: np.ndarray, path: Path) -> np.ndarray:
-    """Return ids. Raise if one is blank or occurs twice."""
-    if ids.dtype == object and any(not node.strip() for node in ids):
-        row = next(row for row, node in enumerate(ids) if not node.strip())
+def check_distinct(ids: np.ndarray, path: Path) -> None:
+    """Raise if an id is blank or occurs twice."""
+    if ids.dtype == object and any(not str(node).strip() for node in ids):
+        row = next(row for row, node in enumerate(ids) if not str(node).strip())
         raise InputError(f"{path}: node_ids: row {row} (counted from 0) is blank; give every node an id")
     values, counts = np.unique(ids.astype(str) if ids.dtype == object else ids, return_counts=True)
     if len(values) < len(ids):
         raise InputError(f"{path}: node_ids: {values[counts > 1][0]} occurs twice; give every node its own id")
-    return ids
 
 
 def _first_line(error: Exception) -> str:

@@ -26,8 +26,8 @@ from epagcl.data.io.assemble import graph_from_parts
 from epagcl.data.io.feature_list import Near
 from epagcl.data.io.graph_files import GRAPH_SUFFIXES, is_graph_file, read_graph_file
 from epagcl.data.io.hetero import from_hetero
-from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, listed_ids
-from epagcl.data.io.npz import DAMAGED, read_npz
+from epagcl.data.io.ids import ID_NAMES, NodeIds, distinct_ids, id_array, listed_ids
+from epagcl.data.io.npz import DAMAGED, check_distinct, read_npz
 from epagcl.data.io.roles import Roles
 from epagcl.data.io.tables.base import ArrayRows, Table, normalised_name
 from epagcl.data.io.tables.files import TABLE_SUFFIXES, existing_file, open_table, table_suffix
@@ -167,7 +167,7 @@ def read_files(
         and_features = f" and {names['features']}" if need_features else ""
         raise InputError(f"no graph given; give a .npz or .pt file, or {names['edges']}{and_features}")
     files = {part: existing_file(file) for part, file in parts.items() if file is not None}
-    edges, features = _read_edges(files["edges"])
+    edges, features, nodes = _read_edges(files["edges"])
     if "features" in files:
         features = _read_features(files["features"])
     if features is None and need_features:
@@ -178,7 +178,7 @@ def read_files(
         edges,
         features,
         _read_labels(files["labels"]) if "labels" in files else None,
-        read_nodes(files["nodes"], roles) if "nodes" in files else None,
+        read_nodes(files["nodes"], roles) if "nodes" in files else nodes if features is None else None,
         roles,
         near,
     )
@@ -264,17 +264,20 @@ def _read_pt(path: Path) -> Data | HeteroData:
     for key in ("x", "edge_index"):
         if loaded.get(key) is not None and not isinstance(loaded[key], Tensor):
             raise InputError(f"{path.name}: {key} is a {type(loaded[key]).__name__}, not a tensor; {fix}")
+    if isinstance(ids := loaded.get("node_ids"), Tensor | list | tuple | np.ndarray):
+        check_distinct(id_array(ids if isinstance(ids, list | tuple) else ids.tolist()), path)
     return loaded
 
 
 # ---- Parts of a graph
 
 
-def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None]:
-    """Return the edges and, if the file has them, the attributes of the nodes as features."""
-    if is_graph_file(path):
-        return read_graph_file(path)
-    return open_table(path), None
+def _read_edges(path: Path) -> tuple[Table, Table | ArrayRows | None, NodeIds | None]:
+    """Return the edges and, if the file has them, the attributes of the nodes as features, or else its nodes."""
+    if not is_graph_file(path):
+        return open_table(path), None, None
+    edges, features, nodes = read_graph_file(path)
+    return edges, features, None if nodes is None else listed_ids(nodes)
 
 
 def _read_features(path: Path) -> Table | ArrayRows:

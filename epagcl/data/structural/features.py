@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from epagcl.core.checks import check_whole
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.checking import check, undirected_pairs
@@ -204,6 +205,7 @@ def positions_in(names: Sequence[str] | None) -> bool:
 
 
 def _neighbours(graph: Data | Tensor, num_nodes: int | None) -> Neighbours:
+    num_nodes = None if num_nodes is None else check_whole(num_nodes, "num_nodes")
     if isinstance(graph, Tensor):
         graph = Data(edge_index=graph, **({} if num_nodes is None else {"num_nodes": num_nodes}))
     elif num_nodes is not None:

@@ -88,8 +88,9 @@ def clustering(graph: Neighbours, seed: int = 0) -> Tensor:
     result = torch.zeros(graph.num_nodes, 1, device=graph.device)
     pairs = graph.degree * (graph.degree - 1) // 2
     for nodes in (pairs > 0).nonzero().flatten().split(BLOCK // SAMPLED_PAIRS):
-        total = pairs[nodes]
-        count = total.clamp(max=SAMPLED_PAIRS)
+        if nodes.numel() == 0:  # an empty tensor is split into one part
+            break
+        count = pairs[nodes].clamp(max=SAMPLED_PAIRS)
         node = torch.repeat_interleave(nodes, count)
         start = torch.repeat_interleave(count.cumsum(0) - count, count)
         index = torch.arange(node.numel(), device=graph.device) - start

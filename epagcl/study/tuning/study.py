@@ -136,7 +136,7 @@ def _check_arguments(
     for name, number in (("trials", trials), ("seeds", seeds)):
         if not isinstance(number, int) or number < 1:
             raise InputError(f"{name}={number}: must be a whole number, 1 or more")
-    if minutes is not None and minutes <= 0:
+    if minutes is not None and not minutes > 0:
         raise InputError(f"minutes={minutes}: must be positive")
     if resume and folder is None:
         raise InputError("resume: a study in memory cannot be resumed; give the folder of the study")

@@ -2,14 +2,17 @@
 
 import io
 import os
+import pickle
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 import torch
 
 from epagcl.core.errors import InputError
+from epagcl.data.catalogue import loading
 from epagcl.data.catalogue.entries import CATALOGUE, find
 from epagcl.data.catalogue.loading import Listing, data_root, datasets, load
 from epagcl.data.io.npz import read_npz, write_npz
@@ -38,7 +41,7 @@ def test_a_download_that_fails_is_one_line_and_leaves_nothing(tmp_path):
         with pytest.raises(InputError) as error:
             load(name, tmp_path)
         assert str(error.value) == (
-            f"{name}: download ({find(name).home}) to {tmp_path} failed (OSError: no network); "
+            f"{name}: download ({find(name).home}) to {tmp_path} failed (no network); "
             f"connect to the internet, or set root= or EPAGCL_DATA to a folder with {name}.npz"
         )
         assert list(tmp_path.iterdir()) == []
@@ -81,7 +84,7 @@ def test_a_broken_cache_names_its_folder(tmp_path):
     folder = tmp_path / "pyg/Planetoid/Cora"
     write_planetoid(tmp_path)
     (folder / "raw/ind.cora.graph").write_bytes(b"")
-    with pytest.raises(InputError, match=r"Cora: cannot be read .EOFError.*; remove that folder to download Cora"):
+    with pytest.raises(InputError, match=r"Cora: cannot be read \(Ran out of input\); remove that folder to download"):
         load("Cora", tmp_path)
 
 
@@ -240,3 +243,17 @@ def test_real_coauthor_counts_are_binarised():
         pytest.skip("no Coauthor-CS.npz")
     assert read_npz(Path(REAL) / "Coauthor-CS.npz").x.values().max() == 105
     assert load("cs", REAL).x.values().unique().tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (URLError(OSError(-2, "Name or service not known")), "[Errno -2] Name or service not known"),
+        (ValueError("bad file\nat line 3"), "bad file"),
+        (EOFError(), "EOFError"),
+        (pickle.UnpicklingError("a pickle that names posix.system"), "a pickle that names posix.system"),
+        (pickle.UnpicklingError("use weights_only=False"), "a pickle that names code, which is not run"),
+    ],
+)
+def test_the_reason_of_a_failed_download_is_in_words(error, words):
+    assert loading._reason(error) == words

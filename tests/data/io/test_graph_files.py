@@ -5,6 +5,7 @@ import json
 import networkx
 import pytest
 
+from epagcl.core.errors import InputError
 from epagcl.data import read_graph
 from tests.data.io.helpers import pairs, read_error
 
@@ -119,3 +120,21 @@ def test_lists_of_numbers_in_json_are_vectors(tmp_path, caplog):
     (tmp_path / "g.json").write_text(json.dumps({"nodes": nodes, "links": links}))
     assert read_graph(tmp_path / "g.json").feature_names == ["x[0]", "x[1]", "x[2]", "age"]
     assert "skipped: tags (lists or objects)" in caplog.text
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gexf", "gml", "json"])
+def test_nodes_without_edges_and_attributes_are_kept(suffix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = networkx.Graph([(3, 1), (1, 2)])
+    graph.add_node(7)
+    data = read_graph(write(graph, suffix), features="structure")
+    assert len(data.node_ids) == len(data.x) == 4
+    assert 3 not in data.edge_index
+
+
+@pytest.mark.parametrize("ids", [[1, 1, 2], [1, "1", 2]])
+def test_a_node_that_is_listed_twice_is_refused(ids, tmp_path):
+    nodes = [{"id": node} for node in ids]
+    (tmp_path / "g.json").write_text(json.dumps({"nodes": nodes, "links": [{"source": 1, "target": 2}]}))
+    with pytest.raises(InputError, match=r"id 1 is in .* keep one row per node"):
+        read_graph(tmp_path / "g.json", features="structure")

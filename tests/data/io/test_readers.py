@@ -250,3 +250,19 @@ def test_a_large_graph_on_disk_says_how_much_is_read(tmp_path, monkeypatch, capl
     monkeypatch.setattr("epagcl.core.memory.available_memory", lambda device: 300)
     with pytest.raises(InputError, match=r"3 nodes and 2 edges need .*`epagcl train` and `epagcl embed` need less"):
         read_graph(tmp_path / "g")
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a", "a", "b"], "a occurs twice"),
+        ([1, 1, 2], "1 occurs twice"),
+        (torch.tensor([1, 1, 2]), "1 occurs twice"),
+        (["a", " ", "b"], r"row 1 .* is blank"),
+    ],
+)
+def test_ids_of_a_pt_file_are_distinct(tmp_path, ids, message):
+    edges = torch.tensor([[0, 1], [1, 2]])
+    torch.save({"x": torch.eye(3), "edge_index": edges, "node_ids": ids}, tmp_path / "g.pt")
+    with pytest.raises(InputError, match=rf"node_ids: {message}"):
+        read_graph(tmp_path / "g.pt")

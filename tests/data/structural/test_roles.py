@@ -68,6 +68,13 @@ def test_clustering_is_exact_for_small_degrees(network):
     np.testing.assert_allclose(found, expected, atol=0.15)
 
 
+@pytest.mark.parametrize("edges", [[(0, 1)], [(0, 1), (2, 3)]])
+def test_clustering_is_0_if_no_node_has_two_neighbours(edges):
+    graph = nx.Graph(edges)
+    graph.add_nodes_from(range(4))
+    assert clustering(neighbours(graph)).tolist() == [[0.0]] * 4
+
+
 def test_clustering_of_hubs_is_unbiased():
     graph = nx.gnp_random_graph(60, 0.5, seed=1)
     assert min(d * (d - 1) // 2 for _, d in graph.degree) > SAMPLED_PAIRS

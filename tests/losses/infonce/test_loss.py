@@ -293,6 +293,18 @@ def test_a_rank_without_bf16_computes_in_fp32():
     assert found.item() == pytest.approx(info_nce_stacked(z.double(), 0.3).item(), rel=1e-6)
 
 
+def test_ranks_check_the_temperature():
+    part = Part(Ranks(0, 1), 2)
+    with pytest.raises(InputError, match=r"temperature=0\.01"):
+        info_nce_stacked(torch.eye(4), 0.01, part=part)
+
+
 def test_batches_check_the_temperature():
     with pytest.raises(InputError, match="temperature"):
         info_nce_batched(torch.eye(4), 0.01, 2, torch.arange(2))
+
+
+def test_batches_of_ranks_check_the_temperature_before_rows_are_sent(monkeypatch):
+    monkeypatch.setattr(loss_module, "_own_batches", lambda *arguments: pytest.fail("rows were sent"))
+    with pytest.raises(InputError, match="temperature"):
+        info_nce_batched(torch.eye(4), 0.01, 2, torch.arange(2), part=Part(Ranks(0, 1), 2))
