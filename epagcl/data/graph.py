@@ -291,10 +291,13 @@ def sparse_entries(x: Tensor) -> int | None:
     """Return the number of entries of features that a graph keeps sparse; None if it keeps them dense.
 
     Examples:
-        >>> sparse_entries(torch.eye(100)), sparse_entries(torch.ones(2, 2).to_sparse_csr())
-        (100, None)
+        >>> sparse_entries(torch.eye(100)), sparse_entries(torch.eye(100).to_sparse())
+        (100, 100)
+        >>> sparse_entries(torch.ones(2, 2).to_sparse_csr()) is None
+        True
     """
-    entries = int((x.values() if x.layout == torch.sparse_csr else x).count_nonzero())
+    x_values = x if x.layout == torch.strided else x.coalesce().values() if x.is_sparse else x.values()
+    entries = int(x_values.count_nonzero())
     return None if entries > DENSE_ABOVE * x.numel() else entries
 
 

@@ -60,9 +60,7 @@ def _encoded_as(data: Data, trained: list[str] | None, encoding: "TableEncoding 
         what = "encoded columns of a table" if encoding is not None else "columns of numbers"
         raise InputError(f"the model was trained on {what}; give the graph with its table of features")
     if encoding is not None:
-        from epagcl.data.io.columns.unseen import unseen
-
-        for sentence in unseen(encoding, raw):
+        for sentence in encoding.unseen(raw):
             _warn_once(f"{raw.source}: {sentence}")
     elif trained is not None:
         _warn_of_extra([str(name) for name in raw.frame], trained)

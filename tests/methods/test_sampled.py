@@ -142,7 +142,7 @@ def test_the_whole_graph_gives_the_same_with_and_without_the_setting(data):
 
 
 def test_subgraphs_are_chosen_when_the_whole_graph_does_not_fit(monkeypatch, caplog, data):
-    monkeypatch.setattr(plan, "available_memory", lambda device: 10 * 2**20)
+    monkeypatch.setattr(plan, "available_memory", lambda device: 2**20)
     model = create("grace")
     with caplog.at_level(logging.WARNING, logger="epagcl"):
         model.fit(data)

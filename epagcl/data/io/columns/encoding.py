@@ -226,6 +226,12 @@ class TableEncoding:
         """Return features that are the columns of a table as that table."""
         return RawTable("graph", pd.DataFrame(x.cpu().numpy(), columns=list(names)))
 
+    def unseen(self, table: RawTable) -> list[str]:
+        """Return sentences about what a later table has that this encoding does not know."""
+        from epagcl.data.io.columns.unseen import unseen  # which imports this module
+
+        return unseen(self, table)
+
     def summary(self) -> list[ColumnSummary]:
         """Return what was done to each column."""
         return [
