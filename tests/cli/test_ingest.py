@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.conftest import FAST
 
+pytest.importorskip("duckdb", reason="needs the extra ingest")
+
 SMALL_SEARCH = ["--method", "propagated", "--dim", "8", "--device", "cpu"]
 
 

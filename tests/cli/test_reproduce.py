@@ -44,7 +44,7 @@ def test_differences_and_reasons_are_lines():
 
 
 def test_on_a_cpu_deterministic_changes_nothing_and_says_so(caplog):
-    with caplog.at_level("INFO"), fixed_order(EPAGCL(device="cpu"), on=True):
+    with caplog.at_level("INFO", logger="epagcl"), fixed_order(EPAGCL(device="cpu"), on=True):
         pass
     assert "on a CPU, the same seed and number of threads give the same bits" in caplog.text
     caplog.clear()
