@@ -7,7 +7,7 @@ import functools
 import inspect
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -150,7 +150,12 @@ class GraphInput:
         return Roles(**columns, bipartite=self.bipartite, columns_as=columns_as, encoding=encoding, argument=OPTION)
 
     def load(
-        self, *, need_features: bool = True, encoding: "TableEncoding | None" = None, near: "Near | None" = None
+        self,
+        *,
+        need_features: bool = True,
+        encoding: "TableEncoding | None" = None,
+        near: "Near | None" = None,
+        time: str | None = None,
     ) -> LoadedGraph:
         """Load the graph.
 
@@ -158,8 +163,9 @@ class GraphInput:
             need_features: raise if the graph has no features.
             encoding: the encoding of a trained model, to use in place of a new one.
             near: the part of the graph whose features are needed; None: all of it.
+            time: column of the edges with times, if the caller reads them.
         """
-        roles = self.roles(encoding)
+        roles = replace(self.roles(encoding), time=time)
         loaded = graph_of(self.graph, self.data, need_features=need_features, roles=roles, near=near, **self.files)
         if self.name is None:
             return loaded

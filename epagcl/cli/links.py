@@ -67,7 +67,9 @@ def links(
         raise InputError(f"--time {time}: names a column of the edges; give --edges")
     with busy(console, "reading the graph"):
         preset, file = split_preset(inputs.features)
-        loaded = replace(inputs, features=None if file is None else Path(file)).load(need_features=preset is None)
+        loaded = replace(inputs, features=None if file is None else Path(file)).load(
+            need_features=preset is None, time=time
+        )
         # Features computed from the edges must not see the held-out ones.
         structure = None if preset is None else partial(with_structural_features, kinds=PRESETS[preset])
         times = None

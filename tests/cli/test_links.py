@@ -27,6 +27,7 @@ def test_json_of_a_split_by_time(run, files, caplog):
     assert sum(result["edges"].values()) == len(table)
     assert len(result["rows"]) == 8
     assert "timed.csv: the last edges by day are held out" in caplog.messages
+    assert "timed.csv: edges join source and target, at the times in day" in caplog.messages
 
 
 @pytest.mark.slow

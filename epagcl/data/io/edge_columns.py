@@ -108,13 +108,16 @@ def column_name(table: Table, column: int) -> str:
     return table.first_row[column] if table.header else f"column {column + 1}"
 
 
-def log_columns(table: Table, ends: Sequence[int], weight: int | None, kind: int | None) -> None:
+def log_columns(
+    table: Table, ends: Sequence[int], weight: int | None, kind: int | None, time: int | None = None
+) -> None:
     """Log which columns are used and which are not, in one line."""
     columns = range(table.index_levels, len(table.first_row))
-    others = [column for column in columns if column not in (*ends, weight, kind)]
+    others = [column for column in columns if column not in (*ends, weight, kind, time)]
     used = " and ".join(column_name(table, column) for column in ends)
     used += "" if weight is None else f", weighted by {column_name(table, weight)}"
     used += "" if kind is None else f", of the kinds in {column_name(table, kind)}"
+    used += "" if time is None else f", at the times in {column_name(table, time)}"
     ignored = f"; not used: {shortened([column_name(table, column) for column in others])}" if others else ""
     (log.warning if others else log.info)("%s: edges join %s%s", table.name, used, ignored)
 

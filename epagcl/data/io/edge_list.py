@@ -20,7 +20,7 @@ from epagcl.data.io.edge_columns import (
 )
 from epagcl.data.io.edge_types import EdgeTypes, edge_types
 from epagcl.data.io.ids import examples, factorise, positions, unpadded
-from epagcl.data.io.roles import Roles
+from epagcl.data.io.roles import Roles, find_column
 from epagcl.data.io.tables.base import Table, as_text, normalised_name
 
 _TITLES = ["source id", "target id"]
@@ -98,7 +98,8 @@ class EdgeList(EdgeIds):
 
     def log_columns(self) -> None:
         """Log which columns are used and which are not, in one line."""
-        log_columns(self.table, self.columns, self.weight_column, self.type_column)
+        time = find_column(self.table, self.roles.time)
+        log_columns(self.table, self.columns, self.weight_column, self.type_column, time)
 
     def weights(self) -> np.ndarray | None:
         """Return the weight of each edge, or None without weights. Raise unless all are numbers that are at least 0."""

@@ -30,6 +30,7 @@ class Roles:
         id: column with the ids, of each of the other tables that has it.
         label: column with the labels, of the labels or else of the features.
         bipartite: whether the two ends of an edge are nodes of two kinds, which may have equal ids.
+        time: column of the edges with times, if the caller reads them.
         columns_as: kinds of feature columns, in place of the detected ones.
         encoding: a fitted encoding of the feature columns to use; None to fit one.
         argument: format of argument names in messages.
@@ -46,6 +47,7 @@ class Roles:
     weight: str | None = None
     type: str | None = None
     directed: str | None = None
+    time: str | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
