@@ -49,7 +49,7 @@ def available_memory(device: torch.device | str = "cpu") -> int | None:
         lines = Path("/proc/meminfo").read_text().splitlines()
         sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if len(line.split()) > 1}
         limits.append(sizes["MemAvailable"] + sizes.get("SwapFree", 0))
-        limits.append(_container_memory())
+        limits += [_container_memory(), _limit_of_process()]
     except (OSError, KeyError, ValueError, IndexError):
         if hasattr(os, "sysconf"):
             limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -106,6 +106,14 @@ def _container_memory() -> int | None:
         return None if limit == "max" else max(0, int(limit) - int((folder / "memory.current").read_text()))
     except (OSError, ValueError):
         return None
+
+
+def _limit_of_process() -> int | None:
+    """Return what the limit of this process on Linux (``ulimit -v``) leaves; None without a limit."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - (_status("VmSize") or 0))
 
 
 def check_memory(needed: int, what: str, fix: str, device: torch.device | str = "cpu") -> None:

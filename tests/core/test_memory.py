@@ -24,6 +24,17 @@ def test_available_memory_is_a_plausible_number():
     assert 2**20 < available_memory() < 2**50
 
 
+def test_a_limit_of_the_process_counts(monkeypatch):
+    resource = pytest.importorskip("resource", reason="Windows has no such limits")
+    size = memory._status("VmSize")
+    if size is None:
+        pytest.skip("the size of a process is known on Linux only")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (size + 2**24, resource.RLIM_INFINITY))
+    assert 0 < available_memory() <= 2**24
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**10, resource.RLIM_INFINITY))
+    assert available_memory() == 0
+
+
 def test_more_than_is_available_is_refused_with_both_sizes(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**30)
     check_memory(2**30, "x", "y")
