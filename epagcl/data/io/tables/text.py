@@ -37,7 +37,8 @@ _NOT_PLAIN = re.compile(rb"(?<![0-9.])0[0-9]|-0|\+[0-9]|[0-9.][eE][0-9+-]|[0-9]\
 _QUOTED = re.compile(rb'(?<![^\n,;\t ])"[^"]*+(?:""[^"]*+)*+"(?=[\n,;\t ])')
 _OF_INTEGERS = b"0123456789,;\t \n"
 # A field of digits that begins with 0, such as a postal code. A decimal comma between digits looks the same.
-_CODE = re.compile(rb'(?<![^\n,;\t ])"?0[0-9]+"?(?![^\r\n,;\t])')
+# The pattern begins with a literal, which re finds four times as fast as a lookbehind.
+_CODE = re.compile(rb'0(?<![^\n,;\t "]0)[0-9]+"?(?![^\r\n,;\t])')
 
 
 class TextTable(Table):
