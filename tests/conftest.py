@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from contextlib import ExitStack
 
@@ -24,6 +25,12 @@ from epagcl.core.hardware import _cpu_has_bf16, force_bf16, force_triton
 from epagcl.data import block_model
 
 torch.set_num_threads(1)
+
+
+def pytest_configure() -> None:
+    """Receive Ctrl-C: a shell starts background jobs without it, and tests of interruptions raise it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
