@@ -1,13 +1,15 @@
 """Linear evaluation: the test accuracy of a softmax regression on an embedding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.adam import adam
 
+from epagcl.core.cuda_graphs import repeat
 from epagcl.core.errors import InputError
 from epagcl.core.randomness import Stream, uniform
 from epagcl.data.labels import Labels
@@ -165,26 +167,26 @@ def _fit(
         return t.unflatten(2, (len(rule.decays), num_classes))
 
     best = z.new_full((runs, len(rule.decays)), -1.0)
-    best_step = torch.zeros_like(best)
+    step, best_step = best.new_zeros(()), torch.zeros_like(best)
     best_weight, best_bias = weight.clone(), bias.clone()
-    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in (weight, bias)]
-    for step in range(1, rule.steps + 1):
-        error = by_penalty(torch.baddbmm(bias, z, weight)).softmax(3).sub_(target).div_(n).flatten(2)
-        gradients = torch.bmm(z.transpose(1, 2), error).addcmul_(weight, decay), error.sum(1, keepdim=True)
-        for parameter, gradient, (m, v) in zip((weight, bias), gradients, moments, strict=True):
-            m.lerp_(gradient, 0.1)
-            v.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            scale = (v / (1 - 0.999**step)).sqrt_().add_(1e-8)
-            parameter.addcdiv_(m, scale, value=-0.01 / (1 - 0.9**step))
-        if step % rule.every == 0:
-            hit = by_penalty(torch.baddbmm(bias, z_val, weight)).argmax(3) == y_val[:, :, None]
-            accuracy = hit.to(z.dtype).mean(1)
-            better = accuracy > best  # strictly: ties go to the earliest step
-            best, best_step = torch.where(better, accuracy, best), torch.where(better, step, best_step)
-            better = better.repeat_interleave(num_classes, 1)[:, None]
-            torch.where(better, weight, best_weight, out=best_weight)
-            torch.where(better, bias, best_bias, out=best_bias)
+    optimise = _adam([weight, bias])
 
+    def fit_and_validate() -> None:
+        """Run the steps up to the next evaluation, and keep the weights with the best validation accuracy so far."""
+        for _ in range(rule.every):
+            error = by_penalty(torch.baddbmm(bias, z, weight)).softmax(3).sub_(target).div_(n).flatten(2)
+            optimise([torch.bmm(z.transpose(1, 2), error).addcmul_(weight, decay), error.sum(1, keepdim=True)])
+        step.add_(rule.every)
+        hit = by_penalty(torch.baddbmm(bias, z_val, weight)).argmax(3) == y_val[:, :, None]
+        accuracy = hit.to(z.dtype).mean(1)
+        better = accuracy > best  # strictly: ties go to the earliest step
+        torch.where(better, accuracy, best, out=best)
+        torch.where(better, step, best_step, out=best_step)
+        better = better.repeat_interleave(num_classes, 1)[:, None]
+        torch.where(better, weight, best_weight, out=best_weight)
+        torch.where(better, bias, best_bias, out=best_bias)
+
+    repeat(fit_and_validate, rule.steps // rule.every, z.device)
     winner = best.argmax(1)  # ties go to the first, which is the strongest penalty
     chosen: list[Choice] = [
         {"decay": rule.decays[k], "step": int(best_step[r, k]), "validation_accuracy": float(best[r, k])}
@@ -192,6 +194,29 @@ def _fit(
     ]
     every_run = torch.arange(runs, device=z.device)
     return by_penalty(best_weight)[every_run, :, winner], by_penalty(best_bias)[every_run, 0, winner], chosen
+
+
+def _adam(parameters: list[Tensor]) -> Callable[[list[Tensor]], None]:
+    """Return a function that makes a step of Adam with given gradients, without the overhead of an optimiser object."""
+    device = parameters[0].device.type
+    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    steps = [p.new_zeros(()) for p in parameters]
+
+    def step(gradients: list[Tensor]) -> None:
+        adam(
+            *(parameters, gradients, first, second, [], steps),
+            lr=0.01,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=0.0,
+            amsgrad=False,
+            maximize=False,
+            fused=device != "mps",
+            capturable=device == "cuda",  # the number of steps is then read from the device
+        )
+
+    return step
 
 
 def _linear_start(parameter: Tensor, d: int, seed: int, index: int) -> Tensor:

@@ -1,10 +1,4 @@
-"""CUDA graphs: when an epoch is captured, and on which stream."""
-
-import threading
-from collections import defaultdict
-from functools import cache
-
-import torch
+"""When an epoch is captured as a CUDA graph."""
 
 from epagcl.core.hardware import has_triton
 from epagcl.data.graph import Graph
@@ -12,18 +6,6 @@ from epagcl.training.protocol import Trainable
 
 WARM_UP = 3  # epochs before the capture, to initialise libraries, compile kernels and choose tile sizes
 SMALL = 65_536  # up to this many nodes, launching the kernels can take longer than running them
-
-#: One lock per device. Without it, a training could launch kernels into the CUDA graph that another one captures.
-device_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)
-
-
-@cache
-def training_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the one stream that all trainings on a device share.
-
-    Each stream that has run a matrix product keeps a workspace, so new streams would cost memory.
-    """
-    return torch.cuda.Stream(device)
 
 
 def reason_not_to_capture(method: Trainable, graph: Graph) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from epagcl.core.cuda_graphs import capture_stream, device_locks
 from epagcl.core.log import log
 from epagcl.data.graph import Graph
-from epagcl.training.capture import WARM_UP, device_locks, reason_not_to_capture, training_stream
+from epagcl.training.capture import WARM_UP, reason_not_to_capture
 from epagcl.training.early_stopping import NEVER, EarlyStopping
 from epagcl.training.precision import matmul_precision
 from epagcl.training.protocol import Trainable
@@ -35,7 +36,7 @@ class EpochRunner:
         self._done = 0
         if graph.device.type == "cuda":
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
-            self._stream = training_stream(graph.device)
+            self._stream = capture_stream(graph.device)
 
     @property
     def fingerprint(self) -> str:
