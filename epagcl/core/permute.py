@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.hardware import has_triton
+
 
 def permute_rows(x: Tensor, order: Tensor) -> Tensor:
     """Return ``x[order]`` for a permutation ``order``. Its gradient is a copy, deterministic on every device.
@@ -55,14 +57,30 @@ class _RowProducts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, orders)
+        if a.dtype == torch.float32 and a.numel() and has_triton(a.device):
+            from epagcl.core.kernels.rows import row_dots
+
+            return row_dots(a, b, orders)
         return torch.stack([torch.linalg.vecdot(a, b[order]) for order in orders])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, b, orders = ctx.saved_tensors
+        if a.dtype == torch.float32 and a.numel() and has_triton(a.device):
+            from epagcl.core.kernels.rows import row_sums
+
+            return row_sums(grad, b, orders), row_sums(grad, a, _inverse(orders), gathered=True), None
         grad_a, grad_b = torch.zeros_like(a), torch.zeros_like(b)
         for g, order in zip(grad[:, :, None], orders, strict=True):
             grad_a.addcmul_(g, b[order])
             grad_b[order] += g * a
         return grad_a, grad_b, None
+
+
+def _inverse(orders: Tensor) -> Tensor:
+    """Return the inverse of each permutation."""
+    count, n = orders.shape
+    number = torch.arange(count * n, device=orders.device)
+    places = (orders + n * torch.arange(count, device=orders.device)[:, None]).flatten()
+    return (torch.empty_like(number).index_copy_(0, places, number) % n).view_as(orders)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.diffusion import ALPHA, truncated_ppr
-from epagcl.nn.layers import Adjacency, GCNLayer, PReLU, add_bias, glorot, per_view, transform
+from epagcl.nn.layers import Adjacency, GCNLayer, PReLU, add_bias, glorot, transform
 
 #: The encoders that self-supervised methods offer, by name; see :func:`build_encoder`.
 ENCODERS = ("gcn", "residual", "pagerank", "scales")
@@ -146,12 +146,12 @@ class ScalesLayer(nn.Module):
 
     def product(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
         """Return the output without the bias, which :class:`~epagcl.nn.layers.PReLU` adds."""
-        projected = transform(x, per_view(self.weight, mask, adjacency.views), adjacency.shape[0])
+        projected = transform(x, self.weight, mask, adjacency.views, adjacency.shape[0])
         return self.aggregate(projected, adjacency)
 
     def project(self, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
         """Return X W of all scales, see :meth:`GCNLayer.project`."""
-        return transform(x, per_view(self.weight, mask, 1), x.shape[0])
+        return transform(x, self.weight, mask, 1, x.shape[0])
 
     def aggregate(self, projected: Tensor, adjacency: Adjacency) -> Tensor:
         """Return :meth:`product` from the result of :meth:`project`, one or several blocks of rows."""

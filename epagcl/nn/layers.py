@@ -74,11 +74,11 @@ class GCNLayer(nn.Module):
         num_nodes, views = adjacency.shape[0], adjacency.views
         if not isinstance(x, Tensor) or not self._aggregates_first(x):
             weights = weight if root is None else torch.cat([weight, root], -1)
-            return self.aggregate(transform(x, per_view(weights, mask, views), num_nodes), adjacency)
-        product = transform(adjacency @ x, per_view(weight, mask, views), num_nodes)
+            return self.aggregate(transform(x, weights, mask, views, num_nodes), adjacency)
+        product = transform(adjacency @ x, weight, mask, views, num_nodes)
         if root is None:
             return product
-        return _add_own(product, transform(x, per_view(root, mask, views), num_nodes))
+        return _add_own(product, transform(x, root, mask, views, num_nodes))
 
     def project(self, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
         """Return X W, or X [W | R]: one product with X for both weights.
@@ -91,7 +91,7 @@ class GCNLayer(nn.Module):
             mask: ``[V, F]``, 0 for the features that a view hides.
         """
         weights = self.weight if self.root is None else torch.cat(self.weights, -1)
-        return transform(x, per_view(weights, mask, 1), x.shape[0])
+        return transform(x, weights, mask, 1, x.shape[0])
 
     def aggregate(self, projected: Tensor, operator: Adjacency | Callable[[Tensor], Tensor]) -> Tensor:
         """Return Â X W + X R from the result of :meth:`project`.
@@ -172,15 +172,34 @@ def per_view(weight: Tensor, mask: Tensor | None, views: int) -> Tensor:
     return (mask.view(members, -1, mask.shape[1], 1) * weight[:, None]).flatten(0, 1)
 
 
-def transform(x: Tensor | SparseMatrix, weight: Tensor, num_nodes: int) -> Tensor:
-    """Return X W, or ``[X_1 W_1; X_2 W_2; ...]`` for weights ``[B, F, F']`` with X in one block of rows or in B."""
+def transform(x: Tensor | SparseMatrix, weight: Tensor, mask: Tensor | None, views: int, num_nodes: int) -> Tensor:
+    """Return X W with the weights that :func:`per_view` describes: ``[X_1 W_1; X_2 W_2; ...]`` if there are several.
+
+    Args:
+        x: X, in one block of rows, or in as many as there are weights.
+        weight: ``[F, F']``, or ``[K, F, F']`` for K members.
+        mask: ``[V, F]``, or None.
+        views: V, the number of views.
+        num_nodes: the number of rows of a block.
+    """
     if isinstance(x, SparseMatrix):
-        return x @ (weight if weight.dim() == 2 else weight.flatten(0, 1))
+        members = 1 if weight.dim() == 2 else weight.shape[0]
+        if mask is not None and mask.shape[0] == 2 * members and _in_triton(weight):
+            from epagcl.core.kernels.masked import masked_product
+
+            return masked_product(x, weight, mask)
+        return x @ per_view(weight, mask, views).flatten(0, -2)
+    weight = per_view(weight, mask, views)
     if weight.dim() == 2:
         return x @ weight
     blocks = weight.shape[0]
     x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else _blocks(x, blocks)
     return torch.bmm(x, weight).flatten(0, 1)
+
+
+def _in_triton(x: Tensor) -> bool:
+    """Return whether Triton kernels can process a tensor."""
+    return x.dtype == torch.float32 and x.numel() > 0 and has_triton(x.device)
 
 
 class _BiasPReLU(torch.autograd.Function):
@@ -252,7 +271,7 @@ class PReLU(nn.Module):
         """
         if x.device.type == "cpu":
             return _BiasPReLU.apply(x, bias, self.weight)
-        if x.dtype == torch.float32 and x.numel() and has_triton(x.device):
+        if _in_triton(x):
             from epagcl.core.kernels.activation import bias_prelu
 
             return bias_prelu(x, bias, self.weight)

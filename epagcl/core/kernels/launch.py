@@ -60,6 +60,11 @@ class RowChunks:
         long_start = torch.cat([long_count.new_zeros(1), long_count.cumsum(0)])
         return cls(length.numel(), start, *(t.int() for t in (row, target, long_row, long_start)))
 
+    @property
+    def num_spills(self) -> int:
+        """The number of chunks of cut rows."""
+        return int(self.long_start.numel() > 1) and self.target.numel() - (self.num_rows - self.long_row.numel())
+
 
 def on_device_of_arguments(launch: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a function that launches kernels, to launch them on the device of its first tensor argument.

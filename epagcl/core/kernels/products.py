@@ -56,7 +56,7 @@ def _multiply_kernel(
 
 
 @triton.jit
-def _collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK: tl.constexpr):
+def collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK: tl.constexpr):
     """Add up the chunks of the cut rows, in order."""
     i, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -107,7 +107,7 @@ def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, 
     """
     h = h.contiguous()
     width = h.shape[1]
-    spills = int(chunks.long_start.numel() > 1) and chunks.target.numel() - (chunks.num_rows - chunks.long_row.numel())
+    spills = chunks.num_spills
     out = torch.empty(views * chunks.num_rows, width, device=h.device)
     spill = torch.empty(views * spills, width, device=h.device)
     block = block_size(width)
@@ -125,7 +125,7 @@ def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, 
         num_warps=warps,
     )
     if spills:
-        _collect_kernel[(chunks.long_row.numel(), parts, views)](
+        collect_kernel[(chunks.long_row.numel(), parts, views)](
             chunks.long_row, chunks.long_start, spill, out, width, chunks.num_rows, spills, BLOCK=block, num_warps=warps
         )
     return out

@@ -1,0 +1,83 @@
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from epagcl.core.kernels import launch
+from epagcl.core.kernels.masked import masked_product
+from epagcl.nn.layers import GCNLayer
+from tests.core.kernels.matrices import random_matrix, two_views
+
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
+
+
+def draw(members, columns, width, device):
+    """Return weights and masks; each view hides some rows, and the last row is hidden from all views."""
+    generator = torch.Generator().manual_seed(members)
+    h = torch.randn(members, columns, width, generator=generator)
+    mask = (torch.rand(2 * members, columns, generator=generator) < 0.6).float()
+    mask[:, -1] = 0
+    mask[0, 0], mask[1, 0] = 1, 0
+    return h.to(device), mask.to(device)
+
+
+@pytest.mark.parametrize(("members", "width", "longest"), [(1, 5, 64), (1, 130, 4), (3, 33, 4), (2, 600, 64)])
+def test_product_and_gradient_equal_those_of_masked_copies(device, monkeypatch, members, width, longest):
+    monkeypatch.setattr(launch, "MAX_CHUNK", longest)
+    dense, matrix = random_matrix(9, 11, density=0.6, device=device)
+    h, mask = draw(members, 11, width, device)
+    h.requires_grad_()
+    out = masked_product(matrix, h if members > 1 else h[0], mask)
+    copies = mask.view(members, 2, 11, 1).double() * h[:, None].double()
+    expected = (dense.double().to(device) @ copies).flatten(0, 2)
+    grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(device)
+    torch.testing.assert_close(out, expected.float())
+    [found] = torch.autograd.grad(out, h, grad)
+    [wanted] = torch.autograd.grad(expected, h, grad.double())
+    torch.testing.assert_close(found, wanted.float())
+
+
+def test_masks_are_factors(device):
+    dense, matrix = random_matrix(6, 4, density=0.9, device=device)
+    h, mask = torch.randn(4, 3, device=device), torch.tensor([[2.0, 0.5, -1.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    out = masked_product(matrix, h, mask.to(device)).cpu()
+    torch.testing.assert_close(out, torch.cat([dense @ (m[:, None] * h.cpu()) for m in mask]))
+
+
+def test_rows_that_both_views_hide_are_not_read(device):
+    dense, matrix = random_matrix(9, 11, density=0.6, device=device)
+    h, mask = draw(1, 11, 5, device)
+    poisoned = h.clone()
+    poisoned[:, -1] = torch.nan
+    out = masked_product(matrix, poisoned[0], mask).cpu()
+    assert out.isfinite().all()
+    assert torch.equal(out, masked_product(matrix, h[0], mask).cpu())
+    assert dense[:, -1].any()
+
+
+def test_repeated_products_are_bit_equal(device, monkeypatch):
+    monkeypatch.setattr(launch, "MAX_CHUNK", 4)
+    _, matrix = random_matrix(13, 17, density=0.5, device=device)
+    h, mask = draw(2, 17, 40, device)
+    results = []
+    for _ in range(2):
+        leaf = h.clone().requires_grad_()
+        out = masked_product(matrix, leaf, mask)
+        results.append((out, *torch.autograd.grad(out.square().sum(), leaf)))
+    assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("root", [False, True])
+def test_a_layer_gives_the_same_with_and_without_kernels(device, use_triton, members, root):
+    _, x = random_matrix(30, 20, density=0.3, device=device)
+    views = two_views(30, 0.3, 0.1, device=device).adjacency(0)
+    torch.manual_seed(0)
+    layer = GCNLayer(20, 6, root=root, members=members).to(device)
+    _, mask = draw(members, 20, 1, device)
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        out = layer.project(x, mask) if members > 1 else layer.product(x, views, mask)
+        results.append((out, *torch.autograd.grad(out.square().sum(), layer.weights)))
+    torch.testing.assert_close(*results)
