@@ -258,7 +258,13 @@ def complete(
     work = _progress(quiet)
     missing = chosen(found, device, rows or (), seeds)
     with interruptible(RESUME_HINT), work:
-        completed = complete_study(measured, comparison, found, missing, Store(store), train=not stored, work=work)
+        completed = complete_study(
+            *(measured, comparison, found, missing, Store(store)),
+            device=device,
+            root=data,
+            train=not stored,
+            work=work,
+        )
     changed = write_completed(completed, results)
     show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
 

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,8 @@ from epagcl.paper.tables import Table, comma_separated, latex, markdown
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import collect, fill
 from epagcl.study.design import Cell, Row, cells, protocols_of
-from epagcl.study.store import Key, Record, Store
+from epagcl.study.jobs import Job, fill_jobs
+from epagcl.study.store import Record, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,17 +100,16 @@ class Request:
         if not self.train and not results:
             raise InputError(f"{self.store.folder}: no stored results for this request; compute them first")
 
-    def keep(self, key: Key, compute: Callable[[], Record], cost: float) -> Record | None:
-        """Return the stored record of a key, computing and storing it first if needed; None without training."""
-        record, start = self.store.read(key), time.perf_counter()
-        if not self.train:
-            return record
-        if record is not None:
-            self.work.drop([cost])
-            return record
-        record = self.store.remember(key, compute)
-        self.work.finish([cost], time.perf_counter() - start)
-        return record
+    def keep(self, jobs: Sequence[Job], left_out: tuple[type[Exception], ...] = ()) -> list[Record | None]:
+        """Return the stored record of each job, after computing those that the store lacks if ``train`` is set.
+
+        Args:
+            jobs: the jobs.
+            left_out: errors of a job that do not stop the others; see :func:`~epagcl.study.jobs.fill_jobs`.
+        """
+        if self.train:
+            fill_jobs(jobs, self.store, self.work, left_out)
+        return [self.store.read(job.key) for job in jobs]
 
     @cached_property
     def _loaded(self) -> "dict[str, Data | str]":

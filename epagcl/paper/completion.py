@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
-from epagcl.core.progress import Progress
+from epagcl.core.progress import Progress, SilentProgress
 from epagcl.paper import find_artefact
-from epagcl.paper.artefact import Result
+from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.plan import ARTEFACTS, COMPARISON, MissingRuns, Plan, same_settings
+from epagcl.paper.plan import ARTEFACTS, COMPARISON, TUNED, MissingRuns, Plan, same_settings
+from epagcl.paper.tuned_joining import with_missing
+from epagcl.paper.tuned_tables import METHODS, PROTOCOL
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
@@ -44,10 +46,14 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
     found = []
     for runs in plan.runs:
         wanted = [seed for seed in runs.seeds if seeds is None or seed < seeds]
-        if runs.cell is not None and wanted and (not rows or runs.row.lower() in rows):
+        if not wanted or (rows and runs.row.lower() not in rows):
+            continue
+        if runs.cell is not None:
             count = runs.cell.seeds if seeds is None else min(runs.cell.seeds, seeds)
             settings = {**runs.cell.settings, "device": device}
             found.append(replace(runs, seeds=wanted, cell=replace(runs.cell, seeds=count, settings=settings)))
+        elif TUNED in runs.parts:
+            found.append(runs)
     return found
 
 
@@ -58,6 +64,8 @@ def complete(
     missing: Sequence[MissingRuns],
     store: Store,
     *,
+    device: str = "auto",
+    root: Path | None = None,
     train: bool = True,
     work: Progress | None = None,
 ) -> Completed:
@@ -72,9 +80,13 @@ def complete(
         plan: the plan, made from these results.
         missing: as :func:`chosen` returns them.
         store: the store of single runs.
+        device: where the searches of the tuned track are computed. Other runs have a device of their own.
+        root: folder of the named graphs; None for the default folder.
         train: whether missing runs are computed. Otherwise only stored runs are used.
         work: receives the progress.
     """
+    untuned = [runs for runs in missing if runs.cell is None]
+    missing = [runs for runs in missing if runs.cell is not None]
     cells = [runs.cell for runs in missing if runs.cell is not None]
     if train:
         fill(cells, store, work)
@@ -91,6 +103,10 @@ def complete(
         for name, result in results.items()
         if new.get(name) and (entering := _entering(result, new[name], plan.rows[name]))
     }
+    if untuned and TUNED in results:
+        request = Request((), (), 0, (PROTOCOL,), store, {"device": device}, root, work or SilentProgress(), train)
+        if (tuned := _with_searches(results[TUNED], untuned, request)) is not None:
+            changed[TUNED] = tuned
     if comparison is None or not new.get(COMPARISON):
         return Completed(changed, None)
     by_graph: dict[str, list[CellResult]] = {}
@@ -111,6 +127,16 @@ def write_completed(completed: Completed, folder: Path) -> list[Path]:
         paths.append(folder.parent / "comparison.json")
         write_comparison(completed.comparison, paths[-1])
     return paths
+
+
+def _with_searches(result: Result, untuned: Sequence[MissingRuns], request: Request) -> Result | None:
+    """Return the result of the tuned track with the searches that it lacks, or None if there are no new ones."""
+    graphs = tuple(dict.fromkeys(runs.graph for runs in untuned))
+    request = replace(request, datasets=graphs, methods=METHODS)
+    joined_result = with_missing(result, request, {runs.row for runs in untuned})
+    if joined_result is None:
+        return None
+    return {**joined_result, "command": _command(result["command"], TUNED), **provenance(request.device)}
 
 
 def _from_other_parts(

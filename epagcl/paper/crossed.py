@@ -1,8 +1,7 @@
 """Seeds against splits: models of several seeds, each scored on the same splits, and the variance of both."""
 
-import time
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -10,7 +9,6 @@ from sklearn.base import clone
 
 from epagcl.core.errors import TrainingError
 from epagcl.core.hardware import resolve_device
-from epagcl.core.log import log
 from epagcl.data import splits
 from epagcl.evaluation import linear
 from epagcl.evaluation.linear import linear_evaluation
@@ -18,8 +16,8 @@ from epagcl.methods import method
 from epagcl.paper.artefact import Request
 from epagcl.runs.record import describe, provenance
 from epagcl.study.code_version import code_version
-from epagcl.study.comparison import POLL_SECONDS
 from epagcl.study.design import Cell, Row, cells
+from epagcl.study.jobs import Job, fill_jobs
 from epagcl.study.scoring import training_title
 from epagcl.study.store import Key, Record, Store
 
@@ -81,33 +79,17 @@ def observe(run: CrossedRun, request: Request) -> Record:
 
 
 def fill_crossed(runs: list[CrossedRun], request: Request) -> None:
-    """Compute the runs that the store lacks. Several processes may share it, each taking what no other computes."""
-    store, remaining = request.store, [run for run in runs if request.store.read(run.key) is None]
-    request.work.plan([run.cell.cost for run in remaining])
-    while remaining:
-        with store.claim([run.key for run in remaining]) as claimed:
-            mine = next((run for run in remaining if claimed and run.key == claimed[0]), None)
-            if mine is not None:
-                _compute(mine, request)
-                remaining.remove(mine)  # a run that failed too: another call tries it again
-        if mine is None:
-            time.sleep(POLL_SECONDS)
-        done = [run for run in remaining if store.read(run.key) is not None]
-        request.work.drop([run.cell.cost for run in done])
-        remaining = [run for run in remaining if run not in done]
-
-
-def _compute(run: CrossedRun, request: Request) -> None:
-    """Compute and store a claimed run, unless another process has done so since it was last looked up."""
-    if request.store.read(run.key) is not None:
-        request.work.drop([run.cell.cost])
-        return
-    start = time.monotonic()
-    try:
-        request.store.write(run.key, observe(run, request))
-    except (TrainingError, torch.OutOfMemoryError) as error:
-        log.warning("%s on %s, seed %d: left out (%s)", run.cell.title, run.cell.name, run.seed, error)
-    request.work.finish([run.cell.cost], time.monotonic() - start)
+    """Compute the runs that the store lacks. Runs whose training fails are left out."""
+    jobs = [
+        Job(
+            training_title(run.cell.models[run.seed], run.cell.name),
+            run.key,
+            partial(observe, run, request),
+            run.cell.cost,
+        )
+        for run in runs
+    ]
+    fill_jobs(jobs, request.store, request.work, left_out=(TrainingError, torch.OutOfMemoryError))
 
 
 def collect_crossed(runs: list[CrossedRun], store: Store) -> list[dict[str, Any]]:

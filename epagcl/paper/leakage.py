@@ -30,6 +30,7 @@ from epagcl.paper.tables import Table, escape_stars
 from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint, rows
+from epagcl.study.jobs import Job
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ def measure(request: Request) -> Result:
             if models and models[0].supervised:
                 raise InputError(f"methods: {models[0].name} is a classifier without embeddings to score; leave it out")
             plans.append((graph, data, row, models, source))
-    if request.train:
-        request.work.plan([_cost(model, data) for _, data, _, models, _ in plans for model in models])
+    jobs = [_job(request, graph, data, row.title, model) for graph, data, row, models, _ in plans for model in models]
+    records = iter(request.keep(jobs))
     results = []
-    for graph, data, row, models, source in plans:
-        runs = [run for model in models if (run := _stored_run(request, graph, data, row.title, model)) is not None]
+    for graph, _, row, models, source in plans:
+        runs = [_run(model.seed, record) for model in models if (record := next(records)) is not None]
         if runs:
             about = {"graph": graph["name"], "method": row.title, "source": source}
             results.append({**about, "reported": published(graph["name"], row.title).get("paper"), "runs": runs})
@@ -81,8 +82,8 @@ def measure(request: Request) -> Result:
     return {"rows": results, "absent": request.absent}
 
 
-def _stored_run(request: Request, graph: dict[str, str], data: "Data", title: str, model: Method) -> Record | None:
-    """Return a run from the store, training it first if needed."""
+def _job(request: Request, graph: dict[str, str], data: "Data", title: str, model: Method) -> Job:
+    """Return the training of a model with its looks."""
     key = {
         "what": "leakage",
         "graph": graph,
@@ -92,15 +93,13 @@ def _stored_run(request: Request, graph: dict[str, str], data: "Data", title: st
         "seed": model.seed,
         "code": code_version(type(model), linear, splits, observe, score),
     }
-    record = request.keep(key, lambda: observe(request, graph["name"], data, model), _cost(model, data))
-    if record is None:
-        return None
+    compute = partial(observe, request, graph["name"], data, model)
+    return Job(f"{title} on {graph['name']}, seed {model.seed}", key, compute, float(model.epochs) * data.num_nodes**2)
+
+
+def _run(seed: int, record: Record) -> Record:
     names = ("epochs", "test", "validation", "new_split", "effective_rank", "strict", "seconds")
-    return {"seed": model.seed, "device": record["hardware"]["device"], **{name: record[name] for name in names}}
-
-
-def _cost(model: Method, data: "Data") -> float:
-    return float(model.epochs) * data.num_nodes**2
+    return {"seed": seed, "device": record["hardware"]["device"], **{name: record[name] for name in names}}
 
 
 def observe(request: Request, name: str, data: "Data", model: Method) -> Record:

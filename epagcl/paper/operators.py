@@ -22,6 +22,7 @@ from epagcl.runs.operators import OPERATORS, operator_report
 from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import fingerprint
+from epagcl.study.jobs import Job
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -42,26 +43,25 @@ FIELDS = ("nodes", "edges", "classes", "chance", "structure", "operators", "devi
 
 def measure(request: Request) -> Result:
     """Measure the EPR and the accuracy of every operator on each graph that can be loaded."""
-    if request.train:
-        request.work.plan([_cost(data) for data in request.graphs.values()])
-    graphs = {}
-    for name, data in request.graphs.items():
-        runs = min(request.runs, LARGE_SPLITS) if data.num_nodes > LARGE else request.runs
-        key = {
-            "what": "operators",
-            "graph": {"name": name, "fingerprint": fingerprint(data)},
-            "runs": runs,
-            "code": code_version(operators, linear, splits, PropagatedPCA, observe),
-        }
-        record = request.keep(key, partial(observe, request, name, data, runs), _cost(data))
-        if record is not None:
-            graphs[name] = {field: record[field] for field in record if field in FIELDS}
+    records = request.keep([_job(request, name, data) for name, data in request.graphs.items()])
+    graphs = {
+        name: {field: record[field] for field in record if field in FIELDS}
+        for name, record in zip(request.graphs, records, strict=True)
+        if record is not None
+    }
     request.require(graphs)
     return {"graphs": graphs, "absent": request.absent}
 
 
-def _cost(data: "Data") -> float:
-    return float(data.num_nodes)
+def _job(request: Request, name: str, data: "Data") -> Job:
+    runs = min(request.runs, LARGE_SPLITS) if data.num_nodes > LARGE else request.runs
+    key = {
+        "what": "operators",
+        "graph": {"name": name, "fingerprint": fingerprint(data)},
+        "runs": runs,
+        "code": code_version(operators, linear, splits, PropagatedPCA, observe),
+    }
+    return Job(f"operators on {name}", key, partial(observe, request, name, data, runs), float(data.num_nodes))
 
 
 def observe(request: Request, name: str, data: "Data", runs: int) -> "Record":

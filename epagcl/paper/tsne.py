@@ -1,6 +1,7 @@
 """Figure 3: t-SNE maps of raw features and of embeddings, with measures of class separation."""
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from epagcl.paper.tables import Table, TableCell, escape_stars, marked
 from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, Row, fingerprint, rows
+from epagcl.study.jobs import Job
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -40,12 +42,15 @@ def measure(request: Request) -> Result:
     """Map the raw features and each method's embedding of seed 0; ``runs`` and ``protocols`` have no influence."""
     raw, *others = rows(request.methods)
     methods = [row for row in others if not row.reference]
-    if request.train:
-        request.work.plan([_cost(data) for data in request.graphs.values() for _ in (raw, *methods)])
+    wanted = [(name, row) for name in request.graphs for row in (raw, *methods)]
+    found: dict[str, list[Record]] = {}
+    records = request.keep([_job(request, name, row) for name, row in wanted])
+    for (name, row), record in zip(wanted, records, strict=True):
+        if record is not None:
+            found.setdefault(name, []).append(_map(row.title, row.models(name, 1, request.settings)[1], record))
     graphs = []
     for name, data in request.graphs.items():
-        maps = [found for row in (raw, *methods) if (found := _stored_map(request, name, data, row)) is not None]
-        if maps:
+        if maps := found.get(name):
             nodes = shown_nodes(data.y)
             labels = " ".join(map(str, data.y.cpu()[nodes].tolist()))
             graphs.append({"name": name, "nodes": data.num_nodes, "shown": len(nodes), "labels": labels, "maps": maps})
@@ -53,9 +58,9 @@ def measure(request: Request) -> Result:
     return {"graphs": graphs, "absent": request.absent}
 
 
-def _stored_map(request: Request, name: str, data: "Data", row: Row) -> Record | None:
-    """Return a map from the store, computing it first if needed."""
-    models, source = row.models(name, 1, request.settings)
+def _job(request: Request, name: str, row: Row) -> Job:
+    """Return the computation of the map of a row on a graph."""
+    data, (models, _) = request.graphs[name], row.models(name, 1, request.settings)
     model = models[0] if models else None
     steps = (observe, shown_nodes, map_and_separation, embed_in_plane, agreement)
     key = {
@@ -67,16 +72,14 @@ def _stored_map(request: Request, name: str, data: "Data", row: Row) -> Record |
         "sizes": [LARGE, SAMPLE, DIMENSIONS, NEIGHBOURS],
         "code": code_version(*([type(model)] if model else []), *steps),
     }
-    record = request.keep(key, lambda: observe(request, name, data, model), _cost(data))
-    if record is None:
-        return None
+    cost = float(min(data.num_nodes, LARGE))
+    return Job(f"{row.title} on {name}", key, partial(observe, request, name, data, model), cost)
+
+
+def _map(title: str, source: str | None, record: Record) -> Record:
     names = ("points", "silhouette", "agreement", "map_agreement", "seconds")
     where = record["hardware"]["device"]
-    return {"title": row.title, "source": source, "device": where, **{name: record[name] for name in names}}
-
-
-def _cost(data: "Data") -> float:
-    return float(min(data.num_nodes, LARGE))
+    return {"title": title, "source": source, "device": where, **{name: record[name] for name in names}}
 
 
 def observe(request: Request, name: str, data: "Data", model: Method | None) -> Record:

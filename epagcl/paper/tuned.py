@@ -7,14 +7,13 @@ settings are then trained again with new seeds and scored. No search reads a lab
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.hardware import resolve_device
-from epagcl.core.log import log
 from epagcl.data import splits as split_module
 from epagcl.evaluation import linear
 from epagcl.evaluation.linear import linear_evaluation
@@ -31,6 +30,7 @@ from epagcl.runs.record import describe, provenance
 from epagcl.study import tuning
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint
+from epagcl.study.jobs import Job
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
 from epagcl.study.tuning.study import tune
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: The searched settings: the default space, and how feature rows are scaled.
 SPACE = ("default", "feature_scaling=given,row-sum,row-norm")
+#: Errors of a search that do not stop the others.
+LEFT_OUT = (InputError, TrainingError, torch.OutOfMemoryError)
 #: Methods whose embedding joins two vectors of width ``dim``.
 JOINED = ("greet",)
 
@@ -58,34 +60,57 @@ def budget(name: str) -> dict[str, Any]:
     return {"dim": WIDTH // 2 if name in JOINED else WIDTH, "epochs": EPOCHS, "patience": 0}
 
 
+class Search(NamedTuple):
+    """A row on an outer test set of a graph.
+
+    Attributes:
+        graph: name of the graph.
+        row: name of the method, or title of a reference, which needs no search.
+        outer: number of the test set.
+    """
+
+    graph: str
+    row: str
+    outer: int
+
+    @property
+    def title(self) -> str:
+        """The title of the row."""
+        return self.row if self.row in (RAW, PROPAGATED) else method(self.row).title
+
+
 def measure(request: Request) -> Result:
     """Search, train and score every method on every outer test set of every graph, and score the references."""
-    wanted = [
-        (name, data, row, outer)
-        for name, data in request.graphs.items()
-        for row in (RAW, PROPAGATED, *request.methods)
-        for outer in OUTER
-    ]
-    if request.train:
-        request.work.plan([_cost(data, row) for _, data, row, _ in wanted])
-    found: dict[tuple[str, str], list[Record]] = {}
-    for name, data, row, outer in wanted:
-        compute = partial(observe, request, name, data, row, outer)
-        try:
-            record = request.keep(_key(request, name, data, row, outer), compute, _cost(data, row))
-        except (InputError, TrainingError, torch.OutOfMemoryError) as error:
-            log.warning("%s on %s, outer split %d: left out (%s)", row, name, outer, error)
-            continue
-        if record is not None:
-            found.setdefault((name, row), []).append(record)
-    request.require(found)
-    cells = [_cell(request.graphs[name], name, row, records) for (name, row), records in found.items()]
+    jobs = [job_of(request, search) for search in searches(request)]
+    records = request.keep(jobs, LEFT_OUT)
+    cells = cells_of(request, dict(zip(searches(request), records, strict=True)))
+    request.require(cells)
     return {"cells": cells, "absent": request.absent}
 
 
-def _cost(data: "Data", row: str) -> float:
-    trainings = 0 if row in (RAW, PROPAGATED) else TRIALS + 2 * SEEDS
-    return float((trainings * EPOCHS + 50) * (data.num_nodes + 5000))
+def searches(request: Request) -> list[Search]:
+    """Return all searches of a request."""
+    rows = (RAW, PROPAGATED, *request.methods)
+    return [Search(graph, row, outer) for graph in request.graphs for row in rows for outer in OUTER]
+
+
+def cells_of(request: Request, records: "Mapping[Search, Record | None]") -> list[dict[str, Any]]:
+    """Return the results of each row and graph over its outer test sets, in the form of the other artefacts' cells."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for search, record in records.items():
+        if record is not None:
+            found.setdefault((search.graph, search.row), []).append(record)
+    return [_cell(request.graphs[name], name, row, own) for (name, row), own in found.items()]
+
+
+def job_of(request: Request, search: Search) -> Job:
+    """Return the computation of a search."""
+    data = request.graphs[search.graph]
+    trainings = 0 if search.row in (RAW, PROPAGATED) else TRIALS + 2 * SEEDS
+    cost = float((trainings * EPOCHS + 50) * (data.num_nodes + 5000))
+    place = search.graph, data, search.row, search.outer
+    title = f"{search.row} on {search.graph}, outer split {search.outer}"
+    return Job(title, _key(request, *place), partial(observe, request, *place), cost)
 
 
 def _key(request: Request, name: str, data: "Data", row: str, outer: int) -> dict[str, Any]:
@@ -170,10 +195,8 @@ def _scores(embeddings: list[Tensor], y: Tensor, nodes: "list[Split]") -> list[f
 
 
 def _cell(data: "Data", name: str, row: str, records: "list[Record]") -> dict[str, Any]:
-    """Return the runs of a row on a graph over all outer test sets, in the form of the other artefacts' cells."""
-    title = row if row in (RAW, PROPAGATED) else method(row).title
     return {
-        "row": title,
+        "row": Search(name, row, 0).title,
         "graph": describe(data, name),
         "hardware": sorted({record["hardware"]["device"] for record in records}),
         "commits": sorted({record["commit"] or "unknown" for record in records}),

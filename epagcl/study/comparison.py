@@ -7,10 +7,9 @@ from typing import Any, NotRequired, TypedDict
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.evaluation.scores import Spread, spread
 from epagcl.study.design import Cell
+from epagcl.study.jobs import POLL_SECONDS
 from epagcl.study.scoring import score_seeds
 from epagcl.study.store import Record, Store
-
-POLL_SECONDS = 0.5  # between two checks while other processes compute all remaining seeds
 
 
 class ProtocolScores(TypedDict):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from epagcl.core.progress import SilentProgress
 from epagcl.paper.artefact import Artefact, digest, load_all, run_tables
 from epagcl.paper.drawing import new_figure
 from epagcl.paper.tables import Table
+from epagcl.study.jobs import Job
 from tests.paper.conftest import cell, result
 
 
@@ -70,15 +72,15 @@ def test_single_runs_are_one_line_each():
 
 
 def test_stored_records_are_used_and_missing_ones_computed_only_with_training(request_of):
-    key = {"what": "test", "graph": {"name": "demo"}}
-    assert request_of(train=False).keep(key, lambda: pytest.fail("computed"), 3.0) is None
+    job = Job("a test", {"what": "test", "graph": {"name": "demo"}}, lambda: {"value": 1}, 3.0)
+    refused = replace(job, compute=lambda: pytest.fail("computed"))
+    assert request_of(train=False).keep([refused]) == [None]
     work = Recorder()
-    request = request_of(work=work)
-    assert request.keep(key, lambda: {"value": 1}, 3.0)["value"] == 1
-    assert (work.dropped, work.finished) == ([], [3.0])
-    assert request.keep(key, lambda: pytest.fail("computed again"), 3.0)["value"] == 1
-    assert (work.dropped, work.finished) == ([3.0], [3.0])
-    assert request_of(train=False).keep(key, lambda: pytest.fail("computed"), 3.0)["value"] == 1
+    (record,) = request_of(work=work).keep([job])
+    assert (record["value"], work.finished) == (1, [3.0])
+    for train in (True, False):
+        assert request_of(train=train, work=work).keep([refused]) == [record]
+    assert work.finished == [3.0]
 
 
 def test_nothing_stored_is_an_error_only_without_training(request_of):

@@ -5,6 +5,7 @@ from epagcl.core.errors import TrainingError
 from epagcl.paper import crossed
 from epagcl.paper.crossed import collect_crossed, crossed_runs, fill_crossed
 from epagcl.paper.sweeps import sweep_rows
+from epagcl.study import jobs
 from epagcl.study.design import cells
 
 
@@ -67,7 +68,7 @@ def test_a_run_that_another_process_computes_is_waited_for(request_, monkeypatch
             naps.append(seconds)
             request_.store.write(runs[0].key, {"accuracy": [0.5, 0.5], "seconds": 1.0, "hardware": {"device": "b"}})
 
-        monkeypatch.setattr(crossed.time, "sleep", other_process_finishes)
+        monkeypatch.setattr(jobs.time, "sleep", other_process_finishes)
         fill_crossed(runs, request_)
     assert calls == [1]
     assert len(naps) == 1
