@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from epagcl.core.hardware import has_triton
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
 from epagcl.methods.base import Method
@@ -16,6 +17,9 @@ from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, build_layer, check_lay
 from epagcl.nn.layers import Adjacency, GCNLayer, PReLU
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views, drop_views
+
+#: Momentum of the running statistics, as in the authors' code: evaluation uses nearly those of the last view.
+BATCH_NORM_MOMENTUM = 0.99
 
 
 class Layer(nn.Module):
@@ -36,6 +40,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None) -> Tensor:
         """Return the output of V views, ``[V·N, out_features]``; ``mask`` ``[V, F]`` hides input columns."""
         product = self._standardised(x, adjacency) if self.standardise else self.gcn.product(x, adjacency, mask)
+        if self.norm == "batch" and self.training:
+            return self._activated_batch_norm(product, adjacency.shape[0])
         return self.activation(self._normalise(product + self.gcn.bias, adjacency.shape[0]), self.shift)
 
     def _standardised(self, x: Tensor | SparseMatrix, adjacency: Adjacency) -> Tensor:
@@ -45,13 +51,28 @@ class Layer(nn.Module):
         weights = (weights - weights.mean(0)) * (weights.var(0, correction=0) + 1e-5).rsqrt()
         return self.gcn.product(x, adjacency, None, *weights.chunk(len(self.gcn.weights)))
 
-    def _normalise(self, x: Tensor, num_nodes: int) -> Tensor:
+    def _activated_batch_norm(self, x: Tensor, num_nodes: int) -> Tensor:
+        """Return PReLU(norm(x + b)) in training. The bias cancels in batch statistics: only the running mean has it."""
+        bias = self.gcn.bias
+        if x.dtype == torch.float32 and x.numel() and has_triton(x.device):
+            from epagcl.core.kernels.normalisation import batch_norm_prelu
+
+            weights = bias, self.scale, self.shift, self.activation.weight
+            views = x.shape[0] // num_nodes
+            return batch_norm_prelu(x, *weights, self.mean, self.var, views=views, momentum=BATCH_NORM_MOMENTUM)
+        mean = self.mean - bias.detach()  # the running mean of x
+        normalised = self._normalise(x, num_nodes, mean)
+        self.mean.copy_(mean + bias.detach())
+        # The factor 0 gives the bias a gradient of zeros, where Adam would turn rounding errors into steps.
+        return self.activation(normalised, torch.add(self.shift, bias, alpha=0))
+
+    def _normalise(self, x: Tensor, num_nodes: int, mean: Tensor | None = None) -> Tensor:
+        """Return x normalised and scaled; ``mean`` replaces the running mean."""
         if self.norm == "layer":
             return F.layer_norm(x, x.shape[1:], self.scale)
-        # Each view is normalised by its own statistics. New statistics have momentum 0.99, as in the authors' code, so
-        # evaluation uses nearly the statistics of the last view.
-        views = [
-            F.batch_norm(view, self.mean, self.var, self.scale, None, self.training, momentum=0.99)
+        mean = self.mean if mean is None else mean
+        views = [  # each is normalised by its own statistics
+            F.batch_norm(view, mean, self.var, self.scale, None, self.training, BATCH_NORM_MOMENTUM)
             for view in x.split(num_nodes)
         ]
         return torch.cat(views)
@@ -81,14 +102,26 @@ class Encoder(nn.Module):
         return h
 
 
+class Predictor(nn.Sequential):
+    """Linear layer, PReLU, linear layer. The activation adds the bias of the first layer."""
+
+    def __init__(self, dim: int, hidden: int):
+        super().__init__(nn.Linear(dim, hidden), PReLU(), nn.Linear(hidden, dim))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Return the prediction, as wide as the input."""
+        first, activation, last = cast("tuple[nn.Linear, PReLU, nn.Linear]", tuple(self))
+        out: Tensor = last(activation(h @ first.weight.T, first.bias))
+        return out
+
+
 class Network(nn.Module):
     """The trained online encoder and predictor, and the target encoder, which follows the online encoder."""
 
     def __init__(self, encoder: str, widths: Sequence[int], norm: str, predictor: int):
         super().__init__()
         self.encoder, self.target = Encoder(encoder, widths, norm), Encoder(encoder, widths, norm)
-        dim = widths[-1]
-        self.predictor = nn.Sequential(nn.Linear(dim, predictor), nn.PReLU(), nn.Linear(predictor, dim))
+        self.predictor = Predictor(widths[-1], predictor)
         self.target.requires_grad_(False)
 
 

@@ -1,5 +1,7 @@
 import copy
 import math
+import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import epagcl
 from epagcl.core.errors import InputError
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.methods.bgrl import bootstrap_loss
+from epagcl.methods.bgrl import Predictor, bootstrap_loss
 from epagcl.views.masks import feature_mask
 from tests.nn.dense import dense_product
 
@@ -95,6 +97,109 @@ def test_each_view_is_normalised_by_its_own_statistics(small_graph, views):
     torch.testing.assert_close(layer._normalise(x, 60), (x - mean) / (var + 1e-5).sqrt())
 
 
+@pytest.fixture(params=[False, True], ids=["torch", "triton"])
+def kernels(request, use_triton):
+    """Compute the norm and its activation by plain PyTorch or by kernels."""
+    if request.param:
+        pytest.importorskip("triton")
+        if os.environ.get("TRITON_INTERPRET") != "1":
+            pytest.skip("these graphs are on the CPU, where only Triton's interpreter runs kernels")
+    use_triton(request.param)
+    return request.param
+
+
+def products(layer, num_nodes=60):
+    """Replace the graph convolution of a layer by given products; return a function of them, and random products."""
+    layer.gcn.product = lambda x, adjacency, mask: x
+    adjacency = SimpleNamespace(shape=(num_nodes, num_nodes))
+    x = torch.randn(2 * num_nodes, 16, generator=torch.Generator().manual_seed(5))
+    return (lambda x: layer(x.clone(), adjacency, None)), x
+
+
+@pytest.mark.usefixtures("kernels")
+def test_the_bias_has_no_effect_in_training_but_on_the_running_mean(small_graph):
+    _, _, network, _ = start(small_graph)
+    layer = network.encoder.layers[0]
+    forward, x = products(layer)
+    before, mean, var = layer.mean.clone(), layer.mean.clone(), layer.var.clone()
+    out = forward(x)
+    for view in x.split(60):
+        mean, var = 0.01 * mean + 0.99 * (view + layer.gcn.bias).mean(0), 0.01 * var + 0.99 * view.var(0)
+    torch.testing.assert_close((layer.mean, layer.var), (mean.detach(), var))
+    (gradient,) = torch.autograd.grad(out.square().sum(), layer.gcn.bias)
+    assert torch.equal(gradient, torch.zeros(16))
+    with torch.no_grad():
+        layer.gcn.bias.add_(7.0)
+        layer.mean.copy_(before)
+    assert torch.equal(forward(x), out)
+    torch.testing.assert_close(layer.mean, mean.detach() + 7 * 0.9999)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_evaluation_normalises_products_and_bias_by_running_statistics(small_graph):
+    _, _, network, _ = start(small_graph)
+    layer = network.encoder.layers[0]
+    forward, x = products(layer)
+    forward(x)
+    network.eval()
+    statistics = [t.clone() for t in (layer.mean, layer.var)]
+    expected = F.batch_norm(x + layer.gcn.bias, *statistics, layer.scale, layer.shift)
+    torch.testing.assert_close(forward(x), F.prelu(expected, layer.activation.weight))
+    assert all(map(torch.equal, statistics, (layer.mean, layer.var)))
+
+
+def test_training_moves_no_bias_before_a_batch_norm(small_graph):
+    model = BGRL(**{**SMALL, "hidden": 4, "dim": 3}, epochs=2, lr=0.01).fit(small_graph)
+    assert not any(layer.gcn.bias.any() for layer in model.network_.encoder.layers)
+    model = BGRL(**{**SMALL, "hidden": 4, "dim": 3}, epochs=2, lr=0.01, norm="layer").fit(small_graph)
+    assert all(layer.gcn.bias.any() for layer in model.network_.encoder.layers)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_view_of_one_row_cannot_be_normalised(small_graph):
+    _, _, network, _ = start(small_graph)
+    forward, x = products(network.encoder.layers[0], num_nodes=1)
+    with pytest.raises(ValueError, match=r"more than 1 value per channel when training, got input size .*\[1, 16\]"):
+        forward(x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoder", ["gcn", "residual"])
+def test_kernels_equal_plain_torch(small_graph, use_triton, encoder):
+    pytest.importorskip("triton")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("these graphs are on the CPU, where only Triton's interpreter runs kernels")
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        method, graph, network, views = start(small_graph, encoder=encoder)
+        loss = method.loss(network, graph, views, torch.tensor(4))
+        gradients = torch.autograd.grad(loss, [p for p in network.parameters() if p.requires_grad])
+        results.append((loss, *gradients, *network.buffers()))
+    assert len(results[0]) > len(gradients) + 4  # the statistics of two layers in two networks
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_the_predictor_equals_that_of_earlier_versions():
+    torch.manual_seed(0)
+    ours = Predictor(8, 12)
+    torch.manual_seed(0)
+    earlier = torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.PReLU(), torch.nn.Linear(12, 8))
+    states = [module.state_dict() for module in (ours, earlier)]
+    assert list(states[0]) == list(states[1])
+    assert all(map(torch.equal, *(state.values() for state in states)))
+    h = torch.randn(5, 8)
+    given = h.clone()
+    outputs = [module(h) for module in (ours, earlier)]
+    torch.testing.assert_close(*outputs)
+    assert torch.equal(h, given)
+    gradients = [
+        torch.autograd.grad(y.square().sum(), list(m.parameters()))
+        for y, m in zip(outputs, (ours, earlier), strict=True)
+    ]
+    torch.testing.assert_close(*gradients)
+
+
 def test_layer_norm_standardises_all_weights_but_the_first(small_graph):
     _, graph, network, _ = start(small_graph, norm="layer", layers=3)
     assert [layer.standardise for layer in network.encoder.layers] == [False, True, True]
@@ -171,7 +276,6 @@ def test_training_equals_an_explicit_loop(small_graph):
     trained = [*network.encoder.parameters(), *network.predictor.parameters()]
     optimiser = torch.optim.AdamW(trained, weight_decay=0.1, fused=True)
     for t in range(20):
-        # Bit-equality is needed: biases before a batch norm have gradients of rounding errors, which Adam amplifies.
         optimiser.param_groups[0]["lr"] = float(0.01 * method.lr_factor(torch.tensor(t)))
         optimiser.zero_grad()
         loss = method.loss(network, graph, views, t)
