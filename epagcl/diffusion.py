@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
-from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
+from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, multiply_accumulate, multiply_lerp
 from epagcl.core.streamed import StreamedMatrix
 from epagcl.data.graph import Graph
 from epagcl.data.large import LargeGraph
@@ -99,12 +99,14 @@ def check_alpha(alpha: float) -> None:
 def _chebyshev(scaled: _Matrix, y: Tensor, *, alpha: float, products: int) -> Tensor:
     """Return the Chebyshev iterate of (I − ρÂ) Z = αY after some products with the matrix ρÂ."""
     rho = 1 - alpha
-    y = alpha * y
-    before, z = torch.zeros_like(y), y.clone()
+    y = (alpha * y).contiguous()
+    before: Tensor | None = None
+    z = y
     omega = 2.0
     for _ in range(products):
         omega = 1 / (1 - rho**2 * omega / 4)
-        before, z = z, before.lerp_(multiply(scaled, z).add_(y), omega)
+        out = None if before is y else before  # the iterate before the last is not needed any more, but Y is
+        before, z = z, multiply_lerp(scaled, z, y, before, omega, out=out)
     return z
 
 
@@ -198,10 +200,10 @@ def heat(graph: Graph, t: float = 5.0, tolerance: float = TOLERANCE) -> Diffusio
     walk = SparseMatrix(edges.rowptr, col, value, edges.shape)
 
     def polynomial(matrix: SparseMatrix, y: Tensor) -> Tensor:
+        y = y.contiguous()
         z = weights[0] * y
         for weight in weights[1:]:
-            y = multiply(matrix, y)
-            z.add_(y, alpha=weight)
+            y = multiply_accumulate(matrix, y, z, weight)
         return z
 
     return lambda y: _Diffuse.apply(y, walk, polynomial)
@@ -306,9 +308,9 @@ class _Diffuse(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, matrix: _Matrix, polynomial: Polynomial) -> Tensor:
         ctx.matrix, ctx.polynomial = matrix, polynomial
-        return polynomial(matrix, y.contiguous())
+        return polynomial(matrix, y)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.polynomial(ctx.matrix.T, grad.contiguous()), None, None
+        return ctx.polynomial(ctx.matrix.T, grad), None, None

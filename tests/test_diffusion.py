@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from epagcl import diffusion
+from epagcl.core import sparse
 from epagcl.core.errors import InputError
-from epagcl.core.sparse import StackedMatrix
+from epagcl.core.sparse import SparseMatrix, StackedMatrix
 from epagcl.data.graph import Graph
 from epagcl.diffusion import heat, neighbours, power, ppr, relation_mean, relation_ppr, truncated_ppr
 from epagcl.distributed.group import Ranks
@@ -134,14 +134,52 @@ def test_components_do_not_mix(kind):
 
 @pytest.mark.parametrize(("diffusion_of", "limit"), [(lambda g: ppr(g, 0.2), 18), (lambda g: heat(g, 5.0), 17)])
 def test_few_products_suffice(monkeypatch, diffusion_of, limit):
-    calls, multiply = [], diffusion.multiply
-    monkeypatch.setattr(diffusion, "multiply", lambda *args: calls.append(1) or multiply(*args))
+    calls, multiply = [], sparse.multiply
+    monkeypatch.setattr(sparse, "multiply", lambda *args: calls.append(1) or multiply(*args))
     y = torch.randn(14, 2, requires_grad=True)
     z = diffusion_of(random_graph(0))(y)
     assert 10 < len(calls) <= limit  # Z ← 0.8 ÂZ + 0.2 Y would take log 1e-5 / log 0.8 = 52
     forward = len(calls)
     z.sum().backward()
     assert len(calls) == 2 * forward
+
+
+@pytest.mark.parametrize(("ours", "dense", "setting"), [(ppr, dense_ppr, 0.5), (heat, dense_heat, 0.5)])
+@pytest.mark.parametrize("longest", [3, 64])
+def test_diffusion_by_kernels_equals_plain_torch_and_the_dense_matrix(
+    device, use_triton, monkeypatch, ours, dense, setting, longest
+):
+    launch = pytest.importorskip("epagcl.core.kernels.launch")
+    monkeypatch.setattr(launch, "MAX_CHUNK", longest)  # with 3, most rows are cut
+    graph, s = random_graph(1), dense(random_graph(1), setting)
+    on_device = Graph(x=graph.x.to(device), pairs=graph.pairs.to(device), num_nodes=14)
+    generator = torch.Generator().manual_seed(0)
+    wide, grad = (torch.randn(14, 8, generator=generator).to(device) for _ in range(2))
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        y = wide.clone().requires_grad_()
+        z = ours(on_device, setting, 1e-3)(y[:, 2:7])  # columns of a wider matrix, which are not contiguous
+        results.append((z, *torch.autograd.grad(z, y, grad[:, :5])))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-6)
+    z, gradient = (t.detach().double().cpu() for t in results[1])
+    torch.testing.assert_close(z, s @ wide[:, 2:7].double().cpu(), rtol=0, atol=1e-2)
+    torch.testing.assert_close(gradient[:, 2:7], s.T @ grad[:, :5].double().cpu(), rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("triton", [False, True])
+@pytest.mark.parametrize("kind", [ppr, heat])
+def test_diffusion_leaves_its_input_and_the_gradient_of_its_output_unchanged(use_triton, device, kind, triton):
+    if triton:
+        pytest.importorskip("triton")
+    use_triton(triton)
+    graph = random_graph(0)
+    diffuse = kind(Graph(x=graph.x.to(device), pairs=graph.pairs.to(device), num_nodes=14), tolerance=0.1)
+    y, grad = (torch.randn(14, 3, device=device) for _ in range(2))
+    copies = y.clone(), grad.clone()
+    diffuse(y.requires_grad_()).backward(grad)
+    assert torch.equal(y, copies[0])
+    assert torch.equal(grad, copies[1])
 
 
 def test_a_path_of_two_by_hand():
@@ -212,6 +250,24 @@ def test_truncated_pagerank_of_several_views_is_that_of_each_view():
     torch.testing.assert_close(*outputs)
     grad = torch.randn(42, 5, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(*(torch.autograd.grad(z, y, grad) for z in outputs))
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("products", [0, 1, 2, 5])
+def test_truncated_pagerank_of_several_views_by_kernels_equals_plain_torch(device, use_triton, products, stacked):
+    pytest.importorskip("triton")
+    first = random_graph(1).adjacency.to(device)
+    values = torch.stack([first.value, 0.5 * first.value])  # of two views with one pattern
+    y, grad = (torch.randn(28, 5, generator=torch.Generator().manual_seed(k)).to(device) for k in range(2))
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        parts = [SparseMatrix(first.rowptr, first.col, value, first.shape, symmetric=True) for value in values]
+        together = SparseMatrix(first.rowptr, first.col, values, first.shape, symmetric=True)
+        leaf = y.clone().requires_grad_()
+        z = truncated_ppr(StackedMatrix(parts) if stacked else together, leaf, 0.15, products)
+        results.append((z, *torch.autograd.grad(z, leaf, grad)))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("products", [0, 1, 3, 6, 12])

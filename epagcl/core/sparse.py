@@ -15,6 +15,7 @@ from epagcl.core.hardware import has_triton
 
 if TYPE_CHECKING:
     from epagcl.core.kernels.launch import RowChunks
+    from epagcl.core.kernels.products import Update
     from epagcl.core.pattern import Pattern
     from epagcl.core.streamed import StreamedMatrix
 
@@ -228,13 +229,82 @@ def multiply(matrix: "SparseMatrix | StackedMatrix | StreamedMatrix", dense: Ten
     """
     if not isinstance(matrix, SparseMatrix):
         return matrix.multiply(dense)
-    if dense.dtype == torch.float32 and has_triton(dense.device):
-        from epagcl.core.kernels.products import multiply_pattern
+    return _multiply_by_kernel(matrix, dense) if _has_kernel(dense) else _multiply_views(matrix, dense)
 
-        columns = matrix.shape[1]
-        views = max(matrix.views, dense.shape[0] // columns if columns else 1)
-        return multiply_pattern(matrix.chunks, matrix.col, matrix.value, dense, views, columns)
-    return _multiply_views(matrix, dense)
+
+def multiply_lerp(
+    matrix: "SparseMatrix | StackedMatrix | StreamedMatrix",
+    dense: Tensor,
+    shift: Tensor,
+    start: Tensor | None,
+    weight: float,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return ``start + weight·(matrix @ dense + shift − start)`` without gradient, in one pass on a GPU with Triton.
+
+    Args:
+        matrix: one or several matrices.
+        dense: as in :func:`multiply`, contiguous like all tensors here.
+        shift: added to the product, whose shape it has.
+        start: tensor of the same shape; None: 0.
+        weight: 0 returns ``start``, 1 the shifted product; larger weights go beyond it.
+        out: memory for the result, which may be ``start``; None: new memory.
+
+    Examples:
+        >>> identity = SparseMatrix.from_torch(torch.eye(2).to_sparse())
+        >>> h, start = torch.tensor([[1.0], [2.0]]), torch.tensor([[4.0], [4.0]])
+        >>> multiply_lerp(identity, h, torch.ones(2, 1), start, weight=0.5).flatten()
+        tensor([3.0000, 3.5000])
+    """
+    if isinstance(matrix, SparseMatrix) and _has_kernel(dense):
+        from epagcl.core.kernels.products import Update
+
+        terms = [(weight, shift)] if start is None else [(weight, shift), (1 - weight, start)]
+        update = Update(weight, terms, torch.empty_like(shift) if out is None else out)
+        return _multiply_by_kernel(matrix, dense, update)
+    start = torch.zeros_like(shift) if start is None else start
+    return torch.lerp(start, multiply(matrix, dense).add_(shift), weight, out=out)
+
+
+def multiply_accumulate(
+    matrix: "SparseMatrix | StackedMatrix | StreamedMatrix", dense: Tensor, total: Tensor, weight: float
+) -> Tensor:
+    """Return ``matrix @ dense`` without gradient and add ``weight`` times it to ``total``, in one pass with Triton.
+
+    Args:
+        matrix: one or several matrices.
+        dense: as in :func:`multiply`, contiguous.
+        total: contiguous tensor with the shape of the product; changed in place.
+        weight: the factor of the product in the total.
+
+    Examples:
+        >>> identity, total = SparseMatrix.from_torch(torch.eye(2).to_sparse()), torch.ones(2, 1)
+        >>> multiply_accumulate(identity, torch.tensor([[1.0], [2.0]]), total, weight=10.0).flatten()
+        tensor([1., 2.])
+        >>> total.flatten()
+        tensor([11., 21.])
+    """
+    if isinstance(matrix, SparseMatrix) and _has_kernel(dense):
+        from epagcl.core.kernels.products import Update
+
+        return _multiply_by_kernel(matrix, dense, Update(weight, [(1.0, total)], total, product=True))
+    product = multiply(matrix, dense)
+    total.add_(product, alpha=weight)
+    return product
+
+
+def _has_kernel(dense: Tensor) -> bool:
+    """Return whether a Triton kernel computes products with a dense matrix."""
+    return dense.dtype == torch.float32 and has_triton(dense.device)
+
+
+def _multiply_by_kernel(matrix: SparseMatrix, dense: Tensor, update: "Update | None" = None) -> Tensor:
+    """Return ``matrix @ dense`` or the sum of an update by the Triton kernel."""
+    from epagcl.core.kernels.products import multiply_pattern
+
+    columns = matrix.shape[1]
+    views = max(matrix.views, dense.shape[0] // columns if columns else 1)
+    return multiply_pattern(matrix.chunks, matrix.col, matrix.value, dense, views, columns, update)
 
 
 def _multiply_views(matrix: SparseMatrix | StackedMatrix, dense: Tensor) -> Tensor:

@@ -159,18 +159,20 @@ class ScalesLayer(nn.Module):
         # Without masks, one block of rows X W serves all views.
         if projected.shape[0] < rows:
             projected = projected.expand(rows // projected.shape[0], -1, -1).reshape(rows, projected.shape[1])
+        near = [(scale, width) for scale, width in zip(self.scales, self.widths, strict=True) if scale != PAGERANK]
+        near_columns = sum(width for _, width in near)
+        # PageRank starts from XW itself. Splits, unlike slices, have gradients that are put together only once.
+        rest, far = projected.split([near_columns, projected.shape[1] - near_columns], 1)
         blocks = []
-        hops, rest = 0.0, projected
-        for scale, width in zip(self.scales, self.widths, strict=True):
-            if scale == PAGERANK:
-                rest = truncated_ppr(adjacency, rest, ALPHA, PRODUCTS)
-            while scale != PAGERANK and hops < scale:
-                # The columns of larger scales need this product too. PageRank starts from XW itself.
+        hops = 0.0
+        for scale, width in near:
+            while hops < scale:  # the columns of larger scales need this product too
                 hops += 1
-                hop_columns = sum(w for s, w in zip(self.scales, self.widths, strict=True) if hops <= s < PAGERANK)
-                rest = torch.cat([adjacency @ rest[:, :hop_columns], rest[:, hop_columns:]], 1)
-            block, rest = rest[:, :width], rest[:, width:]
+                rest = adjacency @ rest
+            block, rest = rest.split([width, rest.shape[1] - width], 1)
             blocks.append(block)
+        if PAGERANK in self.scales:
+            blocks.append(truncated_ppr(adjacency, far, ALPHA, PRODUCTS))
         return torch.cat(blocks, 1)
 
 

@@ -6,7 +6,8 @@ import torch
 
 from epagcl.core import sparse
 from epagcl.core.adjacency import gcn_adjacency
-from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
+from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply, multiply_accumulate, multiply_lerp
+from epagcl.core.streamed import CSR, StreamedMatrix
 from tests.core.helpers import random_sparse
 
 
@@ -63,6 +64,41 @@ def test_several_matrices_multiply_block_by_block(kind, blocks):
     expected = torch.cat([a @ b for a, b in zip(dense, 2 * [h] if blocks == 1 else h.chunk(2), strict=True)])
     torch.testing.assert_close(matrix @ h, expected)
     assert torch.autograd.gradcheck(lambda h: matrix @ h, (h,))
+
+
+def streamed(n=6):
+    """A matrix that is read by chunks, and its dense equivalent."""
+    dense = symmetric(n, 3).fill_diagonal_(0)
+    csr = SparseMatrix.from_torch(dense.to_sparse())
+    part = CSR(*(t.numpy() for t in (csr.rowptr, csr.col, csr.value.float())))
+    return StreamedMatrix([part], torch.ones(n, dtype=torch.float64)), [dense.float().double()]
+
+
+@pytest.mark.parametrize("kind", ["stacked", "one pattern", "streamed"])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 1.7])
+@pytest.mark.parametrize("memory", ["new", "start", "other"])
+def test_product_and_lerp_equal_their_formula(kind, weight, memory):
+    matrix, dense = streamed() if kind == "streamed" else several(kind)
+    rows, columns = len(dense) * matrix.shape[0], len(dense) * matrix.shape[1]
+    h, shift, start = (torch.randn(n, 3, dtype=torch.float64) for n in (columns, rows, rows))
+    product = torch.cat([a @ b for a, b in zip(dense, h.chunk(len(dense)), strict=True)])
+    expected = (1 - weight) * start + weight * (product + shift)
+    copies = h.clone(), shift.clone()
+    out = {"new": None, "start": start, "other": torch.empty_like(shift)}[memory]
+    result = multiply_lerp(matrix, h, shift, start, weight, out=out)
+    torch.testing.assert_close(result, expected)
+    assert out is None or result is out
+    assert all(torch.equal(*pair) for pair in zip((h, shift), copies, strict=True))
+    torch.testing.assert_close(multiply_lerp(matrix, h, shift, None, weight), weight * (product + shift))
+
+
+@pytest.mark.parametrize("kind", ["stacked", "one pattern", "streamed"])
+def test_product_is_added_to_a_total(kind):
+    matrix, dense = streamed() if kind == "streamed" else several(kind)
+    h, total = (torch.randn(len(dense) * n, 3, dtype=torch.float64) for n in reversed(matrix.shape))
+    before, product = total.clone(), multiply(matrix, h)
+    assert torch.equal(multiply_accumulate(matrix, h, total, 0.3), product)
+    torch.testing.assert_close(total, before + 0.3 * product)
 
 
 def test_gathering_messages_of_stacked_matrices_equals_csr(monkeypatch):

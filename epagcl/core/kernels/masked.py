@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments
-from epagcl.core.kernels.products import collect_kernel
+from epagcl.core.kernels.products import collect
 from epagcl.core.sparse import SparseMatrix
 
 
@@ -136,9 +136,7 @@ def _multiply_masked(chunks: RowChunks, col: Tensor, value: Tensor, h: Tensor, m
         num_warps=warps,
     )
     if spills:
-        collect_kernel[(chunks.long_row.numel(), parts, 2 * members)](
-            *(chunks.long_row, chunks.long_start, spill, out, width, rows, spills), BLOCK=block, num_warps=warps
-        )
+        collect(chunks, spill, out, 2 * members)
     return out
 
 
@@ -168,9 +166,7 @@ def _gather_masked(chunks: RowChunks, col: Tensor, value: Tensor, grad: Tensor, 
         num_warps=warps,
     )
     if spills:
-        collect_kernel[(chunks.long_row.numel(), parts, members)](
-            *(chunks.long_row, chunks.long_start, spill, out, width, rows, spills), BLOCK=block, num_warps=warps
-        )
+        collect(chunks, spill, out, members)
     return out
 
 

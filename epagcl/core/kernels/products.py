@@ -1,11 +1,39 @@
 """Sparse products as Triton kernels."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments
+
+
+class Update(NamedTuple):
+    """A sum with the product A h that is computed in the same pass: ``out ← scale·A h + c₁ T₁ + c₂ T₂``.
+
+    Attributes:
+        scale: the factor of the product.
+        terms: one or two pairs of a factor and a contiguous float32 tensor with the shape of the product.
+        out: contiguous memory for the sum. It may be one of the terms, but not h, which all rows read.
+        product: whether the product itself is stored and returned too.
+    """
+
+    scale: float
+    terms: Sequence[tuple[float, Tensor]]
+    out: Tensor
+    product: bool = False
+
+
+@triton.jit
+def _add_terms(first, second, at, mask, a, b, TERMS: tl.constexpr):
+    """Return a·first + b·second at some places, or the first term alone."""
+    total = a * tl.load(first + at, mask=mask, other=0.0)
+    if TERMS == 2:
+        total += b * tl.load(second + at, mask=mask, other=0.0)
+    return total
 
 
 @triton.jit
@@ -18,25 +46,38 @@ def _multiply_kernel(
     h,
     out,
     spill,
+    updated,
+    first_term,
+    second_term,
     width,
     rows,
     spills,
     stride,
     col_stride,
     h_stride,
+    scale,
+    a,
+    b,
     COUNTED: tl.constexpr,
+    TERMS: tl.constexpr,
+    PRODUCT: tl.constexpr,
     UNROLL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Compute Σ_e weight_e h[col_e] over one chunk of a row, or over its first ``count`` entries if COUNTED.
 
-    The sum of a whole row is written to out[target]. The sum of a chunk of a cut row is written to spill[−1 − target].
+    The sum of a whole row is written to out[target] if PRODUCT. If there are TERMS, scale times the sum plus the terms
+    is written to updated[target]. The sum of a chunk of a cut row is written to spill[−1 − target].
     """
     chunk, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     first, end = tl.load(start + chunk), tl.load(start + chunk + 1)
     if COUNTED:
         end = first + tl.load(count + view * tl.num_programs(0) + chunk)
+    if TERMS > 0:  # loaded before the rows of h, so that the program waits for both at once
+        row = tl.load(target + chunk).to(tl.int64)
+        at = (view * rows + row) * width + d
+        total = _add_terms(first_term, second_term, at, d < tl.where(row >= 0, width, 0), a, b, TERMS)
     acc = tl.zeros([BLOCK], tl.float32)
     for first_entry in range(first, end, UNROLL):
         e = first_entry + tl.arange(0, UNROLL)
@@ -50,14 +91,34 @@ def _multiply_kernel(
         acc += tl.sum(w[:, None] * x, 0)
     to = tl.load(target + chunk).to(tl.int64)
     if to >= 0:
-        tl.store(out + (view * rows + to) * width + d, acc, mask=d < width)
+        if PRODUCT:
+            tl.store(out + (view * rows + to) * width + d, acc, mask=d < width)
+        if TERMS > 0:
+            tl.store(updated + (view * rows + to) * width + d, scale * acc + total, mask=d < width)
     else:
         tl.store(spill + (view * spills - 1 - to) * width + d, acc, mask=d < width)
 
 
 @triton.jit
-def collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK: tl.constexpr):
-    """Add up the chunks of the cut rows, in order."""
+def _collect_kernel(
+    long_row,
+    long_start,
+    spill,
+    out,
+    updated,
+    first_term,
+    second_term,
+    width,
+    rows,
+    spills,
+    scale,
+    a,
+    b,
+    TERMS: tl.constexpr,
+    PRODUCT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Add up the chunks of the cut rows, in order, and write them as ``_multiply_kernel`` writes whole rows."""
     i, view = tl.program_id(0), tl.program_id(2).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     first, end = tl.load(long_start + i), tl.load(long_start + i + 1)
@@ -66,7 +127,12 @@ def collect_kernel(long_row, long_start, spill, out, width, rows, spills, BLOCK:
     for _ in range(first, end):
         acc += tl.load(at, mask=d < width, other=0.0)
         at += width
-    tl.store(out + (view * rows + tl.load(long_row + i)) * width + d, acc, mask=d < width)
+    to = (view * rows + tl.load(long_row + i)) * width + d
+    if PRODUCT:
+        tl.store(out + to, acc, mask=d < width)
+    if TERMS > 0:
+        total = _add_terms(first_term, second_term, to, d < width, a, b, TERMS)
+        tl.store(updated + to, scale * acc + total, mask=d < width)
 
 
 @triton.jit
@@ -94,8 +160,16 @@ def _edge_dots_kernel(
 
 
 @on_device_of_arguments
-def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, views: int, num_columns: int) -> Tensor:
-    """Return ``[A_1 h_1; A_2 h_2; ...]`` for V matrices with one sparsity pattern.
+def multiply_pattern(
+    chunks: RowChunks,
+    col: Tensor,
+    weight: Tensor,
+    h: Tensor,
+    views: int,
+    num_columns: int,
+    update: Update | None = None,
+) -> Tensor:
+    """Return ``[A_1 h_1; A_2 h_2; ...]`` for V matrices with one sparsity pattern, or the sum of an update.
 
     Args:
         chunks: the chunks of the pattern.
@@ -104,11 +178,18 @@ def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, 
         h: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``, float32.
         views: V.
         num_columns: the number of columns of each matrix.
+        update: a sum to compute in the same pass. The product is stored only if the update says so.
     """
     h = h.contiguous()
     width = h.shape[1]
+    shape = (views * chunks.num_rows, width)
     spills = chunks.num_spills
-    out = torch.empty(views * chunks.num_rows, width, device=h.device)
+    product = update is None or update.product
+    out = update.out if update is not None and not product else torch.empty(shape, device=h.device)
+    scale, terms, updated, _ = update or Update(1.0, [], out)
+    assert all(t.shape == shape and t.is_contiguous() for t in (updated, *(term for _, term in terms)))
+    (a, first), (b, second) = [*terms, (0.0, out), (0.0, out)][:2]  # the kernels ignore what is missing
+    flags = {"TERMS": len(terms), "PRODUCT": product}
     spill = torch.empty(views * spills, width, device=h.device)
     block = block_size(width)
     warps = max(1, block // 128)
@@ -117,18 +198,37 @@ def multiply_pattern(chunks: RowChunks, col: Tensor, weight: Tensor, h: Tensor, 
     h_stride = num_columns * width if h.shape[0] > num_columns else 0
     parts = triton.cdiv(width, block)
     _multiply_kernel[(chunks.row.numel(), parts, views)](
-        *(chunks.start, chunks.target, count, col, weight, h, out, spill),
-        *(width, chunks.num_rows, spills, stride, col_stride, h_stride),
+        *(chunks.start, chunks.target, count, col, weight, h, out, spill, updated, first, second),
+        *(width, chunks.num_rows, spills, stride, col_stride, h_stride, scale, a, b),
         COUNTED=chunks.count is not None,
+        **flags,
         UNROLL=16,
         BLOCK=block,
         num_warps=warps,
     )
     if spills:
-        collect_kernel[(chunks.long_row.numel(), parts, views)](
-            chunks.long_row, chunks.long_start, spill, out, width, chunks.num_rows, spills, BLOCK=block, num_warps=warps
+        _collect_kernel[(chunks.long_row.numel(), parts, views)](
+            *(chunks.long_row, chunks.long_start, spill, out, updated, first, second),
+            *(width, chunks.num_rows, spills, scale, a, b),
+            **flags,
+            BLOCK=block,
+            num_warps=warps,
         )
     return out
+
+
+def collect(chunks: RowChunks, spill: Tensor, out: Tensor, views: int) -> None:
+    """Write the cut rows of a product from the sums of their chunks, ``[V·spills, d]``, to its rows ``[V·rows, d]``."""
+    width = out.shape[1]
+    block = block_size(width)
+    _collect_kernel[(chunks.long_row.numel(), triton.cdiv(width, block), views)](
+        *(chunks.long_row, chunks.long_start, spill, out, out, out, out),
+        *(width, chunks.num_rows, chunks.num_spills, 1.0, 0.0, 0.0),
+        TERMS=0,
+        PRODUCT=True,
+        BLOCK=block,
+        num_warps=max(1, block // 128),
+    )
 
 
 @on_device_of_arguments

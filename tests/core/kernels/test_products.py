@@ -7,8 +7,8 @@ pytest.importorskip("triton")
 
 from epagcl.core.kernels import launch
 from epagcl.core.kernels.launch import RowChunks
-from epagcl.core.kernels.products import edge_dots, multiply_pattern
-from epagcl.core.sparse import SparseMatrix, rowptr_of
+from epagcl.core.kernels.products import Update, edge_dots, multiply_pattern
+from epagcl.core.sparse import SparseMatrix, multiply_accumulate, multiply_lerp, rowptr_of
 from epagcl.nn.layers import GATLayer
 from tests.core.kernels.matrices import random_matrix
 
@@ -50,6 +50,86 @@ def test_product_of_several_matrices_of_one_pattern(device, monkeypatch, blocks,
     assert (chunks.long_row.numel() > 5) == (longest == 4)
     out = multiply_pattern(chunks, col, weight, h.flatten(0, 1).to(device), 3, 17)
     torch.testing.assert_close(out.cpu(), expected.flatten(0, 1))
+
+
+def draw(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("terms", [1, 2])
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("longest", [4, 64])
+def test_update_in_the_pass_of_a_product_equals_a_dense_sum(device, monkeypatch, blocks, terms, product, longest):
+    monkeypatch.setattr(launch, "MAX_CHUNK", longest)  # with 4, most rows are cut
+    dense, matrix = random_matrix(13, 17, density=0.5, device=device)
+    factor = torch.tensor([1.0, -2.0, 0.5])
+    h, added = draw(blocks, 17, 5), draw(terms, 39, 5, seed=1)
+    coefficients = (0.7, -1.3)[:terms]
+    products = (factor[:, None, None].double() * (dense.double() @ h.double())).flatten(0, 1)
+    expected = 1.6 * products + sum(c * t for c, t in zip(coefficients, added.double(), strict=True))
+    on_device = [t.to(device) for t in added]
+    weight = factor.to(device)[:, None] * matrix.value
+    for out in (torch.empty(39, 5, device=device), on_device[-1]):  # in place last: it changes the term
+        chunks = RowChunks.from_rowptr(matrix.rowptr)
+        update = Update(1.6, list(zip(coefficients, on_device, strict=True)), out, product)
+        returned = multiply_pattern(chunks, matrix.col, weight, h.flatten(0, 1).to(device), 3, 17, update)
+        torch.testing.assert_close(out.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+        if product:
+            torch.testing.assert_close(returned.cpu().double(), products, rtol=1e-5, atol=1e-5)
+        else:
+            assert returned is out
+    assert all(torch.equal(t.cpu(), c) for t, c in zip(on_device[:-1], added[:-1], strict=True))
+
+
+@pytest.mark.parametrize("width", [1, 40, 130, 600])
+@pytest.mark.parametrize("longest", [4, 64])
+def test_rows_without_entries_get_the_terms_of_an_update(device, monkeypatch, width, longest):
+    monkeypatch.setattr(launch, "MAX_CHUNK", longest)
+    dense, matrix = random_matrix(7, 8, density=0.8, device=device)
+    h, u, v = draw(8, width), draw(7, width, seed=1), draw(7, width, seed=2)
+    out = torch.empty(7, width, device=device)
+    update = Update(0.5, [(2.0, u.to(device)), (-1.0, v.to(device))], out)
+    multiply_pattern(RowChunks.from_rowptr(matrix.rowptr), matrix.col, matrix.value, h.to(device), 1, 8, update)
+    expected = 0.5 * (dense.double() @ h.double()) + 2 * u.double() - v.double()
+    torch.testing.assert_close(out.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(out[[7 // 3, -1]].cpu(), (2 * u - v)[[7 // 3, -1]])
+
+
+def test_terms_of_an_update_have_the_shape_of_the_product(device):
+    _, matrix = random_matrix(7, 8, device=device)
+    h, out = torch.ones(8, 3, device=device), torch.empty(7, 3, device=device)
+    for wrong in (torch.ones(8, 3, device=device), torch.ones(3, 7, device=device).T):
+        with pytest.raises(AssertionError):
+            multiply_pattern(matrix.chunks, matrix.col, matrix.value, h, 1, 8, Update(1.0, [(1.0, wrong)], out))
+
+
+@pytest.mark.parametrize("start", ["none", "new", "in place"])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_product_and_lerp_by_the_kernel_equal_plain_torch(device, use_triton, monkeypatch, start, blocks):
+    monkeypatch.setattr(launch, "MAX_CHUNK", 4)
+    _, matrix = random_matrix(9, 11, density=0.6, device=device)
+    h, shift, before = (draw(blocks * n, 5, seed=n).to(device) for n in (11, 9, 9))
+    results = []
+    for on in (False, True):
+        use_triton(on)
+        same = SparseMatrix(matrix.rowptr, matrix.col.long(), matrix.value, matrix.shape)
+        first = None if start == "none" else before.clone()
+        result = multiply_lerp(same, h, shift, first, 1.4, out=first if start == "in place" else None)
+        assert (result is first) == (start == "in place")
+        assert start != "new" or torch.equal(first, before)
+        total = before.clone()
+        results.append((result, multiply_accumulate(same, h, total, 0.3), total))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+
+
+def test_updates_of_float64_are_computed_in_plain_torch(device, use_triton):
+    dense, matrix = random_matrix(9, 11, device=device)
+    use_triton(True)
+    matrix = SparseMatrix(matrix.rowptr, matrix.col.long(), matrix.value.double(), matrix.shape)
+    h, shift = draw(11, 3).double().to(device), draw(9, 3).double().to(device)
+    expected = 1.4 * (dense.double() @ h.cpu() + shift.cpu())
+    torch.testing.assert_close(multiply_lerp(matrix, h, shift, None, 1.4).cpu(), expected)
 
 
 def test_entries_beyond_the_count_of_a_chunk_are_skipped(device, monkeypatch):
