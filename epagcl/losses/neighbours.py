@@ -1,7 +1,7 @@
 """InfoNCE between two views with several positives per node, which are not among its negatives.
 
 Memory is O(N(k + d)) plus one panel of similarities: forward keeps only the row sums, and backward recomputes the
-panels.
+panels. On a GPU, :mod:`epagcl.losses.neighbour_kernels` computes the same and keeps no similarities.
 """
 
 import math
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
+from epagcl.core.hardware import has_triton
 from epagcl.core.permute import permute_rows
 from epagcl.losses.infonce.loss import check_temperature
 from epagcl.losses.infonce.tiled import LOG2_E
@@ -64,6 +65,11 @@ def neighbour_nce(
     if order is not None and batch_size < n:
         position = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=order.device))
         a, b, positives = permute_rows(a, order), permute_rows(b, order), position[positives[order]]
+    if has_triton(a.device) and a.dtype == torch.float32:
+        from epagcl.losses.neighbour_kernels import max_width, neighbour_loss  # imported here, since Triton is optional
+
+        if a.shape[1] <= max_width(a.device):
+            return neighbour_loss(a, b, positives, batch_size, temperature, _matmul_precision())
     full = n // batch_size * batch_size
     loss = a.new_zeros(())
     for rows, size in ((slice(0, full), batch_size), (slice(full, n), n - full)):
@@ -73,6 +79,14 @@ def neighbour_nce(
             both = sum(_Direction.apply(*views, near, inside, temperature) for views in ((u, v), (v, u)))
             loss = loss + (rows.stop - rows.start) / (2 * n) * both
     return loss
+
+
+def _matmul_precision() -> str:
+    """Return the precision of PyTorch's products of float32 matrices on a GPU, ``"fp32"`` or ``"tf32"``."""
+    try:
+        return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    except RuntimeError:  # the user has set it the newer way of torch 2.9
+        return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
 
 
 def _in_batch(positives: Tensor, start: int) -> tuple[Tensor, Tensor]:

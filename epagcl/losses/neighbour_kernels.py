@@ -1,0 +1,432 @@
+"""GREET's loss as fused Triton kernels: no similarity is ever written to memory.
+
+The unit rows of both views are scaled to √(log₂e/τ) and rounded once to the precision of the operands, so that
+e^{s_ik} = 2^{a_i·b_k}. Since |s| ≤ 1/τ, no running maximum is needed. The positives are bits, 32 columns to a word. A
+tile of similarities reads its bits, so positives are left out of the sums exactly.
+
+``operand_kernel``    the scaled and rounded rows
+``bits_kernel``       bit (i, k) is set if k ∈ P_i; 1/|P_i|
+``row_sums_kernel``   1/R_i and log R_i − mean_{j∈P_i} s_ij, with R_i = Σ_{k∉P_i} e^{s_ik}
+``gradient_kernel``   Σ_k w_ik b_k, where w adds the weights of both directions
+
+Both directions, a → b and b → a, run in one launch, and so do all batches. No two programs write to the same float, so
+repeated runs are bit-equal. Bits are set by atomics, whose result does not depend on their order.
+"""
+
+# Triton kernels are a language of their own: their arguments are pointers and compile-time constants.
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-incomplete-defs
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from epagcl.core.kernels.launch import on_device_of_arguments
+from epagcl.losses.infonce.tiled import LOG2_E
+from epagcl.losses.infonce.tiles import Tiles
+from epagcl.losses.infonce.triton_kernels import LIFT, LN2, _tile, _to_tf32
+
+PAD = 128  # rows past the last one that a tile may read, and the unit of the bits of a row; all tile sizes divide it
+PANEL_WORDS = 2**26  # words of bits at a time: rows beyond them are computed in further launches
+LARGE_SHARED_MEMORY = 160 * 1024  # bytes for a program: A100 and H100
+MEDIUM_SHARED_MEMORY = 96 * 1024  # GPUs of the same generations with less of it; Turing has 64 KiB
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16}
+
+
+@triton.jit
+def operand_kernel(x, out, n, padded, d, scale, ROWS: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr):
+    """Compute scale·x, rounded. Padding rows and columns are 0."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    col = tl.arange(0, WIDTH)
+    v = tl.load(x + row[:, None] * d + col[None, :], mask=(row < n)[:, None] & (col < d)[None, :], other=0.0) * scale
+    if PRECISION == "tf32":
+        v = _to_tf32(v)
+    at = out + row[:, None] * WIDTH + col[None, :]
+    tl.store(at, v.to(out.dtype.element_ty), mask=(row < padded)[:, None])
+
+
+@triton.jit
+def bits_kernel(
+    positives,
+    bits,
+    share,
+    n,
+    batch_size,
+    k,
+    first_row,
+    num_rows,
+    first_column,
+    num_columns,
+    words,
+    ROWS: tl.constexpr,
+    K: tl.constexpr,
+):
+    """Set bit (i, k) of bits[batch, i − first_row, k − first_column] if k ∈ P_i, and compute share_i = 1/|P_i|.
+
+    i and k are positions in the batch. P_i has only the positives inside it.
+    """
+    node = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    batch = node // batch_size
+    begin = batch * batch_size
+    row = node - begin - first_row
+    j = tl.arange(0, K)
+    listed = (node < n)[:, None] & (j < k)[None, :]
+    column = tl.load(positives + node[:, None] * k + j[None, :], mask=listed, other=-1) - begin[:, None]
+    inside = listed & (column >= 0) & (column < batch_size)
+    tl.store(share + node, 1.0 / tl.maximum(tl.sum(inside.to(tl.float32), 1), 1.0), mask=node < n)
+    column -= first_column
+    inside = inside & ((row >= 0) & (row < num_rows))[:, None] & (column >= 0) & (column < num_columns)
+    at = bits + (batch * num_rows + row)[:, None] * words + column // 32
+    one = tl.full([ROWS, K], 1, tl.int32)
+    tl.atomic_or(at, one << (column % 32).to(tl.int32), mask=inside, sem="relaxed")
+
+
+@triton.jit
+def _bits_of_rows(at, inside, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load the bits of a tile from the words at ``at`` of each row."""
+    col = tl.arange(0, COLUMNS)[None, :]
+    word = tl.zeros([ROWS, COLUMNS], tl.int32)
+    for j in tl.static_range(COLUMNS // 32):
+        part = tl.load(at + j, mask=inside, other=0)
+        word = tl.where(col // 32 == j, part[:, None], word)
+    return ((word >> (col % 32)) & 1) != 0
+
+
+@triton.jit
+def _bits_of_columns(at, inside, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load the transposed bits of a tile from the words at ``at`` of each column."""
+    row = tl.arange(0, ROWS)[:, None]
+    word = tl.zeros([ROWS, COLUMNS], tl.int32)
+    for j in tl.static_range(ROWS // 32):
+        part = tl.load(at + j, mask=inside, other=0)
+        word = tl.where(row // 32 == j, part[None, :], word)
+    return ((word >> (row % 32)) & 1) != 0
+
+
+@triton.jit
+def _sum_tile(
+    total,
+    attract,
+    q,
+    z,
+    bits,
+    row_inside,
+    start,
+    size,
+    MASKED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    DOT: tl.constexpr = "ieee" if PRECISION == "fp32" else "tf32"
+    k = _tile(z, start, 0, COLUMNS, WIDTH, WIDTH)
+    positive = _bits_of_rows(bits + start // 32, row_inside, ROWS, COLUMNS)
+    s = tl.dot(q, tl.trans(k), input_precision=DOT)
+    negative = ~positive
+    if MASKED:
+        negative = negative & (start + tl.arange(0, COLUMNS) < size)[None, :]
+    # Positives are not added at all. They may be most of the sum, so subtracting them from it would be inaccurate.
+    total += tl.sum(tl.where(negative, tl.exp2(s), 0.0), 1)
+    attract += tl.sum(tl.where(positive, s, 0.0), 1)
+    return total, attract
+
+
+@triton.jit
+def row_sums_kernel(
+    z,
+    bits,
+    share,
+    inverse,
+    losses,
+    n,
+    padded,
+    batch_size,
+    first,
+    num_rows,
+    words,
+    blocks,
+    least,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Compute inverse_i = 1/R_i and log R_i − mean_{j∈P_i} s_ij for one block of rows, with R_i at least ``least``."""
+    block, batch, view = tl.program_id(0) % blocks, tl.program_id(0) // blocks, tl.program_id(1).to(tl.int64)
+    start = first + block * ROWS
+    begin = batch * batch_size
+    size = tl.minimum(batch_size, n - begin)
+    if start >= size:
+        return
+    row = start + tl.arange(0, ROWS)
+    inside = row < size
+    q = _tile(z + view * padded * WIDTH, begin + start, 0, ROWS, WIDTH, WIDTH)
+    z += ((1 - view) * padded + begin) * WIDTH
+    bits += (batch.to(tl.int64) * num_rows + row - first) * words
+    total = tl.zeros([ROWS], tl.float32)
+    attract = tl.zeros([ROWS], tl.float32)
+    whole = size // COLUMNS * COLUMNS
+    for c in tl.range(0, whole, COLUMNS, num_stages=STAGES):
+        total, attract = _sum_tile(total, attract, q, z, bits, inside, c, size, False, ROWS, COLUMNS, WIDTH, PRECISION)
+    for c in tl.range(whole, size, COLUMNS, num_stages=1):
+        total, attract = _sum_tile(total, attract, q, z, bits, inside, c, size, True, ROWS, COLUMNS, WIDTH, PRECISION)
+    total = tl.maximum(total, least)
+    mean = attract * tl.load(share + begin + row, mask=inside, other=0.0) * LN2
+    at = view * n + begin + row
+    tl.store(inverse + at, 1.0 / total, mask=inside)
+    tl.store(losses + at, tl.log(total) - mean, mask=inside)
+
+
+@triton.jit
+def _gradient_tile(
+    acc,
+    q,
+    z,
+    bits,
+    column_bits,
+    column_words,
+    inverse,
+    share,
+    mine,
+    my_share,
+    row_inside,
+    start,
+    size,
+    MASKED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    DOT: tl.constexpr = "ieee" if PRECISION == "fp32" else "tf32"
+    col = start + tl.arange(0, COLUMNS)
+    inside = col < size
+    k = _tile(z, start, 0, COLUMNS, WIDTH, WIDTH)
+    mine_positive = _bits_of_rows(bits + start // 32, row_inside, ROWS, COLUMNS)
+    theirs_positive = _bits_of_columns(column_bits + col.to(tl.int64) * column_words, inside, ROWS, COLUMNS)
+    theirs = tl.load(inverse + col, mask=inside, other=0.0)
+    their_share = tl.load(share + col, mask=inside, other=0.0)
+    e = tl.exp2(tl.dot(q, tl.trans(k), input_precision=DOT))
+    w = tl.where(mine_positive, -my_share[:, None], e * mine[:, None])
+    w += tl.where(theirs_positive, -their_share[None, :], e * theirs[None, :])
+    if MASKED:
+        w = tl.where(inside[None, :], w, 0.0)
+    if PRECISION == "fp16":
+        w = (w * LIFT).to(tl.float16)
+    elif PRECISION == "tf32":
+        w = _to_tf32(w)
+    return tl.dot(w, k, acc, input_precision=DOT)
+
+
+@triton.jit
+def gradient_kernel(
+    z,
+    bits,
+    column_bits,
+    share,
+    inverse,
+    grad,
+    out,
+    n,
+    padded,
+    d,
+    batch_size,
+    first,
+    num_rows,
+    words,
+    column_words,
+    blocks,
+    factor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Compute grad·factor·Σ_k w_ik z_k for one block of rows, where z_k are the rows of the other view.
+
+    w_ik is e^{s_ik}/R_i, or −1/|P_i| if k ∈ P_i, plus e^{s_ik}/R_k, or −1/|P_k| if i ∈ P_k. R_k is the row sum of the
+    other direction. ``bits`` has the rows of this launch, and ``column_bits`` has their columns.
+    """
+    block, batch, view = tl.program_id(0) % blocks, tl.program_id(0) // blocks, tl.program_id(1).to(tl.int64)
+    start = first + block * ROWS
+    begin = batch * batch_size
+    size = tl.minimum(batch_size, n - begin)
+    if start >= size:
+        return
+    row = start + tl.arange(0, ROWS)
+    inside = row < size
+    q = _tile(z + view * padded * WIDTH, begin + start, 0, ROWS, WIDTH, WIDTH)
+    mine = tl.load(inverse + view * n + begin + row, mask=inside, other=0.0)
+    my_share = tl.load(share + begin + row, mask=inside, other=0.0)
+    z += ((1 - view) * padded + begin) * WIDTH
+    inverse += (1 - view) * n + begin
+    share += begin
+    bits += (batch.to(tl.int64) * num_rows + row - first) * words
+    column_bits += batch.to(tl.int64) * batch_size * column_words + block * ROWS // 32
+    acc = tl.zeros([ROWS, WIDTH], tl.float32)
+    whole = size // COLUMNS * COLUMNS
+    for c in tl.range(0, whole, COLUMNS, num_stages=STAGES):
+        acc = _gradient_tile(
+            acc, q, z, bits, column_bits, column_words, inverse, share, mine, my_share, inside, c, size,
+            False, ROWS, COLUMNS, WIDTH, PRECISION,
+        )  # fmt: skip
+    for c in tl.range(whole, size, COLUMNS, num_stages=1):
+        acc = _gradient_tile(
+            acc, q, z, bits, column_bits, column_words, inverse, share, mine, my_share, inside, c, size,
+            True, ROWS, COLUMNS, WIDTH, PRECISION,
+        )  # fmt: skip
+    col = tl.arange(0, WIDTH)
+    at = out + (view * n + begin + row)[:, None] * d + col[None, :]
+    tl.store(at, acc * (tl.load(grad) * factor), mask=inside[:, None] & (col < d)[None, :])
+
+
+@on_device_of_arguments
+def neighbour_loss(
+    a: Tensor, b: Tensor, positives: Tensor, batch_size: int, temperature: float, precision: str
+) -> Tensor:
+    """Return the loss of :func:`epagcl.losses.neighbours.neighbour_nce` of unit rows.
+
+    Memory is O(N(k + d)) plus the bits of one panel of rows.
+
+    Args:
+        a: unit rows of the first view, ``[N, d]``, float32, at most :func:`max_width` wide.
+        b: unit rows of the second view.
+        positives: the positives of each row, ``[N, k + 1]``, as row numbers.
+        batch_size: the number of rows in a batch. Batches are cut from the first row on; the last may be smaller.
+        temperature: τ.
+        precision: the precision of the operands of the products: ``"fp32"``, ``"tf32"`` or ``"fp16"``, which has the
+            mantissa of tf32.
+    """
+    return _Fused.apply(a.contiguous(), b.contiguous(), positives.contiguous(), batch_size, temperature, precision)
+
+
+def tiles_for(width: int, precision: str, device: torch.device) -> Tiles:
+    """Return the tiles of both kernels: the largest that fit in shared memory and, almost, in the registers.
+
+    They are not chosen by time, since they determine the order of the sums.
+    """
+    if precision == "fp32":  # computed without tensor cores, where a tile of both operands is in registers
+        return Tiles(32, 32, 8, 1)
+    if _shared_memory(device) >= LARGE_SHARED_MEMORY:
+        return Tiles(64, 64, 4, 2) if width <= 128 else Tiles(64, 32, 8, 2)
+    if _shared_memory(device) >= MEDIUM_SHARED_MEMORY and width <= 128:
+        return Tiles(64, 32, 4, 2)
+    return Tiles(32, 32, 4, 1)
+
+
+def max_width(device: torch.device) -> int:
+    """Return the width of the widest rows that the kernels take on a device."""
+    return 256 if _shared_memory(device) >= MEDIUM_SHARED_MEMORY else 128
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """Return the bytes of shared memory of a program. There is no limit in the interpreter."""
+    if device.type != "cuda":
+        return LARGE_SHARED_MEMORY
+    return int(triton.runtime.driver.active.utils.get_device_properties(device.index)["max_shared_mem"])
+
+
+class _Panels:
+    """The positives as bits, for some rows of every batch at a time.
+
+    Attributes:
+        share: 1/|P_i|. It is computed with the first bits.
+    """
+
+    def __init__(self, positives: Tensor, batch_size: int):
+        self.positives, self.batch_size = positives, batch_size
+        self.batches = triton.cdiv(positives.shape[0], batch_size)
+        self.share = torch.empty(positives.shape[0], dtype=torch.float32, device=positives.device)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield the first row of each panel in its batch, and the number of its rows."""
+        step = PANEL_WORDS // (self.batches * _num_words(self.batch_size)) // PAD * PAD
+        step = min(max(step, PAD), self.batch_size)
+        for first in range(0, self.batch_size, step):
+            yield first, min(step, self.batch_size - first)
+
+    def bits(self, rows: tuple[int, int], columns: tuple[int, int]) -> Tensor:
+        """Return the bits of some rows and columns of every batch, ``[batches, rows, words]``; see ``__iter__``."""
+        n, k = self.positives.shape
+        words = _num_words(columns[1])
+        bits = torch.zeros(self.batches, rows[1], words, dtype=torch.int32, device=self.positives.device)
+        width = triton.next_power_of_2(k)
+        rows_per_program = max(1, 1024 // width)
+        bits_kernel[(triton.cdiv(n, rows_per_program),)](
+            *(self.positives, bits, self.share, n, self.batch_size, k, *rows, *columns, words),
+            *(rows_per_program, width),
+        )
+        return bits
+
+
+def _num_words(columns: int) -> int:
+    """Return the number of words of a row of bits. The last tile of rows or columns reads within them."""
+    return triton.cdiv(columns, PAD) * (PAD // 32)
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, positives: Tensor, batch_size: int, temperature: float, precision: str
+    ) -> Tensor:
+        n, d = a.shape
+        width = max(16, triton.next_power_of_2(d))
+        padded = n + PAD
+        z = torch.empty(2, padded, width, dtype=DTYPES[precision], device=a.device)
+        rows_per_program = max(1, 4096 // width)
+        ctx.scale = math.sqrt(LOG2_E / temperature)
+        for x, out in zip((a, b), z, strict=True):
+            operand_kernel[(triton.cdiv(padded, rows_per_program),)](
+                x, out, n, padded, d, ctx.scale, rows_per_program, width, precision
+            )
+        panels, everything = _Panels(positives, batch_size), (0, batch_size)
+        tiles = tiles_for(width, precision, a.device)
+        inverse, losses = (torch.empty(2, n, dtype=torch.float32, device=a.device) for _ in range(2))
+        for first, num_rows in panels:
+            bits = panels.bits((first, num_rows), everything)
+            blocks = triton.cdiv(num_rows, tiles.rows)
+            row_sums_kernel[(blocks * panels.batches, 2)](
+                *(z, bits, panels.share, inverse, losses, n, padded, batch_size, first, num_rows, bits.shape[2]),
+                *(blocks, math.exp(-1 / temperature)),
+                *(tiles.rows, tiles.columns, width, precision, tiles.stages),
+                num_warps=tiles.warps,
+                num_stages=tiles.stages,
+            )
+        ctx.save_for_backward(z, inverse, positives)
+        ctx.d, ctx.batch_size, ctx.temperature, ctx.precision = d, batch_size, temperature, precision
+        return losses.mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        """Return da_i = 1/(2τN) Σ_k w_ik b_k, with the weights of :func:`gradient_kernel`, and db_i likewise."""
+        z, inverse, positives = ctx.saved_tensors
+        n, (_, padded, width) = inverse.shape[1], z.shape
+        out = inverse.new_empty(2, n, ctx.d)
+        panels, everything = _Panels(positives, ctx.batch_size), (0, ctx.batch_size)
+        tiles = tiles_for(width, ctx.precision, z.device)
+        lift = LIFT.value if ctx.precision == "fp16" else 1.0
+        for panel in panels:
+            first, num_rows = panel
+            bits = panels.bits(panel, everything)
+            column_bits = bits if panel == everything else panels.bits(everything, panel)
+            blocks = triton.cdiv(num_rows, tiles.rows)
+            gradient_kernel[(blocks * panels.batches, 2)](
+                *(z, bits, column_bits, panels.share, inverse, grad, out, n, padded, ctx.d, ctx.batch_size),
+                *(first, num_rows, bits.shape[2], column_bits.shape[2], blocks),
+                1 / (2 * ctx.temperature * n * ctx.scale * lift),
+                *(tiles.rows, tiles.columns, width, ctx.precision, tiles.stages),
+                num_warps=tiles.warps,
+                num_stages=tiles.stages,
+            )
+        return *out.unbind(), None, None, None, None
