@@ -8,18 +8,19 @@ from typing import NamedTuple
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.core.progress import Progress, SilentProgress
-from epagcl.paper import find_artefact
+from epagcl.paper import find_artefact, leakage, tuned_joining
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.plan import ARTEFACTS, COMPARISON, TUNED, MissingRuns, Plan, same_settings
-from epagcl.paper.tuned_joining import with_missing
-from epagcl.paper.tuned_tables import METHODS, PROTOCOL
+from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, TUNED, MissingRuns, Plan, same_settings
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
 from epagcl.study.joining import joined
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison, summarise, write_comparison
+
+#: The artefacts that consist of other computations than runs: functions that return a result with those it lacks.
+JOBS = {TUNED: tuned_joining.with_missing, LEAKAGE: leakage.with_missing}
 
 
 class Completed(NamedTuple):
@@ -52,7 +53,7 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
             count = runs.cell.seeds if seeds is None else min(runs.cell.seeds, seeds)
             settings = {**runs.cell.settings, "device": device}
             found.append(replace(runs, seeds=wanted, cell=replace(runs.cell, seeds=count, settings=settings)))
-        elif TUNED in runs.parts:
+        elif set(runs.parts) & set(JOBS):
             found.append(runs)
     return found
 
@@ -80,12 +81,12 @@ def complete(
         plan: the plan, made from these results.
         missing: as :func:`chosen` returns them.
         store: the store of single runs.
-        device: where the searches of the tuned track are computed. Other runs have a device of their own.
+        device: where searches, and models scored during training, are computed. Other runs have their own device.
         root: folder of the named graphs; None for the default folder.
         train: whether missing runs are computed. Otherwise only stored runs are used.
         work: receives the progress.
     """
-    untuned = [runs for runs in missing if runs.cell is None]
+    jobs = {part: [runs for runs in missing if runs.cell is None and part in runs.parts] for part in JOBS}
     missing = [runs for runs in missing if runs.cell is not None]
     cells = [runs.cell for runs in missing if runs.cell is not None]
     if train:
@@ -103,10 +104,19 @@ def complete(
         for name, result in results.items()
         if new.get(name) and (entering := _entering(result, new[name], plan.rows[name]))
     }
-    if untuned and TUNED in results:
-        request = Request((), (), 0, (PROTOCOL,), store, {"device": device}, root, work or SilentProgress(), train)
-        if (tuned := _with_searches(results[TUNED], untuned, request)) is not None:
-            changed[TUNED] = tuned
+    for part, wanted in jobs.items():
+        if wanted and part in results:
+            artefact, graphs = find_artefact(part), tuple(dict.fromkeys(runs.graph for runs in wanted))
+            request = Request(
+                *(graphs, artefact.methods, artefact.runs, artefact.protocols, store),
+                settings={"device": device},
+                root=root,
+                work=work or SilentProgress(),
+                train=train,
+            )
+            made = JOBS[part](results[part], request, {runs.row for runs in wanted})
+            if made is not None:
+                changed[part] = {**made, "command": _command(results[part]["command"], part), **provenance(device)}
     if comparison is None or not new.get(COMPARISON):
         return Completed(changed, None)
     by_graph: dict[str, list[CellResult]] = {}
@@ -127,16 +137,6 @@ def write_completed(completed: Completed, folder: Path) -> list[Path]:
         paths.append(folder.parent / "comparison.json")
         write_comparison(completed.comparison, paths[-1])
     return paths
-
-
-def _with_searches(result: Result, untuned: Sequence[MissingRuns], request: Request) -> Result | None:
-    """Return the result of the tuned track with the searches that it lacks, or None if there are no new ones."""
-    graphs = tuple(dict.fromkeys(runs.graph for runs in untuned))
-    request = replace(request, datasets=graphs, methods=METHODS)
-    joined_result = with_missing(result, request, {runs.row for runs in untuned})
-    if joined_result is None:
-        return None
-    return {**joined_result, "command": _command(result["command"], TUNED), **provenance(request.device)}
 
 
 def _from_other_parts(

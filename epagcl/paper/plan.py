@@ -10,6 +10,7 @@ from epagcl.core.config import current_settings
 from epagcl.data.catalogue.entries import find
 from epagcl.paper import crossed, find_artefact
 from epagcl.paper.artefact import Request, Result
+from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
@@ -23,13 +24,14 @@ from epagcl.study.summary import Comparison
 
 COMPARISON = "comparison"
 TUNED = "tuned"
+LEAKAGE = "leakage"
 SENSITIVITY = "sensitivity"
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
 ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY)
 #: The parts of the study.
-PARTS = (*ARTEFACTS, TUNED, COMPARISON)
+PARTS = (*ARTEFACTS, LEAKAGE, TUNED, COMPARISON)
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def plan(
     ]
     if TUNED in parts:
         missing += _untuned(requests[TUNED], results.get(TUNED))
+    if LEAKAGE in parts:
+        missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE))
     if SENSITIVITY in parts:
         missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
     missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
@@ -165,8 +169,9 @@ def _request(part: str, root: Path | None, result: Result | None, graphs: Collec
     store = Store("unused")  # nothing is read from it or written to it
     wanted = {name.lower() for name in graphs}
     datasets, methods, protocols = (GRAPHS, METHODS, ("strict",)) if part == COMPARISON else _asked(part, result)
-    datasets = tuple(name for name in datasets if not wanted or name.lower() in wanted)
-    return Request(datasets, methods, 1, protocols, store, root=root)
+    datasets = tuple(name for name in datasets if not wanted or find(name).name.lower() in wanted)
+    runs = find_artefact(part).runs if part == LEAKAGE else 1
+    return Request(datasets, methods, runs, protocols, store, root=root)
 
 
 def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -197,6 +202,27 @@ def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
             decides = f"the rank of {title}"
             wanted = SEEDS * len(OUTER)
             missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))
+    return missing
+
+
+def _unscored(request: Request, result: Result | None) -> list[MissingRuns]:
+    """Return the methods that lack models scored during training. Their time is scaled from other graphs."""
+    cost = {graph: float(data.num_nodes) ** 2 for graph, data in request.graphs.items()}
+    found: dict[tuple[str, str], list[LookedAt]] = {}
+    for one in missing_models(result, request):
+        found.setdefault((one.graph, one.title), []).append(one)
+    missing = []
+    for (graph, title), models in found.items():
+        rates = [
+            run["seconds"] / (run["epochs"][-1] * cost[row["graph"]])
+            for row in (result or {"rows": []})["rows"]
+            if row["method"] == title and row["graph"] in cost
+            for run in row["runs"]
+        ]
+        size = models[0].model.epochs * cost[graph]
+        seconds, basis = (fmean(rates) * size, "its runs on other graphs") if rates else (None, "no stored run")
+        seeds, decides = [one.model.seed for one in models], "what the scoring rule adds"
+        missing.append(MissingRuns((LEAKAGE,), graph, title, seeds, request.runs, seconds, basis, decides, None))
     return missing
 
 

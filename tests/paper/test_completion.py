@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from epagcl.core.errors import InputError
-from epagcl.paper import completion
+from epagcl.paper import completion, find_artefact
 from epagcl.paper import plan as plan_module
 from epagcl.paper.completion import Completed, chosen, complete, ordered, write_completed
-from epagcl.paper.plan import COMPARISON, Plan, plan
+from epagcl.paper.plan import COMPARISON, MissingRuns, Plan, plan
 from epagcl.study.design import rows
 from epagcl.study.summary import read_comparison, summarise
 from tests.paper.conftest import cell, result
@@ -139,3 +139,33 @@ def test_unknown_graphs_and_rows_come_last():
         ("Cora", "x"),
         *(("mine", row) for row in ("DGI", "GRACE", "x")),
     ]
+
+
+@pytest.mark.parametrize("part", ["tuned", "leakage"])
+def test_searches_and_models_scored_during_training_are_completed(study, monkeypatch, tmp_path, part):
+    """Their own module computes and joins them; the study says which, where, and how."""
+    asked = []
+
+    def with_missing(stored, request, titles):
+        asked.append((stored, request, titles))
+        return {**stored, "cells": ["new"]} if request.train else None
+
+    monkeypatch.setitem(completion.JOBS, part, with_missing)
+    before = result([], datasets=("demo",))
+    runs = [
+        MissingRuns((part,), graph, row, [0, 1], 5, 2.0, "", "", None)
+        for graph, row in (("demo", "GRACE"), ("Cora", "DGI"))
+    ]
+    found = Plan(runs, {}, {part: []})
+    missing = chosen(found, "cpu", ["grace", "dgi"])
+    assert missing == runs
+    assert chosen(found, "cpu", seeds=1) == runs  # a search or a training is computed as a whole
+    options = {"device": "cpu", "root": tmp_path}
+    made = complete({part: before}, None, found, missing, study.store, **options).results[part]
+    ((stored, request, titles),) = asked
+    assert (stored, titles) == (before, {"GRACE", "DGI"})
+    assert (request.datasets, request.device, request.root) == (("demo", "Cora"), "cpu", tmp_path)
+    assert (request.methods, request.runs) == (find_artefact(part).methods, find_artefact(part).runs)
+    assert (made["cells"], made["command"]) == (["new"], f"epagcl paper x && epagcl paper complete --parts {part}")
+    assert complete({part: before}, None, found, missing, study.store, train=False).results == {}
+    assert complete({}, None, found, missing, study.store).results == {}  # no result to join with

@@ -11,6 +11,7 @@ from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.protocol import Rule
 from epagcl.paper import leakage
 from epagcl.paper.artefact import Request
+from epagcl.study.store import Store
 
 SMALL = {"device": "cpu", "epochs": 4, "hidden": 16, "dim": 8, "projection": 8}
 
@@ -25,33 +26,6 @@ def short_paper_protocol():
 @pytest.fixture(scope="module")
 def result(request_):
     return leakage.ARTEFACT.make(request_, "epagcl paper leakage")
-
-
-def run(test, validation=None, new_split=None, strict=0.5, seed=0, rank=20.0):
-    count = len(test)
-    return {
-        "seed": seed,
-        "device": "cpu",
-        "epochs": [50 * (k + 1) for k in range(count)],
-        "test": test,
-        "validation": validation or test,
-        "new_split": new_split or test,
-        "effective_rank": [rank] * count,
-        "strict": strict,
-        "seconds": 1.0,
-    }
-
-
-def made(*runs, reported=None, method="EPAGCL"):
-    row = {"graph": "Cora", "method": method, "source": "paper", "reported": reported, "runs": list(runs)}
-    return {"rows": [row], "absent": {}}
-
-
-def test_accuracy_by_each_rule():
-    scores = leakage.rule_scores(run([0.6, 0.8, 0.7], [0.5, 0.4, 0.45], [0.71, 0.7, 0.9], strict=0.65))
-    assert scores == pytest.approx({"strict": 65, "paper": 70, "validation": 60, "maximum": 80, "authors": 90})
-    tied = run([0.6, 0.8, 0.7], [0.4, 0.5, 0.5])
-    assert leakage.rule_scores(tied)["validation"] == pytest.approx(80)  # the earliest of equal ones
 
 
 def test_looks_are_every_50_epochs_or_ten_in_all():
@@ -115,10 +89,6 @@ def test_without_training_only_stored_runs_are_used(request_, result, monkeypatc
     assert three["rows"] == result["rows"]
     with pytest.raises(InputError, match="no stored results for this request"):
         leakage.measure(with_(request_, train=False, methods=("grace",)))
-    none = {"rows": [], "absent": {}}
-    assert leakage.figures(none) == {}
-    assert leakage.reading(none) == ["Nothing is measured yet."]
-    assert leakage.tables(none)[0].rows == []
 
 
 def with_(request, **changes):
@@ -142,42 +112,18 @@ def test_files_of_a_result(result, tmp_path):
     assert len(leakage.reading(result)) == 2
 
 
-def test_table_has_the_difference_of_each_rule():
-    result = made(
-        run([0.80, 0.82], [0.5, 0.4], [0.84, 0.81], strict=0.81),
-        run([0.82, 0.82], [0.5, 0.4], [0.84, 0.84], strict=0.81),
-        reported=[86.07, 0.32],
-    )
-    [table] = leakage.tables(result)
-    assert table.columns[2:7] == list(leakage.RULES.values())
-    expected = "81.0 ± 0.0|82.0 ± 0.0 (+1.0)|81.0 ± 1.4 (+0.0)|82.0 ± 0.0 (+1.0)|84.0 ± 0.0 (+3.0)|86.1 ± 0.3"
-    assert table.rows == [["Cora", "EPAGCL", *expected.split("|")]]
-    assert "2 runs" in table.note
-
-
-def test_reading_separates_early_stopping_from_leakage():
-    """The last look has 82, validation chooses the first with 83, and a new split has 85."""
-    seen = run([0.83, 0.82], validation=[0.9, 0.8], new_split=[0.85, 0.81], strict=0.81)
-    gains, gap, steady = leakage.reading(made(seen, reported=[86.0, 0.3]))
-    assert "in points: EPAGCL +3.0 (+1.0 and +2.0)." in gains
-    assert "the paper reports 86.0. With its classifier, the last epoch reaches 82.0." in gap
-    assert "Choosing the epoch on validation nodes changes this by +1.0, the authors' rule by another +2.0" in gap
-    assert gap.endswith("to 85.0. This leaves 1.0 points.")
-    assert steady.startswith("No run loses 5 points")
-    _, gap, _ = leakage.reading(made(seen, reported=[81.0, 0.3]))
-    assert gap.endswith("82.0, which is not below the paper.")
-
-
-def test_collapses_hidden_by_the_maximum_are_reported_and_excluded_from_the_mean():
-    result = made(run([0.92, 0.256], strict=0.25, seed=1, rank=1.2), run([0.92, 0.92], strict=0.91), method="GCA*")
-    gains, hidden = leakage.reading(result)
-    assert r": GCA\* +0.0 (+0.0 and +0.0)." in gains  # of the stable run
-    assert hidden.startswith(
-        "**The maximum over looks hides a loss of 5 points or more by the last epoch in 1 of 2 runs**"
-    )
-    assert r"GCA\* on Cora, seed 1: 92.0 at its best look, 25.6 at the end (effective rank 1.2)" in hidden
-    title = leakage.figures(result)[""].axes[0].get_title()
-    assert title == "Cora\nwithout 1 run that collapsed"
-    [only] = leakage.reading(made(run([0.92, 0.256], strict=0.25)))  # all collapsed: there is no mean
-    assert "in 1 of 1 run**" in only
-    assert set(leakage.figures(made(run([0.92, 0.256], strict=0.25)))) == {"", "epochs"}
+def test_missing_models_are_computed_and_joined(request_, result, tmp_path, monkeypatch):
+    part = json.loads(json.dumps(result))
+    part["rows"][0]["runs"] = part["rows"][0]["runs"][1:]  # seed 0 is missing
+    fresh = with_(request_, store=Store(tmp_path / "fresh"))
+    assert [(one.graph, one.title, one.model.seed) for one in leakage.missing_models(part, fresh)] == [
+        ("demo", "EPAGCL", 0)
+    ]
+    assert leakage.missing_models(result, fresh) == []
+    assert leakage.with_missing(part, fresh, {"GRACE"}) is None  # another row
+    joined = leakage.with_missing(part, fresh, {"EPAGCL"})
+    assert [run["seed"] for run in joined["rows"][0]["runs"]] == [0, 1]
+    assert joined["rows"][0]["runs"][0]["test"] == pytest.approx(result["rows"][0]["runs"][0]["test"])
+    assert joined["asked"]["datasets"] == ["demo"]
+    monkeypatch.setattr(epagcl.EPAGCL, "fit", lambda *_, **__: pytest.fail("trained again"))
+    assert leakage.with_missing(part, fresh, {"EPAGCL"})["rows"] == joined["rows"]
