@@ -13,9 +13,6 @@ Both directions, a → b and b → a, run in one launch, and so do all batches. 
 repeated runs are bit-equal. Bits are set by atomics, whose result does not depend on their order.
 """
 
-# Triton kernels are a language of their own: their arguments are pointers and compile-time constants.
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-incomplete-defs
-
 import math
 from collections.abc import Iterator
 from functools import cache
@@ -30,23 +27,21 @@ from torch.autograd.function import once_differentiable
 from epagcl.core.kernels.launch import on_device_of_arguments
 from epagcl.losses.infonce.tiled import LOG2_E
 from epagcl.losses.infonce.tiles import Tiles
-from epagcl.losses.infonce.triton_kernels import LIFT, LN2, _tile, _to_tf32
+from epagcl.losses.infonce.triton_kernels import LIFT, LN2, _tile
 
 PAD = 128  # rows past the last one that a tile may read, and the unit of the bits of a row; all tile sizes divide it
 PANEL_WORDS = 2**26  # words of bits at a time: rows beyond them are computed in further launches
 LARGE_SHARED_MEMORY = 160 * 1024  # bytes for a program: A100 and H100
 MEDIUM_SHARED_MEMORY = 96 * 1024  # GPUs of the same generations with less of it; Turing has 64 KiB
-DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
 
 
 @triton.jit
-def operand_kernel(x, out, n, padded, d, scale, ROWS: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr):
+def operand_kernel(x, out, n, padded, d, scale, ROWS: tl.constexpr, WIDTH: tl.constexpr):
     """Compute scale·x, rounded. Padding rows and columns are 0."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, WIDTH)
     v = tl.load(x + row[:, None] * d + col[None, :], mask=(row < n)[:, None] & (col < d)[None, :], other=0.0) * scale
-    if PRECISION == "tf32":
-        v = _to_tf32(v)
     at = out + row[:, None] * WIDTH + col[None, :]
     tl.store(at, v.to(out.dtype.element_ty), mask=(row < padded)[:, None])
 
@@ -125,10 +120,9 @@ def _sum_tile(
     WIDTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    DOT: tl.constexpr = "ieee" if PRECISION == "fp32" else "tf32"
     k = _tile(z, start, 0, COLUMNS, WIDTH, WIDTH)
     positive = _bits_of_rows(bits + start // 32, row_inside, ROWS, COLUMNS)
-    s = tl.dot(q, tl.trans(k), input_precision=DOT)
+    s = tl.dot(q, tl.trans(k), input_precision="ieee")
     negative = ~positive
     if MASKED:
         negative = negative & (start + tl.arange(0, COLUMNS) < size)[None, :]
@@ -206,7 +200,6 @@ def _gradient_tile(
     WIDTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    DOT: tl.constexpr = "ieee" if PRECISION == "fp32" else "tf32"
     col = start + tl.arange(0, COLUMNS)
     inside = col < size
     k = _tile(z, start, 0, COLUMNS, WIDTH, WIDTH)
@@ -214,16 +207,14 @@ def _gradient_tile(
     theirs_positive = _bits_of_columns(column_bits + col.to(tl.int64) * column_words, inside, ROWS, COLUMNS)
     theirs = tl.load(inverse + col, mask=inside, other=0.0)
     their_share = tl.load(share + col, mask=inside, other=0.0)
-    e = tl.exp2(tl.dot(q, tl.trans(k), input_precision=DOT))
+    e = tl.exp2(tl.dot(q, tl.trans(k), input_precision="ieee"))
     w = tl.where(mine_positive, -my_share[:, None], e * mine[:, None])
     w += tl.where(theirs_positive, -their_share[None, :], e * theirs[None, :])
     if MASKED:
         w = tl.where(inside[None, :], w, 0.0)
     if PRECISION == "fp16":
         w = (w * LIFT).to(tl.float16)
-    elif PRECISION == "tf32":
-        w = _to_tf32(w)
-    return tl.dot(w, k, acc, input_precision=DOT)
+    return tl.dot(w, k, acc, input_precision="ieee")
 
 
 @triton.jit
@@ -303,8 +294,8 @@ def neighbour_loss(
         positives: the positives of each row, ``[N, k + 1]``, as row numbers.
         batch_size: the number of rows in a batch. Batches are cut from the first row on; the last may be smaller.
         temperature: τ.
-        precision: the precision of the operands of the products: ``"fp32"``, ``"tf32"`` or ``"fp16"``, which has the
-            mantissa of tf32.
+        precision: the precision of the operands of the products: ``"fp32"``, or ``"fp16"``, which has the mantissa
+            of TF32.
     """
     return _Fused.apply(a.contiguous(), b.contiguous(), positives.contiguous(), batch_size, temperature, precision)
 
@@ -317,7 +308,7 @@ def tiles_for(width: int, precision: str, device: torch.device) -> Tiles:
     if precision == "fp32":  # computed without tensor cores, where a tile of both operands is in registers
         return Tiles(32, 32, 8, 1)
     if _shared_memory(device) >= LARGE_SHARED_MEMORY:
-        return Tiles(64, 64, 4, 2) if width <= 128 else Tiles(64, 32, 8, 2)
+        return Tiles(64, 64, 4, 3) if width <= 128 else Tiles(64, 32, 8, 2)
     if _shared_memory(device) >= MEDIUM_SHARED_MEMORY and width <= 128:
         return Tiles(64, 32, 4, 2)
     return Tiles(32, 32, 4, 1)
@@ -387,7 +378,7 @@ class _Fused(torch.autograd.Function):
         ctx.scale = math.sqrt(LOG2_E / temperature)
         for x, out in zip((a, b), z, strict=True):
             operand_kernel[(triton.cdiv(padded, rows_per_program),)](
-                x, out, n, padded, d, ctx.scale, rows_per_program, width, precision
+                x, out, n, padded, d, ctx.scale, rows_per_program, width
             )
         panels, everything = _Panels(positives, batch_size), (0, batch_size)
         tiles = tiles_for(width, precision, a.device)

@@ -82,11 +82,11 @@ def neighbour_nce(
 
 
 def _matmul_precision() -> str:
-    """Return the precision of PyTorch's products of float32 matrices on a GPU, ``"fp32"`` or ``"tf32"``."""
+    """Return ``"fp32"`` if PyTorch multiplies float32 matrices exactly; else ``"fp16"``, with the mantissa of TF32."""
     try:
-        return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        return "fp32" if torch.get_float32_matmul_precision() == "highest" else "fp16"
     except RuntimeError:  # the user has set it the newer way of torch 2.9
-        return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
+        return "fp16" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
 
 
 def _in_batch(positives: Tensor, start: int) -> tuple[Tensor, Tensor]:

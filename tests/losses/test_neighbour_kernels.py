@@ -22,8 +22,8 @@ pytestmark = [
 
 # The relative error of rounding one number, and that of the gradient's norm: float32 sums in another order, or about 4
 # roundings, of both factors and of both operands of the gradient's product.
-ROUNDING = {"fp32": 2**-22, "tf32": 2**-11, "fp16": 2**-11}
-GRADIENT = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}
+ROUNDING = {"fp32": 2**-22, "fp16": 2**-11}
+GRADIENT = {"fp32": 1e-5, "fp16": 2e-3}
 every_precision = pytest.mark.parametrize("precision", list(GRADIENT))
 
 
@@ -110,9 +110,9 @@ def test_batches_in_an_order_equal_plain_pytorch(device, use_triton, size):
 @pytest.mark.slow
 def test_several_panels_equal_one(device, monkeypatch):
     a, b, positives = on(device, *example(300, 7, d=8))
-    value, gradients = fused(a, b, positives, 0.2, 200, "tf32")
+    value, gradients = fused(a, b, positives, 0.2, 200, "fp16")
     monkeypatch.setattr(neighbour_kernels, "PANEL_WORDS", 1)
-    again, again_gradients = fused(a, b, positives, 0.2, 200, "tf32")
+    again, again_gradients = fused(a, b, positives, 0.2, 200, "fp16")
     assert torch.equal(value, again)
     assert all(torch.equal(g, h) for g, h in zip(gradients, again_gradients, strict=True))
 
@@ -134,7 +134,7 @@ def test_bits_are_the_positives_inside_the_batch(device):
 
 def test_repeated_runs_are_bit_equal(device):
     a, b, positives = on(device, *example(120, 5, d=16))
-    (value, gradients), (again, again_gradients) = (fused(a, b, positives, 0.2, 50, "tf32") for _ in range(2))
+    (value, gradients), (again, again_gradients) = (fused(a, b, positives, 0.2, 50, "fp16") for _ in range(2))
     assert torch.equal(value, again)
     assert all(torch.equal(g, h) for g, h in zip(gradients, again_gradients, strict=True))
 
@@ -157,7 +157,7 @@ def test_positives_do_not_round_off_the_sum_over_negatives(device, precision):
     assert all(torch.isfinite(g).all() for g in gradients)
 
 
-@pytest.mark.parametrize(("setting", "precision"), [("highest", "fp32"), ("high", "tf32"), ("medium", "tf32")])
+@pytest.mark.parametrize(("setting", "precision"), [("highest", "fp32"), ("high", "fp16"), ("medium", "fp16")])
 def test_the_precision_is_that_of_products(device, use_triton, monkeypatch, setting, precision):
     seen = []
     monkeypatch.setattr(neighbour_kernels, "neighbour_loss", lambda *arguments: seen.append(arguments[-1]))
@@ -168,7 +168,7 @@ def test_the_precision_is_that_of_products(device, use_triton, monkeypatch, sett
 
 
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch before 2.9")
-@pytest.mark.parametrize(("setting", "precision"), [("ieee", "fp32"), ("tf32", "tf32")])
+@pytest.mark.parametrize(("setting", "precision"), [("ieee", "fp32"), ("tf32", "fp16")])
 def test_the_precision_is_that_of_products_if_set_the_newer_way(setting, precision):
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
@@ -202,7 +202,7 @@ def test_nothing_of_size_n_squared_is_allocated(device):
     n, d = 400, 8
     a, b, positives = on(device, *example(n, 0, d=d))
     with Largest() as largest:
-        fused(a, b, positives, 0.2, n, "tf32")
+        fused(a, b, positives, 0.2, n, "fp16")
     assert largest.bytes <= 4 * 2 * (n + neighbour_kernels.PAD) * 16  # the operands, padded to 16 columns
 
 

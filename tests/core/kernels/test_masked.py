@@ -5,6 +5,7 @@ pytest.importorskip("triton")
 
 from epagcl.core.kernels import launch
 from epagcl.core.kernels.masked import masked_product
+from epagcl.core.sparse import SparseMatrix
 from epagcl.nn.layers import GCNLayer
 from tests.core.kernels.matrices import random_matrix, two_views
 
@@ -71,6 +72,7 @@ def test_repeated_products_are_bit_equal(device, monkeypatch):
 @pytest.mark.parametrize("root", [False, True])
 def test_a_layer_gives_the_same_with_and_without_kernels(device, use_triton, members, root):
     _, x = random_matrix(30, 20, density=0.3, device=device)
+    x = SparseMatrix(x.rowptr, x.col.long(), x.value, x.shape)  # as CSR products need it
     views = two_views(30, 0.3, 0.1, device=device).adjacency(0)
     torch.manual_seed(0)
     layer = GCNLayer(20, 6, root=root, members=members).to(device)
