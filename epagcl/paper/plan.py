@@ -14,7 +14,7 @@ from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches
+from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches, stored_cells
 from epagcl.paper.verdicts import CLAIMS
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
@@ -193,7 +193,7 @@ def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
                 / TRIALS
                 / SEEDS
                 / expected_cost(EPOCHS, cell["graph"]["nodes"], cell["graph"]["edges"])
-                for cell in (result or {"cells": []})["cells"]
+                for cell in stored_cells(result)
                 if cell["row"] == title
                 for search in cell["searches"]
             ]

@@ -3,47 +3,49 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from epagcl.data.catalogue.entries import find
 from epagcl.evaluation.scores import spread
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.tuned import LEFT_OUT, cells_of, job_of, searches
-from epagcl.paper.tuned_tables import OUTER, PROTOCOL, SEEDS
+from epagcl.paper.tuned_tables import OUTER, PROTOCOL, SEEDS, stored_cells
 from epagcl.runs.evaluation import PROPAGATED, RAW
 
 
 def with_missing(result: Result, request: Request, titles: Collection[str]) -> Result | None:
     """Return a result with the searches that it lacks, or None if there are no new ones.
 
-    A graph that the result does not have enters as soon as all its searches are done.
+    A graph enters the tables as soon as all its searches are done. Until then, they are kept as ``incomplete``.
 
     Args:
         result: the result.
         request: says which graphs and methods are wanted, and how to compute them.
         titles: the rows to compute. Stored records of other rows are used too.
     """
-    stored = {(cell["graph"]["name"], cell["row"]): cell for cell in result["cells"]}
+    stored = {(cell["graph"]["name"], cell["row"]): cell for cell in stored_cells(result)}
     every = searches(request)
     lacking = [one for one in every if one.outer not in _outer_sets(stored.get((one.graph, one.title)))]
     jobs = {search: job_of(request, search) for search in lacking}
     request.keep([job for one, job in jobs.items() if one.title in titles or one.row in (RAW, PROPAGATED)], LEFT_OUT)
     records = {search: request.store.read(job.key) for search, job in jobs.items()}
     new = {(cell["graph"]["name"], cell["row"]): cell for cell in cells_of(request, records)}
-    cells = stored | {place: _joined(stored.get(place), cell) for place, cell in new.items()}
-    rows = {search.title for search in every}
-    complete = {
-        graph
-        for graph in request.graphs
-        if all(len(_outer_sets(cells.get((graph, row)))) == len(OUTER) for row in rows)
-    }
-    entering = [place for place in new if place[0] in complete or any(graph == place[0] for graph, _ in stored)]
-    if not entering:
+    if not new:
         return None
-    kept = stored | {place: cells[place] for place in entering}
-    order = {find(name).name: place for place, name in enumerate(GRAPHS)}
-    ordered = sorted(kept.values(), key=lambda cell: order.get(cell["graph"]["name"], len(order)))
-    datasets = sorted({cell["graph"]["name"] for cell in ordered}, key=lambda name: order.get(name, len(order)))
-    return {**result, "asked": {**result["asked"], "datasets": datasets}, "cells": ordered}
+    joined = stored | {place: _joined(stored.get(place), cell) for place, cell in new.items()}
+    order = {name: place for place, name in enumerate(GRAPHS)}
+    cells = sorted(joined.values(), key=lambda cell: order.get(cell["graph"]["name"], len(order)))
+    rows = {search.title for search in every}
+    finished = [cell for cell in cells if _is_complete(joined, cell["graph"]["name"], rows)]
+    return {
+        **result,
+        "asked": {**result["asked"], "datasets": list(dict.fromkeys(cell["graph"]["name"] for cell in finished))},
+        "cells": finished,
+        "incomplete": [cell for cell in cells if cell not in finished],
+    }
+
+
+def _is_complete(cells: Mapping[tuple[str, str], Mapping[str, Any]], graph: str, rows: Collection[str]) -> bool:
+    """Return whether all rows have results of all outer test sets of a graph."""
+    return all(len(_outer_sets(cells.get((graph, row)))) == len(OUTER) for row in rows)
 
 
 def _outer_sets(cell: Mapping[str, Any] | None) -> set[int]:

@@ -38,11 +38,16 @@ def titles_of(result: Result) -> list[str]:
     return list(dict.fromkeys(cell["row"] for cell in result["cells"]))
 
 
+def stored_cells(result: Result | None) -> list[dict[str, Any]]:
+    """Return all cells of a result, including those of graphs that are not complete yet."""
+    return [*result["cells"], *result.get("incomplete", [])] if result else []
+
+
 def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
     """Return the outer splits on which the methods of the track have not been searched, by title."""
     done = {
         cell["row"]: {search["outer"] for search in cell["searches"]}
-        for cell in (result or {"cells": []})["cells"]
+        for cell in stored_cells(result)
         if cell["graph"]["name"] == graph
     }
     lacking = {

@@ -7,7 +7,7 @@ import pytest
 from epagcl.paper import tuned, tuned_joining
 from epagcl.paper.tuned import searches
 from epagcl.paper.tuned_joining import with_missing
-from epagcl.paper.tuned_tables import OUTER, SEEDS
+from epagcl.paper.tuned_tables import OUTER, SEEDS, missing_searches
 from epagcl.study.store import Store
 
 
@@ -61,12 +61,16 @@ def test_missing_outer_sets_are_computed_and_joined(whole, invented, request_of,
 
 def test_a_graph_enters_when_all_its_searches_are_done(whole, invented, request_of, tmp_path):
     empty = {**whole, "cells": [], "asked": {**whole["asked"], "datasets": []}}
-    assert with_missing(empty, later(request_of, tmp_path), {"GRACE"}) is None  # DGI is missing
-    assert {row for row, _ in invented} == {"raw features", "propagated", "grace"}
-    made = with_missing(empty, later(request_of, tmp_path), {"DGI"})
-    assert len(invented) == len(searches(later(request_of, tmp_path))) == 4 * len(OUTER)  # none is computed twice
-    assert made["cells"] == whole["cells"]
-    assert made["asked"]["datasets"] == ["demo"]
+    begun = with_missing(empty, later(request_of, tmp_path), {"GRACE"})
+    assert (begun["cells"], begun["asked"]["datasets"]) == ([], [])  # DGI is missing
+    assert [cell["row"] for cell in begun["incomplete"]] == ["raw features", "propagated", "GRACE"]
+    assert {title: len(outer) for title, outer in missing_searches(begun, "demo").items()}.keys() >= {"DGI"}
+    assert "GRACE" not in missing_searches(begun, "demo")
+    fresh = request_of(methods=("grace", "dgi"), protocols=("strict",), store=Store(tmp_path / "another sitting"))
+    made = with_missing(begun, fresh, {"DGI"})
+    assert len(invented) == len(searches(fresh)) == 4 * len(OUTER)  # none is computed twice
+    assert {cell["row"]: cell for cell in made["cells"]} == {cell["row"]: cell for cell in whole["cells"]}
+    assert (made["asked"]["datasets"], made["incomplete"]) == (["demo"], [])
 
 
 def test_nothing_is_computed_without_training(whole, invented, request_of, tmp_path):
