@@ -12,8 +12,9 @@ from epagcl.core.log import log
 
 #: One lock per device. Without it, a thread could launch kernels into the CUDA graph that another one captures.
 device_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)
-#: The latest graph of :func:`repeat` on each device. The next one takes over its memory.
-_latest: dict[torch.device, torch.cuda.CUDAGraph] = {}
+#: The latest graph of :func:`repeat` on each device, and the bytes of its memory. The next one takes the memory over.
+_latest: dict[torch.device, tuple[torch.cuda.CUDAGraph, int]] = {}
+MAX_KEPT = 2**26  # bytes that are kept for the next graph; larger memory is left to PyTorch's allocator
 
 
 @cache
@@ -59,20 +60,25 @@ def repeat(function: Callable[[], object], times: int, device: torch.device) -> 
 def _capture(function: Callable[[], object], device: torch.device) -> Callable[[], object]:
     """Return a replay of the function, or the function itself if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
-    pool = _latest[device].pool() if device in _latest else None
+    latest, size = _latest.get(device, (None, 0))
+    before = torch.cuda.memory_reserved(device)
     collecting = gc.isenabled()
     gc.disable()  # objects that free memory of the device would spoil the capture
     try:
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        graph.capture_begin(pool=None if latest is None else latest.pool(), capture_error_mode="thread_local")
         try:
             function()
         finally:
             graph.capture_end()
     except RuntimeError as error:
-        log.info("no CUDA graph: %s", str(error).splitlines()[0])
+        log.info("no CUDA graph: %s", str(error.__context__ or error).splitlines()[0])
         return function
     finally:
         if collecting:
             gc.enable()
-    _latest[device] = graph
+    size += torch.cuda.memory_reserved(device) - before
+    if size <= MAX_KEPT:
+        _latest[device] = graph, size
+    else:
+        _latest.pop(device, None)
     return graph.replay

@@ -60,6 +60,16 @@ def has_triton(device: torch.device) -> bool:
     return _forced if _forced is not None else device.type == "cuda" and _triton_works(device)
 
 
+def takes_kernels(x: Tensor) -> bool:
+    """Return whether Triton kernels take a tensor: float32, not empty, on a device where they run.
+
+    Examples:
+        >>> takes_kernels(torch.ones(3, dtype=torch.float64))
+        False
+    """
+    return x.dtype == torch.float32 and x.numel() > 0 and has_triton(x.device)
+
+
 @contextmanager
 def force_triton(on: bool) -> Iterator[None]:
     """Use Triton kernels on every device, or on none, within this context. For tests and benchmarks.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.hardware import has_triton
+from epagcl.core.hardware import takes_kernels
 
 
 def permute_rows(x: Tensor, order: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class _RowProducts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, orders)
-        if a.dtype == torch.float32 and a.numel() and has_triton(a.device):
+        if takes_kernels(a):
             from epagcl.core.kernels.rows import row_dots
 
             return row_dots(a, b, orders)
@@ -67,7 +67,7 @@ class _RowProducts(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, b, orders = ctx.saved_tensors
-        if a.dtype == torch.float32 and a.numel() and has_triton(a.device):
+        if takes_kernels(a):
             from epagcl.core.kernels.rows import row_sums
 
             return row_sums(grad, b, orders), row_sums(grad, a, _inverse(orders), gathered=True), None

@@ -200,7 +200,8 @@ def _adam(parameters: list[Tensor]) -> Callable[[list[Tensor]], None]:
     """Return a function that makes a step of Adam with given gradients, without the overhead of an optimiser object."""
     device = parameters[0].device.type
     first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
-    steps = [p.new_zeros(()) for p in parameters]
+    # The step counts of a captured fit are on the device. On MPS, reading them there would wait for it in each step.
+    steps = [torch.zeros((), device="cpu" if device == "mps" else p.device) for p in parameters]
 
     def step(gradients: list[Tensor]) -> None:
         adam(

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from epagcl.core.hardware import has_triton
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data.graph import Graph
 from epagcl.methods.base import Method
@@ -54,7 +54,7 @@ class Layer(nn.Module):
     def _activated_batch_norm(self, x: Tensor, num_nodes: int) -> Tensor:
         """Return PReLU(norm(x + b)) in training. The bias cancels in batch statistics: only the running mean has it."""
         bias = self.gcn.bias
-        if x.dtype == torch.float32 and x.numel() and has_triton(x.device):
+        if takes_kernels(x):
             from epagcl.core.kernels.normalisation import batch_norm_prelu
 
             weights = bias, self.scale, self.shift, self.activation.weight

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.hardware import has_triton
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.sparse import SparseMatrix, StackedMatrix
 
@@ -184,7 +184,7 @@ def transform(x: Tensor | SparseMatrix, weight: Tensor, mask: Tensor | None, vie
     """
     if isinstance(x, SparseMatrix):
         members = 1 if weight.dim() == 2 else weight.shape[0]
-        if mask is not None and mask.shape[0] == 2 * members and _in_triton(weight):
+        if mask is not None and mask.shape[0] == 2 * members and not mask.requires_grad and takes_kernels(weight):
             from epagcl.core.kernels.masked import masked_product
 
             return masked_product(x, weight, mask)
@@ -195,11 +195,6 @@ def transform(x: Tensor | SparseMatrix, weight: Tensor, mask: Tensor | None, vie
     blocks = weight.shape[0]
     x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else _blocks(x, blocks)
     return torch.bmm(x, weight).flatten(0, 1)
-
-
-def _in_triton(x: Tensor) -> bool:
-    """Return whether Triton kernels can process a tensor."""
-    return x.dtype == torch.float32 and x.numel() > 0 and has_triton(x.device)
 
 
 class _BiasPReLU(torch.autograd.Function):
@@ -271,7 +266,7 @@ class PReLU(nn.Module):
         """
         if x.device.type == "cpu":
             return _BiasPReLU.apply(x, bias, self.weight)
-        if _in_triton(x):
+        if takes_kernels(x):
             from epagcl.core.kernels.activation import bias_prelu
 
             return bias_prelu(x, bias, self.weight)

@@ -54,7 +54,7 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
             settings = {**runs.cell.settings, "device": device}
             found.append(replace(runs, seeds=wanted, cell=replace(runs.cell, seeds=count, settings=settings)))
         elif set(runs.parts) & set(JOBS):
-            found.append(runs)
+            found.append(runs if TUNED in runs.parts else replace(runs, seeds=wanted))  # a search has several seeds
     return found
 
 
@@ -108,7 +108,7 @@ def complete(
         if wanted and part in results:
             artefact, graphs = find_artefact(part), tuple(dict.fromkeys(runs.graph for runs in wanted))
             request = Request(
-                *(graphs, artefact.methods, artefact.runs, artefact.protocols, store),
+                *(graphs, artefact.methods, 1 + max(max(runs.seeds) for runs in wanted), artefact.protocols, store),
                 settings={"device": device},
                 root=root,
                 work=work or SilentProgress(),

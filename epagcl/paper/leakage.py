@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.hardware import resolve_device
 from epagcl.data import splits
 from epagcl.data.catalogue.entries import find
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 def look_interval(epochs: int) -> int:
     """Return the number of epochs between two looks at a model that is trained for ``epochs`` epochs."""
     return EVERY if epochs >= SHORT else max(1, epochs // LOOKS)
+
+
+#: Errors of a training that do not stop the others.
+LEFT_OUT = (TrainingError, torch.OutOfMemoryError)
 
 
 class LookedAt(NamedTuple):
@@ -74,7 +79,7 @@ def models_of(request: Request) -> list[LookedAt]:
 def measure(request: Request) -> Result:
     """Train every method on every graph and score it by every rule; ``protocols`` has no influence."""
     models = models_of(request)
-    results = _rows(zip(models, request.keep([one.job for one in models]), strict=True))
+    results = _rows(zip(models, request.keep([one.job for one in models], LEFT_OUT), strict=True))
     request.require(results)
     return {"rows": results, "absent": request.absent}
 
@@ -88,27 +93,38 @@ def with_missing(result: Result, request: Request, titles: Collection[str]) -> R
         titles: the rows to compute.
     """
     lacking = [one for one in missing_models(result, request) if one.title in titles]
-    new = _rows(zip(lacking, request.keep([one.job for one in lacking]), strict=True))
+    new = _rows(zip(lacking, request.keep([one.job for one in lacking], LEFT_OUT), strict=True))
     if not new:
         return None
     by_place = {(row["graph"], row["method"]): row for row in result["rows"]}
     for row in new:
         place = row["graph"], row["method"]
-        runs = [*by_place.get(place, {"runs": []})["runs"], *row["runs"]]
-        by_place[place] = {**row, "runs": sorted(runs, key=lambda run: run["seed"])}
+        runs = {run["seed"]: run for run in (*by_place.get(place, {"runs": []})["runs"], *row["runs"])}
+        by_place[place] = {**row, "runs": [runs[seed] for seed in sorted(runs)]}
     graphs = [find(name).name for name in ARTEFACT.datasets]
     ordered = sorted(
         by_place.values(), key=lambda row: graphs.index(row["graph"]) if row["graph"] in graphs else len(graphs)
     )
     datasets = list(dict.fromkeys(row["graph"] for row in ordered))
-    return {**result, "asked": {**result["asked"], "datasets": datasets}, "rows": ordered}
+    seeds = sorted({run["seed"] for row in ordered for run in row["runs"]})
+    return {
+        **result,
+        "asked": {**result["asked"], "datasets": datasets, "runs": len(seeds), "seeds": seeds},
+        "absent": {graph: reason for graph, reason in result["absent"].items() if graph not in datasets},
+        "rows": ordered,
+    }
 
 
 def missing_models(result: Result | None, request: Request) -> list[LookedAt]:
-    """Return the models of a request that a result lacks."""
+    """Return the models of a request that a result lacks, or has with another number of epochs."""
     stored = result["rows"] if result else []
-    done = {(row["graph"], row["method"], run["seed"]) for row in stored for run in row["runs"]}
-    return [one for one in models_of(request) if (one.graph, one.title, one.model.seed) not in done]
+    done = {(row["graph"], row["method"], run["seed"]): run["epochs"][-1] for row in stored for run in row["runs"]}
+
+    def is_done(one: LookedAt) -> bool:
+        epochs = done.get((one.graph, one.title, one.model.seed))
+        return epochs is not None and (epochs == one.model.epochs or one.model.patience > 0)
+
+    return [one for one in models_of(request) if not is_done(one)]
 
 
 def _rows(records: Iterable[tuple[LookedAt, Record | None]]) -> list[dict[str, Any]]:

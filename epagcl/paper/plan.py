@@ -207,19 +207,18 @@ def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
 
 def _unscored(request: Request, result: Result | None) -> list[MissingRuns]:
     """Return the methods that lack models scored during training. Their time is scaled from other graphs."""
-    cost = {graph: float(data.num_nodes) ** 2 for graph, data in request.graphs.items()}
     found: dict[tuple[str, str], list[LookedAt]] = {}
     for one in missing_models(result, request):
         found.setdefault((one.graph, one.title), []).append(one)
     missing = []
     for (graph, title), models in found.items():
         rates = [
-            run["seconds"] / (run["epochs"][-1] * cost[row["graph"]])
+            run["seconds"] / (run["epochs"][-1] * find(row["graph"]).nodes ** 2)
             for row in (result or {"rows": []})["rows"]
-            if row["method"] == title and row["graph"] in cost
+            if row["method"] == title
             for run in row["runs"]
         ]
-        size = models[0].model.epochs * cost[graph]
+        size = models[0].model.epochs * find(graph).nodes ** 2
         seconds, basis = (fmean(rates) * size, "its runs on other graphs") if rates else (None, "no stored run")
         seeds, decides = [one.model.seed for one in models], "what the scoring rule adds"
         missing.append(MissingRuns((LEAKAGE,), graph, title, seeds, request.runs, seconds, basis, decides, None))

@@ -35,9 +35,11 @@ def with_missing(result: Result, request: Request, titles: Collection[str]) -> R
     cells = sorted(joined.values(), key=lambda cell: order.get(cell["graph"]["name"], len(order)))
     rows = {search.title for search in every}
     finished = [cell for cell in cells if _is_complete(joined, cell["graph"]["name"], rows)]
+    datasets = list(dict.fromkeys(cell["graph"]["name"] for cell in finished))
     return {
         **result,
-        "asked": {**result["asked"], "datasets": list(dict.fromkeys(cell["graph"]["name"] for cell in finished))},
+        "asked": {**result["asked"], "datasets": datasets},
+        "absent": {graph: reason for graph, reason in result["absent"].items() if graph not in datasets},
         "cells": finished,
         "incomplete": [cell for cell in cells if cell not in finished],
     }

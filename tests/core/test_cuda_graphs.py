@@ -13,7 +13,14 @@ def powers(times, device):
     """Return M^times v, computed by products in place."""
     matrix = torch.tensor([[1.0, 1.0], [1.0, 0.0]], device=device)
     vector = torch.tensor([1.0, 0.0], device=device)
-    repeat(lambda: vector.copy_(matrix @ vector), times, vector.device)
+
+    def step():
+        calls.append(None)
+        vector.copy_(matrix @ vector)
+
+    calls = []
+    repeat(step, times, vector.device)
+    assert len(calls) == (times if vector.device.type == "cpu" else min(times, 2))  # the second call is captured
     return vector.tolist()
 
 
@@ -51,4 +58,14 @@ def test_graphs_share_their_memory_and_leave_the_garbage_collector_on(device):
         powers(3, device)
     assert torch.cuda.memory_reserved() <= before
     assert gc.isenabled()
+    assert len(cuda_graphs._latest) == 1
+
+
+@needs_gpu
+def test_large_memory_is_not_kept(device, monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "MAX_KEPT", -1)
+    assert powers(10, device) == [89, 55]
+    assert cuda_graphs._latest == {}
+    monkeypatch.undo()
+    assert powers(10, device) == [89, 55]
     assert len(cuda_graphs._latest) == 1

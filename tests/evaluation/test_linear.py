@@ -237,12 +237,14 @@ def test_the_rows_of_a_group_of_splits_take_at_most_1_gib():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 @pytest.mark.parametrize("protocol", ["strict", "paper"])
-def test_a_captured_fit_equals_the_fit_on_a_cpu(device, monkeypatch, protocol):
+def test_a_captured_fit_equals_the_fit_on_a_cpu(device, monkeypatch, caplog, protocol):
+    caplog.set_level("INFO", "epagcl")
     monkeypatch.setattr("epagcl.evaluation.protocol.PAPER", Rule((0.0,), 300, 1, False, True))
     z, y = blobs(spread=1.5)
     captured, plain = (linear_evaluation(rows, y, protocol, runs=3) for rows in (z.to(device), z))
     assert captured.runs == pytest.approx(plain.runs, abs=0.01)
     for one, other in zip(captured.chosen, plain.chosen, strict=True):
         assert one["validation_accuracy"] == pytest.approx(other["validation_accuracy"], abs=0.01)
+    assert not [message for message in caplog.messages if message.startswith("no CUDA graph")]
     again = linear_evaluation(z.to(device), y, protocol, runs=3)
     assert (again.runs, again.chosen) == (captured.runs, captured.chosen)  # nothing is left of an earlier graph

@@ -5,7 +5,7 @@ import torch
 
 import epagcl
 from epagcl.cli.progress import StudyProgress
-from epagcl.core.errors import InputError
+from epagcl.core.errors import InputError, TrainingError
 from epagcl.data import block_model, random_split
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.evaluation.protocol import Rule
@@ -115,6 +115,7 @@ def test_files_of_a_result(result, tmp_path):
 def test_missing_models_are_computed_and_joined(request_, result, tmp_path, monkeypatch):
     part = json.loads(json.dumps(result))
     part["rows"][0]["runs"] = part["rows"][0]["runs"][1:]  # seed 0 is missing
+    part |= {"asked": {**part["asked"], "runs": 1, "seeds": [1]}, "absent": {"demo": "data are absent", "Cora": "too"}}
     fresh = with_(request_, store=Store(tmp_path / "fresh"))
     assert [(one.graph, one.title, one.model.seed) for one in leakage.missing_models(part, fresh)] == [
         ("demo", "EPAGCL", 0)
@@ -124,6 +125,22 @@ def test_missing_models_are_computed_and_joined(request_, result, tmp_path, monk
     joined = leakage.with_missing(part, fresh, {"EPAGCL"})
     assert [run["seed"] for run in joined["rows"][0]["runs"]] == [0, 1]
     assert joined["rows"][0]["runs"][0]["test"] == pytest.approx(result["rows"][0]["runs"][0]["test"])
-    assert joined["asked"]["datasets"] == ["demo"]
+    assert (joined["asked"]["datasets"], joined["asked"]["seeds"], joined["asked"]["runs"]) == (["demo"], [0, 1], 2)
+    assert joined["absent"] == {"Cora": "too"}
     monkeypatch.setattr(epagcl.EPAGCL, "fit", lambda *_, **__: pytest.fail("trained again"))
     assert leakage.with_missing(part, fresh, {"EPAGCL"})["rows"] == joined["rows"]
+
+
+def test_a_training_that_fails_is_left_out(request_, result, tmp_path, monkeypatch, caplog):
+    observe = leakage.observe
+
+    def fails_for_seed_1(request, name, data, model):
+        if model.seed == 1:
+            raise TrainingError("the loss is nan")
+        return observe(request, name, data, model)
+
+    monkeypatch.setattr(leakage, "observe", fails_for_seed_1)
+    empty = {**result, "rows": []}
+    joined = leakage.with_missing(empty, with_(request_, store=Store(tmp_path / "fresh")), {"EPAGCL"})
+    assert [run["seed"] for run in joined["rows"][0]["runs"]] == [0]
+    assert "EPAGCL on demo, seed 1: left out (the loss is nan)" in caplog.messages

@@ -167,11 +167,11 @@ def test_models_scored_during_training(monkeypatch):
     """The time of the missing models is scaled by epochs and squared numbers of nodes."""
     request = Request(("demo",), ("grace",), 3, (), Store("unused"), {**SMALL, "epochs": 6})
     monkeypatch.setattr(module, "_request", lambda *_: request)
-    run = {"seed": 1, "epochs": [1, 2, 3], "seconds": 2.0}
-    leakage = {"rows": [{"graph": "demo", "method": "GRACE", "runs": [run]}]}
+    runs = [{"seed": 1, "epochs": [3, 6], "seconds": 4.0}, {"seed": 2, "epochs": [1, 3], "seconds": 2.0}]  # too short
+    leakage = {"rows": [{"graph": "demo", "method": "GRACE", "runs": runs}]}
     (found,) = plan({"leakage": leakage}, None, parts=("leakage",)).runs
     assert (found.parts, found.graph, found.row, found.seeds) == (("leakage",), "demo", "GRACE", [0, 2])
-    assert (found.seconds, found.wanted) == (pytest.approx(4.0), 3)  # twice as many epochs
+    assert (found.seconds, found.wanted) == (pytest.approx(4.0), 3)
     (found,) = plan({}, None, parts=("leakage",)).runs
     assert (found.seeds, found.seconds, found.basis) == ([0, 1, 2], None, "no stored run")
 
@@ -180,5 +180,6 @@ def test_the_plan_wants_the_graphs_and_seeds_of_an_artefact():
     for name in module.PARTS:
         request = module._request(name, None, None, ["PubMed"])
         assert {graph.lower() for graph in request.datasets} <= {"pubmed"}
+    assert module._request("leakage", None, None, ["PubMed"]).datasets == ("pubmed",)
     assert module._request("leakage", None, None, []).datasets == ("cora", "citeseer", "pubmed", "amazon-photo")
     assert module._request("leakage", None, None, []).runs == 5

@@ -56,13 +56,13 @@ def _masked_multiply_kernel(
         second_sum += tl.sum(in_second[:, None] * y, 0)
     to = tl.load(target + chunk).to(tl.int64)
     if to >= 0:
-        at = out + (2 * member * rows + to) * width + d
-        tl.store(at, first_sum, mask=d < width)
-        tl.store(at + rows * width, second_sum, mask=d < width)
+        at = 2 * member * rows + to
+        tl.store(out + at * width + d, first_sum, mask=d < width)
+        tl.store(out + (at + rows) * width + d, second_sum, mask=d < width)
     else:
-        at = spill + (2 * member * spills - 1 - to) * width + d
-        tl.store(at, first_sum, mask=d < width)
-        tl.store(at + spills * width, second_sum, mask=d < width)
+        at = 2 * member * spills - 1 - to
+        tl.store(spill + at * width + d, first_sum, mask=d < width)
+        tl.store(spill + (at + spills) * width + d, second_sum, mask=d < width)
 
 
 @triton.jit
