@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
 
@@ -12,9 +12,11 @@ from epagcl.core.log import log
 
 #: One lock per device. Without it, a thread could launch kernels into the CUDA graph that another one captures.
 device_locks: dict[torch.device, threading.Lock] = defaultdict(threading.Lock)
-#: The latest graph of :func:`repeat` on each device, and the bytes of its memory. The next one takes the memory over.
-_latest: dict[torch.device, tuple[torch.cuda.CUDAGraph, int]] = {}
-MAX_KEPT = 2**26  # bytes that are kept for the next graph; larger memory is left to PyTorch's allocator
+#: The latest graph of :func:`repeat` on each device, which may still run.
+_latest: dict[torch.device, torch.cuda.CUDAGraph] = {}
+#: Bytes of the graphs so far, which PyTorch's allocator keeps until its cache is emptied.
+_reserved: Counter[torch.device] = Counter()
+MAX_RESERVED = 2**30  # bytes of earlier graphs above which the cache is emptied
 
 
 @cache
@@ -50,6 +52,7 @@ def repeat(function: Callable[[], object], times: int, device: torch.device) -> 
         try:
             with torch.cuda.stream(stream):
                 function()  # initialises libraries, which is not allowed during a capture
+                _free_earlier(device, stream)
                 replay = _capture(function, device)
                 for _ in range(times - 1):
                     replay()
@@ -57,15 +60,23 @@ def repeat(function: Callable[[], object], times: int, device: torch.device) -> 
             default.wait_stream(stream)
 
 
+def _free_earlier(device: torch.device, stream: torch.cuda.Stream) -> None:
+    """Free the memory of earlier graphs if it is large. PyTorch's allocator does so by itself only if there is none."""
+    if _reserved[device] > MAX_RESERVED:
+        stream.synchronize()  # the latest graph may still run
+        _latest.pop(device, None)
+        torch.cuda.empty_cache()
+        _reserved[device] = 0
+
+
 def _capture(function: Callable[[], object], device: torch.device) -> Callable[[], object]:
     """Return a replay of the function, or the function itself if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
-    latest, size = _latest.get(device, (None, 0))
     before = torch.cuda.memory_reserved(device)
     collecting = gc.isenabled()
     gc.disable()  # objects that free memory of the device would spoil the capture
     try:
-        graph.capture_begin(pool=None if latest is None else latest.pool(), capture_error_mode="thread_local")
+        graph.capture_begin(capture_error_mode="thread_local")
         try:
             function()
         finally:
@@ -76,9 +87,6 @@ def _capture(function: Callable[[], object], device: torch.device) -> Callable[[
     finally:
         if collecting:
             gc.enable()
-    size += torch.cuda.memory_reserved(device) - before
-    if size <= MAX_KEPT:
-        _latest[device] = graph, size
-    else:
-        _latest.pop(device, None)
+        _reserved[device] += torch.cuda.memory_reserved(device) - before
+    _latest[device] = graph
     return graph.replay

@@ -50,22 +50,14 @@ def test_a_function_that_waits_for_the_device_is_called_each_time(device):
 
 
 @needs_gpu
-def test_graphs_share_their_memory_and_leave_the_garbage_collector_on(device):
+def test_the_memory_of_earlier_graphs_is_bounded(device, monkeypatch):
     powers(3, device)
+    step = max(cuda_graphs._reserved.values())
+    monkeypatch.setattr(cuda_graphs, "MAX_RESERVED", 4 * step)
     torch.cuda.synchronize()
     before = torch.cuda.memory_reserved()
     for _ in range(50):
         powers(3, device)
-    assert torch.cuda.memory_reserved() <= before
+    assert torch.cuda.memory_reserved() <= before + 6 * step
+    assert max(cuda_graphs._reserved.values()) <= 6 * step
     assert gc.isenabled()
-    assert len(cuda_graphs._latest) == 1
-
-
-@needs_gpu
-def test_large_memory_is_not_kept(device, monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "MAX_KEPT", -1)
-    assert powers(10, device) == [89, 55]
-    assert cuda_graphs._latest == {}
-    monkeypatch.undo()
-    assert powers(10, device) == [89, 55]
-    assert len(cuda_graphs._latest) == 1
