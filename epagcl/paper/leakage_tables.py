@@ -99,7 +99,7 @@ def _draw_panels(
     result: Result, graphs: list[str], colours: dict[str, str], draw: Callable[..., None], height: float
 ) -> "Figure":
     """Return a figure with a panel for each graph, in which ``draw`` draws each method."""
-    columns = min(3, len(graphs))
+    columns = min(3, len(graphs)) if len(graphs) != 4 else 2
     lines = -(-len(graphs) // columns)
     rules = draw is _draw_rules
     size = (2.9 * columns + (2.0 if rules else 0.3), lines * height + 0.5)
@@ -218,4 +218,4 @@ def _runs_text(*counts: int) -> str:
 
 
 def _signed(points: float) -> str:
-    return f"{points:+.1f}".replace("-", "−")
+    return f"{points:+z.1f}".replace("-", "−")

@@ -76,3 +76,14 @@ def test_nothing_is_measured_yet():
     assert leakage_tables.figures(none) == {}
     assert leakage_tables.reading(none) == ["Nothing is measured yet."]
     assert leakage_tables.tables(none)[0].rows == []
+
+
+def test_panels_of_four_graphs_fill_their_grid():
+    rows = [{**made(run([0.8, 0.81]))["rows"][0], "graph": graph} for graph in "abcd"]
+    figure = leakage_tables.figures({"rows": rows, "absent": {}})[""]
+    assert [axes.get_title() for axes in figure.axes if axes.axison] == list("abcd")
+    assert len(figure.axes) == 4
+
+
+def test_a_difference_of_less_than_half_a_digit_has_no_minus():
+    assert [leakage_tables._signed(points) for points in (-0.04, 0.04, -0.06)] == ["+0.0", "+0.0", "−0.1"]
