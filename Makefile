@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The package alone, which is all that the demo needs; and with everything that tests and development need.
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 # Interpreters of `make pythons`, and the PyTorch version of `make lowest` (by default the lowest allowed one).
 PYTHONS ?= python3.11 python3.12 python3.13
@@ -11,7 +14,7 @@ TORCH ?=
 .PHONY: demo test long quick lint types coverage trust sbom audit requirements lowest pythons docs package format bench hooks clean
 
 # A quarter of the default epochs: the first run, with the installation, takes less than three minutes on two cores.
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/epagcl train demo --epochs 60 --references --out runs/demo --overwrite
 	@echo "open runs/demo/report.html; then your own graph: epagcl embed --edges e.csv --features f.npy --out z.npy"
 
@@ -75,18 +78,24 @@ bench: $(READY)
 hooks: $(READY)
 	$(BIN)/pre-commit install
 
-$(READY): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "epagcl needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "epagcl needs Python's venv module: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 ifdef HASHED
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ci.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) -c constraints.txt torch
+	$(PIP) --no-deps --require-hashes -r requirements-ci.txt
+	$(PIP) --no-deps --no-build-isolation -e .
 else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(PIP) -c constraints.txt -e .
+endif
+	@touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
+ifndef HASHED
+	$(PIP) -c constraints.txt -e '.[test]'
 endif
 	@touch $(READY)
 
