@@ -37,7 +37,7 @@ def test_the_reason_has_two_sentences_about_evidence_and_graph():
     choice = recommend(graph(), device="cpu")
     assert choice.method == "epagcl+"
     evidence, here = choice.reason.split(". Here ")
-    assert evidence == "EPAGCL+ has the best mean rank, 1.3 of 20 rows over 15 graphs"
+    assert evidence == "EPAGCL+ has the best mean rank, 1.4 of 22 rows over 15 graphs"
     assert here.startswith("neighbours say as much about a node as its own features do (")
     own = recommend(_own(), device="cpu")
     assert "own features say" in own.reason
