@@ -15,6 +15,7 @@ from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, TUNED, MissingRuns
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
+from epagcl.study.design import rows as method_rows
 from epagcl.study.joining import joined
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison, summarise, write_comparison
@@ -40,6 +41,8 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
         seeds: number of seeds per row and graph, counted from seed 0; None for all that the study needs.
     """
     known = {title.lower(): title for titles in plan.rows.values() for title in titles}
+    for part in JOBS.keys() & plan.cells.keys():
+        known |= {row.title.lower(): row.title for row in method_rows(find_artefact(part).methods) if not row.reference}
     unknown = [title for title in rows if title.lower() not in known]
     if known and unknown:  # without graphs there are no rows
         raise InputError(f"no row is titled {unknown[0]!r}; choose from {', '.join(known.values())}")

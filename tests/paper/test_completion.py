@@ -77,6 +77,9 @@ def test_a_row_that_does_not_exist_is_refused(study):
     with pytest.raises(InputError, match=r"no row is titled 'GRACY'; choose from .*GRACE"):
         chosen(plan({}, None, parts=("accuracy",)), "cpu", ["grace", "GRACY"])
     assert chosen(Plan([], {"Cora": "data are absent"}, {}), "cpu", ["GRACE"]) == []
+    for part in ("tuned", "leakage"):  # which have no cells
+        with pytest.raises(InputError, match=r"no row is titled 'GRACY'; choose from .*EPAGCL"):
+            chosen(Plan([], {}, {part: []}), "cpu", ["grace", "GRACY"])
 
 
 def test_a_new_graph_enters_a_result_with_all_its_rows(study):
@@ -154,17 +157,17 @@ def test_searches_and_models_scored_during_training_are_completed(study, monkeyp
     before = result([], datasets=("demo",))
     runs = [
         MissingRuns((part,), graph, row, [0, 1], 5, 2.0, "", "", None)
-        for graph, row in (("demo", "GRACE"), ("Cora", "DGI"))
+        for graph, row in (("demo", "GRACE"), ("Cora", "GCA"))
     ]
     found = Plan(runs, {}, {part: []})
-    missing = chosen(found, "cpu", ["grace", "dgi"])
+    missing = chosen(found, "cpu", ["grace", "gca"])
     assert missing == runs
     first = [one.seeds for one in chosen(found, "cpu", seeds=1)]
     assert first == ([[0, 1]] * 2 if part == "tuned" else [[0]] * 2)  # a search serves several seeds
     options = {"device": "cpu", "root": tmp_path}
     made = complete({part: before}, None, found, missing, study.store, **options).results[part]
     ((stored, request, titles),) = asked
-    assert (stored, titles) == (before, {"GRACE", "DGI"})
+    assert (stored, titles) == (before, {"GRACE", "GCA"})
     assert (request.datasets, request.device, request.root) == (("demo", "Cora"), "cpu", tmp_path)
     assert (request.methods, request.runs) == (find_artefact(part).methods, 2)
     assert (made["cells"], made["command"]) == (["new"], f"epagcl paper x && epagcl paper complete --parts {part}")
