@@ -1,7 +1,7 @@
 """InfoNCE between two views with several positives per node, which are not among its negatives.
 
 Memory is O(N(k + d)) plus one panel of similarities: forward keeps only the row sums, and backward recomputes the
-panels. On a GPU, :mod:`epagcl.losses.neighbour_kernels` computes the same and keeps no similarities.
+panels. On a GPU, :mod:`epagcl.losses.neighbour_triton` computes the same and keeps no similarities.
 """
 
 import math
@@ -66,7 +66,7 @@ def neighbour_nce(
         position = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=order.device))
         a, b, positives = permute_rows(a, order), permute_rows(b, order), position[positives[order]]
     if has_triton(a.device) and a.dtype == torch.float32:
-        from epagcl.losses.neighbour_kernels import max_width, neighbour_loss  # imported here, since Triton is optional
+        from epagcl.losses.neighbour_triton import max_width, neighbour_loss  # imported here, since Triton is optional
 
         if a.shape[1] <= max_width(a.device):
             return neighbour_loss(a, b, positives, batch_size, temperature, _matmul_precision())
