@@ -81,9 +81,9 @@ class Search(NamedTuple):
 
 def measure(request: Request) -> Result:
     """Search, train and score every method on every outer test set of every graph, and score the references."""
-    jobs = [job_of(request, search) for search in searches(request)]
-    records = request.keep(jobs, LEFT_OUT)
-    cells = cells_of(request, dict(zip(searches(request), records, strict=True)))
+    wanted = searches(request)
+    records = request.keep([job_of(request, search) for search in wanted], LEFT_OUT)
+    cells = cells_of(request, dict(zip(wanted, records, strict=True)))
     request.require(cells)
     return {"cells": cells, "absent": request.absent}
 
