@@ -3,15 +3,15 @@
 ``epagcl compare ... --save results/comparison.json`` writes that file. Without it, the blocks are empty.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from epagcl.cli.rendering import groups_note, overall_table, short_names
 from epagcl.core.errors import InputError
-from epagcl.core.formatting import counted
+from epagcl.core.formatting import counted, listed
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
+from epagcl.paper.whole_methods import origin
 from epagcl.study.diagram import save_diagram
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, ranking_of, read_comparison
@@ -114,12 +114,12 @@ def reading(comparison: Comparison) -> str:
     if not rest:
         differ = "Its lead over every other row is significant"
     elif differs:
-        differ = f"Its lead over every other row except {_listed(rest)} is significant"
+        differ = f"Its lead over every other row except {listed(rest)} is significant"
     else:
         differ = "Its lead over no other row is significant"
     short = dict(zip(ranking.graphs, short_names(ranking.graphs), strict=True))
-    where = _listed([f"{short[graph]} ({rival}, by {lead:.1f})" for graph, (rival, lead) in first.rivals.items()])
-    behind = f"Another row is better on {where}" if where else "No row is better on any graph"
+    where = listed([f"{short[graph]} ({rival}, by {lead:.1f})" for graph, (rival, lead) in first.rivals.items()])
+    behind = f"Another row is better on {where}" if first.rivals else "No row is better on any graph"
     return escape_stars(
         f"Over {counted(len(ranking.graphs), 'graph')}, {first.title} has the best mean rank, "
         f"{ranking.mean_ranks[first.title]:.1f} of {len(ranking.mean_ranks)} rows, with a mean accuracy of "
@@ -130,34 +130,12 @@ def reading(comparison: Comparison) -> str:
     )
 
 
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
 def _main_table(comparison: Comparison, ranking: Ranking) -> str:
     table = overall_table(comparison["results"], ranking, comparison["protocol"])
     supervised = [str(row[0]) for row in table.rows if row[0] in SUPERVISED]
     labels = f" {' and '.join(supervised)} are trained with labels." if supervised else ""
-    note = f"{table.note.rpartition(' Measured on ')[0]}{labels} {_origin(comparison)}"
+    note = f"{table.note.rpartition(' Measured on ')[0]}{labels} {origin(comparison)}"
     return markdown(Table(table.slug, table.title, table.columns, table.rows, note))
-
-
-def _origin(comparison: Comparison) -> str:
-    """Return the settings, hardware, dates, commits and command behind the results."""
-    cells = [cell for row in comparison["results"].values() for cell in row]
-    hardware, dates, commits = (
-        sorted({value for cell in cells for value in cell[key]}) for key in ("hardware", "dates", "commits")
-    )
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return (
-        "A method uses its recipe for a graph if there is one, otherwise its defaults. Measured on "
-        f"{' and '.join(hardware)}, {when}, {_plural('commit', commits)}. Command: `{comparison['command']}`."
-    )
-
-
-def _plural(noun: str, commits: Sequence[str]) -> str:
-    short = list(dict.fromkeys(commit[:7] for commit in commits))  # some records have the long form
-    return f"{noun}{'s' * (len(short) > 1)} {_listed(short)}"
 
 
 def _ranking(comparison: Comparison) -> Ranking:

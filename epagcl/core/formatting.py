@@ -1,8 +1,8 @@
-"""Numbers as text: means and their standard deviation, counts, durations; and users' text in one line."""
+"""Numbers as text: means and their standard deviation, counts, durations; lists; and users' text in one line."""
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Longest text that :func:`one_line` leaves whole.
@@ -51,6 +51,16 @@ def counted(count: int, noun: str) -> str:
         ('1 node', '2,708 nodes')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence, "none" if there are none.
+
+    Examples:
+        >>> listed([]), listed(["Cora"]), listed(["Cora", "Texas", "Actor"])
+        ('none', 'Cora', 'Cora, Texas and Actor')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "none"
 
 
 def duration(seconds: float) -> str:

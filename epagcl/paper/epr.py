@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from epagcl.core.formatting import listed
 from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.data.checking import undirected_pairs
 from epagcl.epr import rate
@@ -238,11 +239,6 @@ def _higher_order(result: Result) -> list[str]:
         higher = sum(graph["hops_2"] > graph["per_node"] for graph in rest)
         text += f" On the other graphs, two hops have a higher EPR than one on {higher} of {len(rest)}."
     return [text]
-
-
-def listed(items: list[str]) -> str:
-    """Join names as in a sentence: "A, B and C"; "none" without names."""
-    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]])) if items else "none"
 
 
 ARTEFACT = Artefact(

@@ -3,7 +3,8 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.paper import add_vs_drop, drawing, significance
+from epagcl.core.formatting import listed
+from epagcl.paper import add_vs_drop, drawing, significance, tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs
 from epagcl.paper.tables import wrap
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OURS, PAPERS = "EPAGCL+", "EPAGCL"
+#: The methods that differ from EPAGCL in their views only.
+RELATIVES = ("GRACE", "GCA")
 RANKS, GAINS, RATES = "first-ranks", "first-gains", "add-vs-drop-curves"
 TITLES = {
     RANKS: "Mean ranks over graphs; rows that share a bar do not differ significantly",
@@ -28,7 +31,7 @@ TITLES = {
 def first_page(results: dict[str, Result], comparison: Comparison | None) -> str:
     """Return the sentences and figures that can be made from the results, as Markdown."""
     sentences = [
-        *(_comparison_sentences(comparison) if comparison else []),
+        *(_comparison_sentences(comparison, results.get("tuned")) if comparison else []),
         _significance_sentence(results),
         _rates_sentence(results),
         _claims_sentence(results),
@@ -44,8 +47,8 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
     return "\n".join(["## In two minutes", "", *lines, ""])
 
 
-def _comparison_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence on the best row, and one on what training adds to the graph itself."""
+def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[str]:
+    """Return a sentence on the best row, also after tuning, and one on what training adds to the graph itself."""
     results, protocol = comparison["results"], comparison["protocol"]
     ranking = ranking_of(results, protocol)
     if ranking is None or OURS not in ranking.mean_ranks or PROPAGATED not in ranking.means:
@@ -73,7 +76,8 @@ def _comparison_sentences(comparison: Comparison) -> list[str]:
     sentences = [
         f"{first}: the mean of {OURS} is the highest on {wins}, and of {len(words)} paired tests against the other "
         f"trained methods, {words.count(BETTER)} find it better and {words.count(WORSE)} worse ({protocol} protocol, "
-        f"{counts[0]} to {counts[-1]} seeds; its one setting was chosen by validation accuracy over these graphs)."
+        f"{counts[0]} to {counts[-1]} seeds; its one setting was chosen by validation accuracy over these graphs)"
+        f"{_after_tuning(tuned)}."
     ]
     without = ranking.means.get(f"untrained {OURS}")
     untrained = "" if without is None or above != [OURS] else f"; {without:.1f} without training"
@@ -81,11 +85,25 @@ def _comparison_sentences(comparison: Comparison) -> list[str]:
         sentences.append(
             "**The graph itself does most of the work**: propagated features, which need no training, reach "
             f"{methods[PROPAGATED]:.1f} on average, raw features {ranking.means[RAW]:.1f}; of the methods that were "
-            f"run on all graphs, {_names(below)} stay below ({fmean(methods[title] for title in below):.1f} on "
-            f"average), and only {_names(above)} {'is' if len(above) == 1 else 'are'} above "
+            f"run on all graphs, {listed(below)} stay below ({fmean(methods[title] for title in below):.1f} on "
+            f"average), and only {listed(above)} {'is' if len(above) == 1 else 'are'} above "
             f"({fmean(methods[title] for title in above):.1f}{untrained})."
         )
     return sentences
+
+
+def _after_tuning(tuned: Result | None) -> str:
+    """Return how the best row stands if every method is tuned with the same budget, as the end of a sentence."""
+    ranking = tuned_tables.ranking_of(tuned) if tuned else None
+    if tuned is None or ranking is None or OURS not in ranking.mean_ranks:
+        return ""
+    tests = tuned_tables.against(tuned, OURS)
+    words = [test.verdict for (_, row), test in tests.items() if row not in (RAW, PROPAGATED)]
+    return (
+        f"; tuned with one budget for every method, it has mean rank {ranking.mean_ranks[OURS]:.1f} of "
+        f"{len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs, and of {len(words)} such tests, "
+        f"{words.count(BETTER)} find it better and {words.count(WORSE)} worse"
+    )
 
 
 def _significance_sentence(results: dict[str, Result]) -> str:
@@ -99,7 +117,19 @@ def _significance_sentence(results: dict[str, Result]) -> str:
         f"**{found} {PAPERS}, with its paper's settings, better than a baseline**: of {len(words)} pairs of graph and "
         f"method ({protocol} protocol), it is worse in {words.count(WORSE)}, and {words.count(UNDECIDED)} are "
         "undecided; the settings of the baselines were published or tuned, so that this compares settings as well as "
-        "methods."
+        f"methods{_ranks_after_tuning(results)}."
+    )
+
+
+def _ranks_after_tuning(results: dict[str, Result]) -> str:
+    """Return the mean ranks of EPAGCL and its nearest relatives after tuning, as the end of a sentence."""
+    ranking = tuned_tables.ranking_of(results["tuned"]) if "tuned" in results else None
+    if ranking is None or any(title not in ranking.mean_ranks for title in (PAPERS, *RELATIVES)):
+        return ""
+    others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
+    return (
+        f"; tuned with one budget for every method, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of "
+        f"{len(ranking.mean_ranks)} rows, against {others}"
     )
 
 
@@ -119,12 +149,12 @@ def _rates_sentence(results: dict[str, Result]) -> str:
             parts.append(f"{mean:+.1f} points on {graph} (better at {better} of {len(tests)} rates)")
     if not parts:
         return ""
-    where = f"on {_names(decided)}" if decided else "on no graph"
+    where = f"on {listed(decided)}" if decided else "on no graph"
     added = "adding from a fixed pool" if few else "adding new random pairs to every view"
     note = "; with new random pairs for every view, there are too few runs" if few else ""
     return (
         f"**Dropping edges is better than adding them at every rate {where}**: dropping minus {added} is "
-        f"{_names(parts)} on average over the rates{note}."
+        f"{listed(parts)} on average over the rates{note}."
     )
 
 
@@ -145,10 +175,6 @@ def _claims_sentence(results: dict[str, Result]) -> str:
         f"{counts['in part']} hold in part, {counts['contradicted']} are contradicted, and {counts['undecided']} are "
         "undecided; the next table has them all."
     )
-
-
-def _names(items: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]])) if items else "none"
 
 
 def figures(comparison: Comparison) -> "dict[str, Figure]":

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from epagcl.core.formatting import listed
 from epagcl.paper.artefact import Result
-from epagcl.paper.epr import listed
 from epagcl.paper.operators_choice import CRITERIA, RAW, Choice, accuracies, choices, fixed, rank_correlation
 
 #: Points of accuracy that a choice may lose before its graph is named.

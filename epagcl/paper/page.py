@@ -8,11 +8,12 @@ from typing import Any
 
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path
-from epagcl.paper import ARTEFACTS, find_artefact
+from epagcl.paper import ARTEFACTS, find_artefact, whole_methods
 from epagcl.paper.artefact import Artefact, Result, digest
 from epagcl.paper.drawing import save
 from epagcl.paper.first_page import figures as first_page_figures
 from epagcl.paper.first_page import first_page
+from epagcl.paper.plan import TUNED
 from epagcl.paper.tables import markdown, wrap
 from epagcl.paper.verdicts import verdicts
 from epagcl.study.summary import Comparison, read_comparison
@@ -55,12 +56,12 @@ def read_comparison_beside(results: Path) -> Comparison | None:
 
 def page_text(results: dict[str, Result], comparison: Comparison | None = None) -> str:
     """Return the page as Markdown."""
-    parts = [
-        HEAD,
-        first_page(results, comparison),
-        "## In short\n\n" + markdown(verdicts(results)),
-        *(_section(find_artefact(name), result) for name, result in results.items()),
-    ]
+    parts = [HEAD, first_page(results, comparison), "## In short\n\n" + markdown(verdicts(results))]
+    for name in ARTEFACTS:
+        if name == TUNED and comparison is not None:
+            parts.append(whole_methods.section(comparison))  # the same methods before they are tuned
+        if name in results:
+            parts.append(_section(find_artefact(name), results[name]))
     if missing := [name for name in ARTEFACTS if name not in results]:
         parts.append("## Not measured\n\n" + wrap(", ".join(f"`epagcl paper {name}`" for name in missing)) + "\n")
     return "\n".join(filter(None, parts))

@@ -1,12 +1,13 @@
-"""EPAGCL and another method on paired runs: the runs that a result stores, and their test."""
+"""Two methods on paired runs: the runs that a result stores, their test, and tables and figures of many tests."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean, median
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from epagcl.paper import drawing
+from epagcl.paper.tables import Table, TableCell
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, corrected, paired_test
 from epagcl.study.statistics import DECIMALS
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 SIGNS = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
 #: The verdict of the other row.
 REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
+#: The columns of :func:`verdict_cells`, and what they mean.
+VERDICT_COLUMNS = ("better", "worse", "undecided", "effect", "detectable")
+VERDICT_NOTE = (
+    "Better, worse and undecided count graphs, by tests on paired runs that respect overlapping splits, with Holm's "
+    "correction. Effect: the difference in units of its standard deviation over runs, the median over graphs. "
+    "Detectable: the smallest difference in points that the design could have shown on the graph with the widest "
+    "interval."
+)
 
 
 class Comparison(TypedDict):
@@ -62,6 +71,66 @@ def wins_ties_losses(comparison: Comparison) -> str:
 def corrected_tests(family: Sequence[Comparison]) -> list[PairedTest]:
     """Test the comparisons of a table, with Holm's correction for their number."""
     return corrected([paired_test(differences(comparison)) for comparison in family])
+
+
+def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
+    """Return the mean difference over the tests of a row, and the columns :data:`VERDICT_COLUMNS`; dashes without tests.
+
+    Examples:
+        >>> verdict_cells([paired_test([1.0, 1.1, 1.2]), paired_test([0.0, 3.0, -1.0])])
+        ['+0.88', '1', '0', '1', '+5.7', '8.5']
+    """
+    if not tests:
+        return ["–"] * (1 + len(VERDICT_COLUMNS))
+    words = [test.verdict for test in tests]
+    effects = [test.effect for test in tests if test.effect is not None]
+    return [
+        f"{fmean(test.mean for test in tests):+.2f}",
+        *(str(words.count(word)) for word in (BETTER, WORSE, UNDECIDED)),
+        f"{median(effects):+.1f}" if effects else "–",
+        f"{max(test.detectable or 0.0 for test in tests):.1f}",
+    ]
+
+
+def against_table(title: str, tests: Mapping[tuple[str, str], PairedTest], rows: Sequence[str]) -> Table:
+    """Return a table of a row against each other row over all graphs.
+
+    Args:
+        title: title of the row that is tested.
+        tests: its tests by (graph, other row). A positive difference means that the row is better.
+        rows: titles of the other rows.
+    """
+    lines = [[other, *verdict_cells([test for (_, row), test in tests.items() if row == other])] for other in rows]
+    return Table("against", f"{title} against each row", ["row", "difference", *VERDICT_COLUMNS], lines, VERDICT_NOTE)
+
+
+def differences_table(
+    title: str, tests: Mapping[tuple[str, str], PairedTest], rows: Sequence[str], graphs: Sequence[str]
+) -> Table:
+    """Return a folded table of the differences on each graph, with those that the design could have shown.
+
+    Args:
+        title: what is subtracted from what, such as ``EPAGCL+ minus each row``.
+        tests: the tests by (graph, row).
+        rows: titles of the rows.
+        graphs: names of the graphs.
+    """
+    lines: list[list[TableCell | str]] = [
+        [row, *(_difference(tests.get((graph, row))) for graph in graphs)] for row in rows
+    ]
+    note = (
+        f"{title}, in points: ▲ better, ▼ worse, others undecided. In parentheses: the smallest difference that the "
+        "design could have shown with probability 0.8, before Holm's correction."
+    )
+    return Table("differences", title, ["row", *graphs], lines, note, folded=True)
+
+
+def _difference(test: PairedTest | None) -> str:
+    """Return a difference with the sign of its verdict and the detectable difference, such as ``+1.2 ▲ (0.9)``."""
+    if test is None:
+        return "–"
+    detectable = "" if test.detectable is None else f" ({test.detectable:.1f})"
+    return f"{test.mean:+.1f}{SIGNS[test.verdict]}{detectable}"
 
 
 def gains_figure(tests: Mapping[str, Sequence[PairedTest]], base: str) -> "Figure":

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from epagcl.paper.epr import listed
+from epagcl.core.formatting import listed
 from epagcl.paper.theorems import P_ADD, RATES
 from epagcl.paper.theory_tables import KINDS, READINGS, family_title, repaired_share, three_digits, wilson
 

@@ -13,11 +13,11 @@ from epagcl.paper.cell_scores import (
     runs_by_seed,
     scores,
 )
-from epagcl.paper.paired import REVERSED, SIGNS, gains_figure
+from epagcl.paper.paired import REVERSED, SIGNS, against_table, differences_table, gains_figure
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.diagram import diagram
-from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
+from epagcl.study.paired_test import PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -91,8 +91,14 @@ def _by_seed(found: dict[str, Any]) -> dict[int, float]:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return the accuracy of each tuned method by graph, with ranks, the untrained encoders, and the searches."""
-    return [_accuracies(result), _untrained(result), _chosen(result)]
+    """Return the accuracies by graph with ranks, the tests of EPAGCL+, the untrained encoders, and the searches."""
+    titles = titles_of(result)
+    tested: list[Table] = []
+    if OURS in titles:
+        tests, others = against(result, OURS), [title for title in titles if title != OURS]
+        tested.append(against_table(OURS, tests, others))
+        tested.append(differences_table(f"{OURS} minus each row", tests, others, measured_graphs(result)))
+    return [_accuracies(result), *tested, _untrained(result), _chosen(result)]
 
 
 def _accuracies(result: Result) -> Table:
@@ -191,17 +197,6 @@ def reading(result: Result) -> list[str]:
             f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {listed}. Rows that do not differ "
             f"significantly (Wilcoxon's test of each pair, Holm): {groups}."
         )
-    if OURS in titles:
-        words = {
-            other: [test.verdict for (_, row), test in against(result, OURS).items() if row == other]
-            for other in titles
-            if other != OURS
-        }
-        listed = "; ".join(
-            f"{other} {found.count(BETTER)} / {found.count(WORSE)} / {found.count(UNDECIDED)}"
-            for other, found in words.items()
-        )
-        paragraphs.append(f"**{OURS} against each row**, graphs on which it is better / worse / undecided: {listed}.")
     for other in (PROPAGATED, RAW):
         behind = [title for title in titles if title not in (RAW, PROPAGATED) and _mean_gain(result, title, other) < 0]
         if behind and other in titles:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.paired import SIGNS, gains_figure
+from epagcl.paper.paired import SIGNS, VERDICT_COLUMNS, VERDICT_NOTE, differences_table, gains_figure, verdict_cells
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.paper.view_variants import (
@@ -64,7 +64,7 @@ def against(result: Result, base: str = UNIFORM) -> dict[tuple[str, str], Paired
     by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
     return paired_tests(
         {
-            (title, graph): (runs[title], runs[base])
+            (graph, title): (runs[title], runs[base])
             for title in titles_of(result)
             for graph, runs in by_graph.items()
             if title not in (base, *REFERENCES) and title in runs and base in runs
@@ -85,8 +85,12 @@ def ranking_of(result: Result) -> Ranking | None:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return the summary of each variant over the graphs, and the accuracies by graph."""
-    return [_summary(result), _by_graph(result)] if result["cells"] else []
+    """Return the summary of each variant over the graphs, the accuracies by graph, and the differences by graph."""
+    if not result["cells"]:
+        return []
+    tests, graphs = against(result), measured_graphs(result)
+    titles = list(dict.fromkeys(title for _, title in tests))
+    return [_summary(result), _by_graph(result), differences_table(f"Views minus {UNIFORM}", tests, titles, graphs)]
 
 
 def _summary(result: Result) -> Table:
@@ -95,14 +99,7 @@ def _summary(result: Result) -> Table:
     titles = titles_of(result)
     means = [_mean_over(by_graph, title) for title in titles]
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
-    lines = []
-    for title in titles:
-        own = {graph: test for (row, graph), test in tests.items() if row == title}
-        words = [test.verdict for test in own.values()]
-        largest = max((test.detectable or 0.0 for test in own.values()), default=0.0)
-        counts = [str(words.count(word)) if own else "–" for word in (BETTER, WORSE, UNDECIDED)]
-        difference = f"{fmean(test.mean for test in own.values()):+.2f}" if own else "–"
-        lines.append([difference, *counts, f"{largest:.1f}" if own else "–"])
+    lines = [verdict_cells([test for (_, row), test in tests.items() if row == title]) for title in titles]
     mean_cells = marked(
         [mean if title not in REFERENCES else None for title, mean in zip(titles, means, strict=True)],
         [f"{mean:.2f}" if mean is not None else "–" for mean in means],
@@ -112,15 +109,12 @@ def _summary(result: Result) -> Table:
         [title, mean, place, *line]
         for title, mean, place, line in zip(titles, mean_cells, rank_cells, lines, strict=True)
     ]
-    columns = ["views", "mean", "rank", f"minus {UNIFORM}", "better", "worse", "undecided", "detectable"]
+    columns = ["views", "mean", "rank", f"minus {UNIFORM}", *VERDICT_COLUMNS]
     note = (
         f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
         f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
-        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Better, worse and undecided count graphs, by tests "
-        f"against {UNIFORM} on paired runs that respect overlapping splits, with Holm's correction. Detectable: "
-        "the smallest difference in points that the design could have shown on the graph with the widest interval. "
-        "Ranks are among trained variants."
+        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants. {VERDICT_NOTE}"
     )
     return Table("", "Views with everything else equal", columns, table_rows, note)
 
@@ -133,7 +127,7 @@ def _mean_over(by_graph: dict[str, dict[str, float]], title: str) -> float | Non
 
 def _by_graph(result: Result) -> Table:
     tests, graphs, titles = against(result), measured_graphs(result), titles_of(result)
-    verdicts = {(graph, title): SIGNS[test.verdict] for (title, graph), test in tests.items()}
+    verdicts = {cell: SIGNS[test.verdict] for cell, test in tests.items()}
     columns = columns_by_graph(result, PROTOCOL, titles, verdicts, unmarked=REFERENCES)
     table_rows: list[list[TableCell | str]] = [
         [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
@@ -150,7 +144,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     if not tests:
         return {}
     by_title: dict[str, list[PairedTest]] = {}
-    for (title, _), test in tests.items():
+    for (_, title), test in tests.items():
         by_title.setdefault(title, []).append(test)
     figure = gains_figure(by_title, UNIFORM)
     ranking = ranking_of(result)
@@ -165,7 +159,7 @@ def reading(result: Result) -> list[str]:
 
     def sentence(title: str, base: str = UNIFORM) -> str:
         own = against(result, base)
-        of_title = [test for (row, _), test in own.items() if row == title]
+        of_title = [test for (_, row), test in own.items() if row == title]
         if not of_title:
             return "not measured"
         words = [test.verdict for test in of_title]

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from epagcl.core.formatting import (
     counted,
     duration,
+    listed,
     mean_and_std,
     one_line,
     percent,
@@ -30,6 +31,10 @@ def test_mean_with_its_standard_deviation(arguments, text):
 def test_percent_has_no_deviation_for_one_run():
     assert percent({"mean": 0.846, "std": 0.0, "runs": [0.846]}) == "84.6"
     assert percent({"mean": 0.846, "std": 0.0, "runs": [0.846, 0.846]}) == "84.6 ± 0.0"
+
+
+def test_names_are_listed_as_in_a_sentence():
+    assert [listed(list("abc")[:k]) for k in range(4)] == ["none", "a", "a and b", "a, b and c"]
 
 
 def test_percent_with_digits():

@@ -8,7 +8,7 @@ import torch
 from epagcl.data import load
 from epagcl.paper import reported
 from epagcl.paper.artefact import Request
-from epagcl.paper.epr import ARTEFACT, agreeing, graph_key, listed, rates
+from epagcl.paper.epr import ARTEFACT, agreeing, graph_key, rates
 from epagcl.study.store import Store
 
 
@@ -116,10 +116,6 @@ def test_text_follows_the_numbers():
     neither = invented(Cora=(0.2, 0.21, 0.1, None))
     assert "None of the definitions" in ARTEFACT.reading(neither)[0]
     assert ARTEFACT.tables(neither)[0].rows[0][-1] == "no"
-
-
-def test_names_are_joined_as_in_a_sentence():
-    assert [listed(list("abc")[:k]) for k in range(4)] == ["none", "a", "a and b", "a, b and c"]
 
 
 def test_default_graphs_are_the_named_ones():

@@ -28,6 +28,28 @@ def test_sentences_have_the_numbers_of_the_comparison(comparison):
     assert f"figures/paper/{GAINS}.svg" in text
 
 
+def test_the_tuned_track_is_in_the_same_sentences(comparison):
+    rows = {"propagated": 70.0, "GRACE": 60.0, "GCA": 65.0, "EPAGCL": 68.0, OURS: 80.0}
+    noise = [0.0, 0.1, -0.1]
+    cells = [
+        cell(title, graph, [mean + shift for shift in noise[place % 3 :] + noise[: place % 3]])
+        for graph in ("Cora", "Texas")
+        for place, (title, mean) in enumerate(rows.items())
+    ]
+    tuned = result(cells, datasets=("cora", "texas"), protocols=("strict",))
+    family = {"graph": "Cora", "protocol": "strict", "method": "GRACE", "seeds": [0, 1, 2]}
+    tested = {"protocols": ["strict"], "comparisons": [{**family, "ours": [0.8, 0.8, 0.8], "theirs": [0.7, 0.7, 0.71]}]}
+    text = " ".join(first_page({"tuned": tuned, "significance": tested}, comparison).split())
+    assert (
+        "tuned with one budget for every method, it has mean rank 1.0 of 5 rows over 2 graphs, and of 6 such tests, "
+        "6 find it better and 0 worse." in text
+    )
+    assert "its mean rank is 3.0 of 5 rows, against 5.0 (GRACE) and 4.0 (GCA)." in text
+    without = result([one for one in cells if one["row"] != "GCA"], datasets=("cora", "texas"), protocols=("strict",))
+    text = " ".join(first_page({"tuned": without, "significance": tested}, comparison).split())
+    assert "against 5.0" not in text
+
+
 def test_another_winner_is_named(comparison):
     rows = {"raw features": 60.0, "propagated": 70.0, "GRACE": 90.0, "DGI": 65.0, OURS: 80.0}
     runs = {title: {graph: [mean] * 3 for graph in "AB"} for title, mean in rows.items()}

@@ -3,10 +3,14 @@ import pytest
 from epagcl.paper.paired import (
     REVERSED,
     SIGNS,
+    VERDICT_COLUMNS,
+    against_table,
     compare,
     corrected_tests,
     differences,
+    differences_table,
     gains_figure,
+    verdict_cells,
     wins_ties_losses,
 )
 
@@ -53,6 +57,26 @@ def test_the_figure_of_gains_has_a_line_of_dots_for_each_row():
     means = [line.get_xdata()[0] for line in axes.lines[:2]]
     assert means == pytest.approx([(better.mean + level.mean) / 2, worse.mean])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["undecided", "worse", "better"]
+
+
+def test_tests_of_a_row_are_counted_over_graphs():
+    better, level, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([1.0, -1.0] * 3), pair([2.0])])
+    assert verdict_cells([better, level]) == ["+0.53", "1", "0", "1", "+4.1", f"{level.detectable:.1f}"]
+    assert better.effect == pytest.approx(8.13, abs=0.01)  # 1.05 divided by 0.129; the other effect is 0
+    assert verdict_cells([few]) == ["+2.00", "0", "0", "1", "–", "0.0"]
+    assert verdict_cells([]) == ["–"] * (1 + len(VERDICT_COLUMNS))
+
+
+def test_tables_of_a_row_against_others():
+    better, worse, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([2.0])])
+    tests = {("Cora", "DGI"): better, ("Texas", "DGI"): worse, ("Cora", "GRACE"): few}
+    assert [row[:5] for row in against_table("EPAGCL", tests, ["GRACE", "DGI"]).rows] == [
+        ["GRACE", "+2.00", "0", "0", "1"],
+        ["DGI", "-0.50", "1", "1", "0"],
+    ]
+    table = differences_table("EPAGCL minus each row", tests, ["GRACE", "DGI"], ["Cora", "Texas"])
+    shown = f"({better.detectable:.1f})"
+    assert table.rows == [["GRACE", "+2.0", "–"], ["DGI", f"+1.1 ▲ {shown}", f"-2.0 ▼ {shown}"]]
 
 
 def test_signs_of_the_other_row_are_reversed():

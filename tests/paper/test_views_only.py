@@ -33,14 +33,17 @@ def invented():
 def test_tests_ranks_and_sentences():
     made = invented()
     tests = against(made)
-    assert (DROP_ONLY, "Cora") in tests
-    assert (UNIFORM, "Cora") not in tests
-    assert tests[DROP_ONLY, "Texas"].mean == pytest.approx(1.0)
-    assert {test.verdict for (title, _), test in tests.items() if title == ADD_ONLY} == {"worse"}
+    assert ("Cora", DROP_ONLY) in tests
+    assert ("Cora", UNIFORM) not in tests
+    assert tests["Texas", DROP_ONLY].mean == pytest.approx(1.0)
+    assert {test.verdict for (_, title), test in tests.items() if title == ADD_ONLY} == {"worse"}
     assert ranking_of(made).mean_ranks[DROP_ONLY] == 1.5  # shared with EPAGCL
     rows = {row[0]: [str(one) for one in row] for row in ARTEFACT.tables(made)[0].rows}
     assert rows[DROP_ONLY][1:6] == ["81.00", "1.50", "+1.00", "2", "0"]
-    assert rows[UNIFORM][3:] == ["–"] * 5
+    assert rows[UNIFORM][3:] == ["–"] * 6
+    differences = {row[0]: row[1:] for row in ARTEFACT.tables(made)[2].rows}
+    assert set(differences) == {NONE, MASKS, DROP_ONLY, ADD_ONLY, OURS}
+    assert [text.split(" (")[0] for text in differences[ADD_ONLY]] == ["-3.0 ▼", "-3.0 ▼"]
     text = " ".join(ARTEFACT.reading(made))
     assert "Drop Only minus uniform dropping (GRACE): +1.00 points on average, better on 2 of 2 graphs" in text
     assert "EPAGCL, nearest neighbours added minus EPAGCL: not measured" in text

@@ -16,6 +16,7 @@ def invented(accuracies: dict[str, dict[str, list[float]]], seconds: float = 2.0
 def _cell(row: str, graph: str, runs: list[float], seconds: float) -> CellResult:
     seeds, scores = list(range(len(runs))), spread([run / 100 for run in runs])
     trained = row not in ("raw features", "propagated")
+    epochs = 0 if row.startswith("untrained") else 9
     return {
         "row": row,
         "graph": {"name": graph, "nodes": 100, "edges": 200, "features": 10, "classes": 3, "fingerprint": "0"},
@@ -27,7 +28,7 @@ def _cell(row: str, graph: str, runs: list[float], seconds: float) -> CellResult
         "hardware": ["GPU"],
         "dates": ["2026-01-01"],
         "commits": ["abc"],
-        "training": {"epochs": [9] * len(seeds), "seconds": [seconds] * len(seeds)} if trained else None,
+        "training": {"epochs": [epochs] * len(seeds), "seconds": [seconds] * len(seeds)} if trained else None,
         "protocols": {
             "strict": {
                 "protocol": "strict",

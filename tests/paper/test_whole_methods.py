@@ -1,0 +1,65 @@
+import pytest
+
+from epagcl.paper.whole_methods import TITLE, origin, reading, section, tables, training_gains
+from epagcl.study.summary import ranking_of, summarise
+from tests.study.invented import invented
+
+NOISE = [0.0, 0.2, -0.1, 0.1, -0.2]
+
+
+def compared(**means):
+    """Return the comparison of rows with these mean accuracies on two graphs, five seeds each."""
+    rows = {
+        title: {graph: [mean + shift * (1 + place) for shift in NOISE[place:] + NOISE[:place]] for graph in "AB"}
+        for place, (title, mean) in enumerate(means.items())
+    }
+    return summarise(invented(rows), command="epagcl compare", seeds=5, protocols=["strict"])
+
+
+@pytest.fixture
+def comparison():
+    untrained = {"untrained GRACE": 60.0, "untrained EPAGCL+": 75.0}
+    return compared(propagated=70.0, **untrained, GRACE=72.0, **{"EPAGCL+": 85.0})
+
+
+def test_each_method_is_tested_against_its_own_untrained_encoder(comparison):
+    gains = training_gains(comparison)
+    assert set(gains) == {(graph, title) for graph in "AB" for title in ("GRACE", "EPAGCL+")}
+    assert gains["A", "GRACE"].mean == pytest.approx(12.0)
+    assert gains["B", "EPAGCL+"].mean == pytest.approx(10.0)
+
+
+def test_tables_have_accuracies_differences_and_what_training_adds(comparison):
+    accuracies, against, differences, training = tables(comparison, ranking_of(comparison["results"], "strict"))
+    rows = {line[0]: [str(one) for one in line[1:]] for line in accuracies.rows}
+    assert rows["EPAGCL+"] == ["85.0", "85.0", "1.0"]
+    assert rows["GRACE"] == ["72.0 ▼", "72.0 ▼", "3.0"]
+    assert {line[0]: line[1:5] for line in against.rows}["propagated"] == ["+15.00", "2", "0", "0"]
+    assert {line[0]: line[1] for line in differences.rows}["GRACE"].startswith("+13.0 ▲ (")
+    assert {line[0]: line[1:5] for line in training.rows} == {
+        "GRACE": ["+12.00", "2", "0", "0"],
+        "EPAGCL+": ["+10.00", "2", "0", "0"],
+    }
+
+
+def test_paragraphs_count_tests_and_settings(comparison):
+    ranks, settings, training = reading(comparison, ranking_of(comparison["results"], "strict"))
+    assert "**Mean ranks over 2 graphs**, the best first: EPAGCL+ 1.0, untrained EPAGCL+ 2.0" in ranks
+    assert settings == "**Settings**: of 4 pairs of method and graph, they are the defaults on 4."
+    assert "of 4 paired tests of a method on a graph, 4 find training better, 0 worse, and 0 are undecided" in training
+
+
+def test_the_section_ends_with_its_origin(comparison):
+    text = section(comparison)
+    assert text.startswith(f"## {TITLE}\n")
+    assert "Measured on GPU, 2026-01-01, commit abc. Command: `epagcl compare`." in " ".join(text.split())
+    comparison["results"]["A"][0]["commits"] = ["abc", "defghijklm"]
+    assert "commits abc and defghij. " in origin(comparison)
+
+
+def test_other_rows_are_compared_without_ours_and_one_graph_is_no_ranking():
+    comparison = compared(propagated=70.0, GRACE=72.0)
+    (accuracies,) = tables(comparison, ranking_of(comparison["results"], "strict"))
+    assert [str(one) for one in accuracies.rows[1][1:]] == ["72.0", "72.0", "1.0"]
+    comparison["results"] = {"A": comparison["results"]["A"]}
+    assert section(comparison) == ""
