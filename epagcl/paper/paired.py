@@ -74,7 +74,7 @@ def corrected_tests(family: Sequence[Comparison]) -> list[PairedTest]:
 
 
 def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
-    """Return the mean difference over the tests of a row, and the columns :data:`VERDICT_COLUMNS`; dashes without tests.
+    """Return the mean difference of the tests of a row, and the columns :data:`VERDICT_COLUMNS`; dashes without tests.
 
     Examples:
         >>> verdict_cells([paired_test([1.0, 1.1, 1.2]), paired_test([0.0, 3.0, -1.0])])
