@@ -17,7 +17,11 @@ UNTRAINED = 0.558  # accuracy of an untrained GCN of these widths
 SMALL = {"hidden": 64, "dim": 64, "projection": 64, "predictor": 64, "gate_hidden": 32}
 SPECIFIC = {  # settings for few epochs
     "bgrl": {"epochs": 60, "lr": 0.01},
+    "epagcl": {"epochs": 20},
+    "epagcl+": {"epochs": 20},
+    "gca": {"epochs": 20},
     "gmi": {"epochs": 25, "lr": 0.005},
+    "grace": {"epochs": 20},
     "greet": {"epochs": 15, "lr": 0.01, "gate_lr": 0.01, "k": 0, "alpha": 0.1, "p_drop_1": 0.2},
 }
 

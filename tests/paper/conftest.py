@@ -25,8 +25,9 @@ def request_(tmp_path_factory):
 
 @pytest.fixture
 def request_of(tmp_path, monkeypatch):
-    """A request for the packaged graph, with few steps in the paper's protocol."""
+    """A request for the packaged graph, with classifiers of few steps and penalties."""
     monkeypatch.setattr("epagcl.evaluation.protocol.PAPER", Rule((0.0,), 20, 1, False, True))
+    monkeypatch.setattr("epagcl.evaluation.protocol.STRICT", Rule((0.1, 0.01), 40, 20, True, False))
 
     def make(**options):
         defaults = {"datasets": ("demo",), "methods": ("epagcl",), "runs": 2, "protocols": ("strict", "paper")}
