@@ -265,7 +265,7 @@ def complete(
             train=not stored,
             work=work,
         )
-    changed = write_completed(completed, results)
+    changed = write_completed(completed, results, Store(store))
     show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
 
 

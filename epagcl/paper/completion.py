@@ -12,6 +12,7 @@ from epagcl.paper import find_artefact, leakage, tuned_joining
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, TUNED, MissingRuns, Plan, same_settings
+from epagcl.paper.tuned_journals import pack_journals
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
@@ -131,14 +132,25 @@ def complete(
     return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
 
 
-def write_completed(completed: Completed, folder: Path) -> list[Path]:
-    """Write changed results to their folder, and the comparison beside it. Return the paths."""
+def write_completed(completed: Completed, folder: Path, store: Store) -> list[Path]:
+    """Write changed results to their folder, and the comparison and the journals of searches beside it.
+
+    Args:
+        completed: the results.
+        folder: folder of the results of artefacts.
+        store: the store in which the runs were computed, for the journals.
+
+    Returns:
+        the paths that were written.
+    """
     paths = [folder / f"{name}.json" for name in completed.results]
     for path, result in zip(paths, completed.results.values(), strict=True):
         write_json(result, path)
     if completed.comparison is not None:
         paths.append(folder.parent / "comparison.json")
         write_comparison(completed.comparison, paths[-1])
+    if TUNED in completed.results:
+        paths += pack_journals(completed.results[TUNED], store, folder.parent / "tuning")
     return paths
 
 

@@ -169,7 +169,10 @@ def _chosen(result: Result) -> Table:
             [title, str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", f"{fmean(seconds):.0f}"]
         )
     columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs", "seconds a search"]
-    note = "The first trial has the published settings. Gains on validation nodes are too high, since trials compete."
+    note = (
+        "The first trial has the published settings. Gains on validation nodes are too high, since trials compete. The "
+        "journals of all searches are in `results/tuning`."
+    )
     return Table("searches", "What the searches chose", columns, lines, note, folded=True)
 
 

@@ -11,6 +11,7 @@ from epagcl.paper import plan as plan_module
 from epagcl.paper.completion import Completed, chosen, complete, ordered, write_completed
 from epagcl.paper.plan import COMPARISON, MissingRuns, Plan, plan
 from epagcl.study.design import rows
+from epagcl.study.store import Store
 from epagcl.study.summary import read_comparison, summarise
 from tests.paper.conftest import cell, result
 
@@ -101,7 +102,7 @@ def test_the_comparison_is_completed_too(study, monkeypatch, tmp_path):
     before = summarise({"demo": []}, command="epagcl compare", seeds=1, protocols=["strict"])
     made = completed(study, {}, before, wanted=["raw features", "propagated"])
     assert made.results == {}
-    written = write_completed(made, tmp_path / "paper")
+    written = write_completed(made, tmp_path / "paper", Store(tmp_path))
     assert written == [tmp_path / "comparison.json"]
     assert [one["row"] for one in read_comparison(written[0])["results"]["demo"]] == ["raw features", "propagated"]
     assert read_comparison(written[0])["seeds"] == SEEDS
@@ -129,7 +130,8 @@ def test_runs_of_one_part_enter_the_others_that_need_them(study, monkeypatch):
 
 def test_results_are_written_to_their_folder(tmp_path):
     made = result([cell("GRACE", "Cora", [80])])
-    assert write_completed(Completed({"accuracy": made}, None), tmp_path) == [tmp_path / "accuracy.json"]
+    written = write_completed(Completed({"accuracy": made}, None), tmp_path, Store(tmp_path))
+    assert written == [tmp_path / "accuracy.json"]
     assert json.loads((tmp_path / "accuracy.json").read_text()) == made
 
 

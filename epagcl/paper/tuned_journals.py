@@ -1,0 +1,100 @@
+"""The journals of the searches of the tuned track, packed beside the results: one archive for each graph."""
+
+import csv
+import io
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from epagcl.core.files import atomic_path
+from epagcl.methods import method
+from epagcl.paper.artefact import Result
+from epagcl.paper.tuned_tables import METHODS, stored_cells
+from epagcl.study.store import Store
+
+#: The files of a search that are kept.
+FILES = ("best.toml", "metrics.json", "study.journal", "trials.csv")
+
+
+class TrialKey(NamedTuple):
+    """What identifies a trial: its state, and for complete trials the validation accuracy and the number of epochs."""
+
+    state: str
+    validation: float | None
+    epochs: int | None
+
+
+def pack_journals(result: Result, store: Store, folder: Path) -> list[Path]:
+    """Add the journals of a result's searches to the archives of their graphs. Return the archives that changed.
+
+    A journal in the store is taken if its trials are those of the result. Journals of earlier sittings, whose store
+    may be gone, stay in the archives.
+
+    Args:
+        result: the result of the tuned track.
+        store: the store in which the searches ran.
+        folder: folder of the archives, ``<graph>.tar.xz``.
+    """
+    new: dict[str, dict[str, bytes]] = {}
+    for graph, name, outer, trials in searches_of(result):
+        for source in sorted((store.folder / "tuning" / graph).glob(f"*--{outer}--*")):
+            files = {file: (source / file).read_bytes() for file in FILES if (source / file).is_file()}
+            if len(files) < len(FILES) or tomllib.loads(files["best.toml"].decode())["method"]["name"] != name:
+                continue
+            if trials_in(files["trials.csv"]) == trials:
+                new.setdefault(graph, {}).update(
+                    {f"{graph}/{name}--{outer}/{file}": content for file, content in files.items()}
+                )
+    changed = []
+    for graph, files in new.items():
+        path = folder / f"{graph}.tar.xz"
+        before = read_archive(path) if path.is_file() else {}
+        if (after := before | files) != before:
+            _write_archive(path, after)
+            changed.append(path)
+    return changed
+
+
+def searches_of(result: Result) -> Iterator[tuple[str, str, int, list[TrialKey]]]:
+    """Yield the graph, the name of the method, the outer test set and the trials of each search of a result."""
+    names = {method(name).title: name for name in METHODS}
+    for cell in stored_cells(result):
+        for search in cell["searches"]:
+            trials = [_key(trial) for trial in search["trials"]]
+            yield cell["graph"]["name"], names[cell["row"]], search["outer"], trials
+
+
+def trials_in(table: bytes) -> list[TrialKey]:
+    """Return the trials of a search from its ``trials.csv``."""
+    rows = csv.DictReader(io.StringIO(table.decode()))
+    return [
+        TrialKey(
+            row["state"],
+            float(row["validation"]) if row["validation"] else None,
+            int(row["epochs"]) if row["epochs"] else None,
+        )
+        for row in rows
+    ]
+
+
+def read_archive(path: Path) -> dict[str, bytes]:
+    """Return the files of an archive by name. Nothing is written to the disk."""
+    with tarfile.open(path, "r:xz") as archive:
+        files = ((member.name, archive.extractfile(member)) for member in archive if member.isfile())
+        return {name: file.read() for name, file in files if file is not None}
+
+
+def _write_archive(path: Path, files: dict[str, bytes]) -> None:
+    """Write files to an archive, sorted and without dates, so that equal files give equal archives."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary, tarfile.open(temporary, "w:xz") as archive:
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+
+
+def _key(trial: dict[str, Any]) -> TrialKey:
+    return TrialKey(trial["state"], trial["validation"], trial["epochs"])
