@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import pkgutil
+from functools import cache
 from pathlib import Path
 
 from epagcl.core.errors import InputError
@@ -66,10 +67,16 @@ def load_model(folder: str | Path, device: str = "auto") -> Method:
     return cls(**settings).load_weights(folder, table)
 
 
-def _registry() -> dict[str, type[Method]]:
-    """Return every class with a ``name``. Modules of this package are imported, so that their classes exist."""
+@cache
+def _import_methods() -> None:
+    """Import the modules of this package, so that their classes exist."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         importlib.import_module(f"{__package__}.{module.name}")
+
+
+def _registry() -> dict[str, type[Method]]:
+    """Return every class with a ``name``."""
+    _import_methods()
     classes: dict[str, type[Method]] = {}
     queue = Method.__subclasses__()
     while queue:

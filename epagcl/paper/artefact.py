@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,8 @@ class Request:
         root: folder of the named graphs; None for the default folder.
         work: receives the progress.
         train: whether missing runs are computed. If False, only stored runs are used.
+        loaded: what :func:`load_all` returned for these graphs and perhaps others; None: the graphs are loaded when
+            they are needed.
     """
 
     datasets: tuple[str, ...]
@@ -54,6 +56,7 @@ class Request:
     root: Path | None = None
     work: Progress = field(default_factory=SilentProgress)
     train: bool = True
+    loaded: "Mapping[str, Data | str] | None" = None
 
     @property
     def device(self) -> str:
@@ -113,16 +116,28 @@ class Request:
 
     @cached_property
     def _loaded(self) -> "dict[str, Data | str]":
-        return load_all(self.datasets, self.root)
+        if self.loaded is None:
+            return load_all(self.datasets, self.root)
+        return {name: self.loaded[name] for name in map(proper_name, self.datasets)}
 
 
-def load_all(names: tuple[str, ...], root: Path | None, features: bool = True) -> "dict[str, Data | str]":
-    """Load graphs, by their proper names. The value of a graph that cannot be loaded is the reason."""
+def proper_name(name: str) -> str:
+    """Return the name of a named graph as the catalogue spells it. Raise if there is none.
+
+    Examples:
+        >>> proper_name("amazon-photo")
+        'Amazon-Photo'
+    """
     from epagcl.data.catalogue.entries import find
 
+    return find(name).name
+
+
+def load_all(names: Sequence[str], root: Path | None, features: bool = True) -> "dict[str, Data | str]":
+    """Load graphs, by their proper names. The value of a graph that cannot be loaded is the reason."""
     loaded: dict[str, Data | str] = {}
     for name in names:
-        proper = find(name).name  # an unknown name is an error, not an absent graph
+        proper = proper_name(name)  # an unknown name is an error, not an absent graph
         try:
             loaded[proper] = load(name, root, features=features)
         except (InputError, MissingExtra) as error:

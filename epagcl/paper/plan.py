@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from epagcl.core.config import current_settings
 from epagcl.data.catalogue.entries import find
 from epagcl.paper import crossed, find_artefact
-from epagcl.paper.artefact import Request, Result
+from epagcl.paper.artefact import Request, Result, load_all, proper_name
 from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
 from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches, stored_cells
-from epagcl.paper.verdicts import CLAIMS
+from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
 from epagcl.study.design import Cell, expected_cost, rows
@@ -26,6 +26,8 @@ COMPARISON = "comparison"
 TUNED = "tuned"
 LEAKAGE = "leakage"
 SENSITIVITY = "sensitivity"
+#: What runs give that decide neither a rank nor a claim.
+NARROWER = "narrower intervals"
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
@@ -130,8 +132,11 @@ def plan(
         parts: some of :data:`PARTS`.
         graphs: names of graphs, as in :func:`epagcl.data.load`; empty for all.
     """
-    names = [find(name).name for name in graphs]
+    names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
+    # Parts share their graphs, which take a second or more to load.
+    loaded = load_all(list(dict.fromkeys(name for one in requests.values() for name in one.datasets)), root)
+    requests = {part: replace(request, loaded=loaded) for part, request in requests.items()}
     stored: list[CellResult] = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
     by_place: dict[tuple[str, str], list[CellResult]] = {}
@@ -150,17 +155,17 @@ def plan(
         missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE))
     if SENSITIVITY in parts:
         missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
-    missing.sort(key=lambda runs: (_urgency(runs, undecided), runs.total))
+    missing.sort(key=lambda runs: (_urgency(runs), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
     return Plan(missing, absent, cells)
 
 
-def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[str]]:
+def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:
     """Return the claims of each artefact that its results leave undecided."""
-    claims: dict[str, list[str]] = {}
+    claims: dict[str, list[Claim]] = {}
     for claim in CLAIMS:
         if claim.artefact in results and claim.judge(results[claim.artefact]).word == "undecided":
-            claims.setdefault(claim.artefact, []).append(claim.text)
+            claims.setdefault(claim.artefact, []).append(claim)
     return claims
 
 
@@ -169,7 +174,7 @@ def _request(part: str, root: Path | None, result: Result | None, graphs: Collec
     store = Store("unused")  # nothing is read from it or written to it
     wanted = {name.lower() for name in graphs}
     datasets, methods, protocols = (GRAPHS, METHODS, ("strict",)) if part == COMPARISON else _asked(part, result)
-    datasets = tuple(name for name in datasets if not wanted or find(name).name.lower() in wanted)
+    datasets = tuple(name for name in datasets if not wanted or proper_name(name).lower() in wanted)
     runs = find_artefact(part).runs if part == LEAKAGE else 1
     return Request(datasets, methods, runs, protocols, store, root=root)
 
@@ -264,7 +269,7 @@ def _missing(
     wanted: _Wanted,
     by_place: Mapping[tuple[str, str], Sequence[CellResult]],
     stored: Sequence[CellResult],
-    undecided: Mapping[str, list[str]],
+    undecided: Mapping[str, list[Claim]],
 ) -> MissingRuns | None:
     cell = wanted.cell
     alike = [one for one in by_place.get((cell.name, cell.title), []) if same_settings(cell, one)]
@@ -338,18 +343,21 @@ def _rate(result: CellResult) -> float:
     return fmean(_seconds(result)) / cost
 
 
-def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[str, list[str]]) -> str:
+def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[str, list[Claim]]) -> str:
     """Return what missing runs decide: whether a row can be ranked, undecided claims, or only narrower intervals."""
     ranked = not cell.row.reference and bool(cell.models) and not cell.models[0].supervised
     if empty and ranked and set(parts) & RANKED:
         return f"the rank of {cell.title}"
     if empty and SENSITIVITY in parts:
         return "which settings matter"
-    return "; ".join(claim for part in parts for claim in undecided.get(part, [])) or "narrower intervals"
+    claims = [
+        claim for part in parts for claim in undecided.get(part, []) if not claim.rows or cell.title in claim.rows
+    ]
+    return "; ".join(claim.text for claim in claims) or NARROWER
 
 
-def _urgency(runs: MissingRuns, undecided: Mapping[str, list[str]]) -> int:
+def _urgency(runs: MissingRuns) -> int:
     """Return 0 for runs that let a row be ranked, 1 for those that may decide a claim, and 2 for others."""
     if runs.decides.startswith("the rank of"):
         return 0
-    return 1 if any(part in undecided for part in runs.parts) else 2
+    return 2 if runs.decides == NARROWER else 1

@@ -3,9 +3,10 @@ import pytest
 from epagcl.core.errors import InputError
 from epagcl.methods import method
 from epagcl.paper import plan as module
-from epagcl.paper.artefact import Request
+from epagcl.paper.artefact import Request, load_all
 from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
 from epagcl.paper.tuned_tables import METHODS
+from epagcl.paper.verdicts import Claim
 from epagcl.runs.record import describe
 from epagcl.study.design import cells, expected_cost, rows
 from epagcl.study.store import Store
@@ -90,9 +91,32 @@ def _demo():
 def test_undecided_claims_are_named_by_their_artefact():
     cells_ = [cell("GCA", "Texas", [60, 61, 62], "paper"), cell("EPAGCL", "Texas", [59, 62, 61.5], "paper")]
     made = result(cells_, datasets=("texas",), protocols=("paper",))
-    assert undecided_claims({"heterophily": made}) == {
-        "heterophily": ["EPAGCL is better than GCA on heterophilous graphs"]
-    }
+    ((artefact, (claim,)),) = undecided_claims({"heterophily": made}).items()
+    assert (artefact, claim.text) == ("heterophily", "EPAGCL is better than GCA on heterophilous graphs")
+    assert claim.rows == ("EPAGCL", "GCA")
+
+
+def test_only_the_rows_of_a_claim_decide_it(study):
+    claims = [
+        Claim("GRACE is good", "Table 2", "accuracy", lambda _: None, ("GRACE",)),
+        Claim("all are good", "Table 2", "accuracy", lambda _: None),
+    ]
+    words = {title: module._decides(one, False, ["accuracy"], {"accuracy": claims}) for title, one in study.items()}
+    assert words["GRACE"] == "GRACE is good; all are good"
+    assert words["raw features"] == "all are good"
+    assert module._decides(study["raw features"], False, ["accuracy"], {"accuracy": claims[:1]}) == "narrower intervals"
+
+
+def test_each_graph_is_loaded_once_for_all_parts(study, monkeypatch):
+    loaded = []
+
+    def counted(names, root):
+        loaded.extend(names)
+        return load_all(names, root)
+
+    monkeypatch.setattr(module, "load_all", counted)
+    plan(results_of(study, 1), None, parts=("accuracy", "comparison"))
+    assert loaded == ["demo"]
 
 
 def test_totals():

@@ -1,6 +1,8 @@
 """Recipes: one TOML file for each named graph, with the settings of each method in a section."""
 
 import tomllib
+from copy import deepcopy
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -19,7 +21,11 @@ def recipe(graph: str, method: str) -> dict[str, Any]:
         >>> recipe("cora", "gmi")
         {'source': 'paper', 'layers': 2, 'feature_scaling': 'row-sum'}
     """
-    file = resources.files(__name__) / f"{graph.lower()}.toml"
-    if not file.is_file():
-        return {}
-    return tomllib.loads(file.read_text(encoding="utf-8")).get(method, {})
+    return deepcopy(_sections(graph.lower()).get(method, {}))
+
+
+@cache
+def _sections(graph: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of all methods for a graph, whose name is in lower case."""
+    file = resources.files(__name__) / f"{graph}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
