@@ -3,15 +3,18 @@
 ``epagcl compare ... --save results/comparison.json`` writes that file. Without it, the blocks are empty.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from epagcl.cli.rendering import groups_note, overall_table, short_names
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted, listed
+from epagcl.paper import tuned_tables
+from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
-from epagcl.paper.whole_methods import origin
+from epagcl.paper.whole_methods import OURS, origin
 from epagcl.study.diagram import save_diagram
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, ranking_of, read_comparison
@@ -52,12 +55,33 @@ def blocks(path: Path) -> dict[str, str]:
     ranking = _ranking(comparison)
     image = f"![Mean ranks of all methods over {len(ranking.graphs)} graphs]({{}}/{FIGURE})\n"
     groups, table = wrap(groups_note(ranking)) + "\n", _main_table(comparison, ranking)
+    tuned = read_tuned(path.parent)
     return {
-        "comparison": "\n".join([table, image.format("docs/figures"), groups]),
-        "ranking": "\n".join([wrap(reading(comparison)) + "\n", image.format("figures"), groups]),
+        "comparison": "\n".join([table, image.format("docs/figures"), groups, *after_tuning(tuned, "docs/")]),
+        "ranking": "\n".join([wrap(reading(comparison)) + "\n", *after_tuning(tuned), image.format("figures"), groups]),
         "by-method": by_method(comparison),
         "by-graph": table,
     }
+
+
+def read_tuned(folder: Path) -> Result | None:
+    """Return the result of the tuned track in a folder of results, if there is one."""
+    path = folder / "paper" / "tuned.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def after_tuning(tuned: Result | None, docs: str = "") -> list[str]:
+    """Return a paragraph on the methods tuned with one budget; none without results.
+
+    Args:
+        tuned: the result of the tuned track.
+        docs: folder of the documentation, as the page with the paragraph sees it.
+    """
+    words = tuned_tables.standing(tuned) if tuned else ""
+    if not words:
+        return []
+    page = f"[Whole methods with one budget]({docs}results.md#whole-methods-with-one-budget)"
+    return [wrap(f"If every method is tuned with the same budget, {OURS} has {words}. {page} has the table.") + "\n"]
 
 
 def draw(path: Path, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The comparison in README and docs, generated from the file that ``epagcl compare --save`` writes."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from benchmarks import comparison, tables
 from epagcl.core.errors import InputError
 from epagcl.study.summary import ranking_of, read_comparison, summarise, write_comparison
+from tests.paper.conftest import cell, result
 from tests.study.invented import invented
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +100,26 @@ def test_the_reading_names_the_best_row_and_the_tests(file):
     assert "Its lead over every other row is significant" in text
     assert "The second best mean rank is 1.9 (EPAGCL, with" in text
     assert "](figures/comparison.svg)" in text
+
+
+def test_a_paragraph_on_tuned_methods_follows_if_they_were_measured(file):
+    rows = {"propagated": 70.0, "GRACE": 60.0, "EPAGCL+": 80.0}
+    cells = [
+        cell(title, graph, [mean + shift for shift in (0.1 * place, 0.2, -0.1)])
+        for graph in ("Cora", "Texas")
+        for place, (title, mean) in enumerate(rows.items())
+    ]
+    tuned = result(cells, datasets=("cora", "texas"), protocols=("strict",))
+    assert comparison.read_tuned(file.parent) is None
+    assert "If every method is tuned" not in comparison.blocks(file)["comparison"]
+    (file.parent / "paper").mkdir()
+    (file.parent / "paper" / "tuned.json").write_text(json.dumps(tuned))
+    made = comparison.blocks(file)
+    words = "EPAGCL+ has mean rank 1.0 of 3 rows over 2 graphs, and of 2 paired tests against the other methods, 2 find"
+    for name, page in (("comparison", "docs/results.md"), ("ranking", "results.md")):
+        text = " ".join(made[name].split())
+        assert f"tuned with the same budget, {words} it better and 0 worse." in text
+        assert f"]({page}#whole-methods-with-one-budget)" in text
 
 
 def test_the_figure_is_drawn_from_the_file(file, tmp_path):

@@ -94,16 +94,8 @@ def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[
 
 def _after_tuning(tuned: Result | None) -> str:
     """Return how the best row stands if every method is tuned with the same budget, as the end of a sentence."""
-    ranking = tuned_tables.ranking_of(tuned) if tuned else None
-    if tuned is None or ranking is None or OURS not in ranking.mean_ranks:
-        return ""
-    tests = tuned_tables.against(tuned, OURS)
-    words = [test.verdict for (_, row), test in tests.items() if row not in (RAW, PROPAGATED)]
-    return (
-        f"; tuned with one budget for every method, it has mean rank {ranking.mean_ranks[OURS]:.1f} of "
-        f"{len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs, and of {len(words)} such tests, "
-        f"{words.count(BETTER)} find it better and {words.count(WORSE)} worse"
-    )
+    words = tuned_tables.standing(tuned) if tuned else ""
+    return f"; tuned with one budget for every method, it has {words}" if words else ""
 
 
 def _significance_sentence(results: dict[str, Result]) -> str:

@@ -17,7 +17,7 @@ from epagcl.paper.paired import REVERSED, SIGNS, against_table, differences_tabl
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.diagram import diagram
-from epagcl.study.paired_test import PairedTest, paired_tests
+from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -73,6 +73,19 @@ def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
             for other in runs
             if other != title
         }
+    )
+
+
+def standing(result: Result) -> str:
+    """Return the mean rank of EPAGCL+ and its tests against the other methods in words; nothing if it has none."""
+    ranking = ranking_of(result)
+    if ranking is None or OURS not in ranking.mean_ranks:
+        return ""
+    words = [test.verdict for (_, row), test in against(result, OURS).items() if row not in (RAW, PROPAGATED)]
+    return (
+        f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} "
+        f"graphs, and of {len(words)} paired tests against the other methods, {words.count(BETTER)} find it better and "
+        f"{words.count(WORSE)} worse"
     )
 
 

@@ -41,8 +41,8 @@ def test_the_tuned_track_is_in_the_same_sentences(comparison):
     tested = {"protocols": ["strict"], "comparisons": [{**family, "ours": [0.8, 0.8, 0.8], "theirs": [0.7, 0.7, 0.71]}]}
     text = " ".join(first_page({"tuned": tuned, "significance": tested}, comparison).split())
     assert (
-        "tuned with one budget for every method, it has mean rank 1.0 of 5 rows over 2 graphs, and of 6 such tests, "
-        "6 find it better and 0 worse." in text
+        "tuned with one budget for every method, it has mean rank 1.0 of 5 rows over 2 graphs, and of 6 paired tests "
+        "against the other methods, 6 find it better and 0 worse." in text
     )
     assert "its mean rank is 3.0 of 5 rows, against 5.0 (GRACE) and 4.0 (GCA)." in text
     without = result([one for one in cells if one["row"] != "GCA"], datasets=("cora", "texas"), protocols=("strict",))
