@@ -15,6 +15,7 @@ from epagcl.cli.options import AsJson, Root, WithLists, interruptible, names_in,
 from epagcl.cli.progress import StudyProgress, console_for
 from epagcl.cli.rendering import artefact_table, show, table
 from epagcl.core.errors import InputError
+from epagcl.core.log import log
 from epagcl.paper import ARTEFACTS, find_artefact
 
 if TYPE_CHECKING:
@@ -236,15 +237,24 @@ def complete(
     parts: Parts = None,
     rows: Annotated[list[str] | None, typer.Option(metavar="TITLE", help="Row of the tables; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per row and graph. Default: all that are missing.")] = None,
+    processes: Annotated[int, typer.Option(help="Number of processes that share the work on this machine.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after this many minutes, and add what is finished to the results.")
+    ] = None,
+    compute_only: Annotated[
+        bool, typer.Option("--compute-only", help="Fill the store, and leave the results as they are.")
+    ] = False,
     device: Device = "auto",
     data: Root = None,
     store: Annotated[Path, typer.Option(help="Folder of single runs.")] = OUT / "store",
     stored: Stored = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute the runs that `epagcl paper plan` lists, and add them to the results. Processes can share a store.
+    """Compute the runs that `epagcl paper plan` lists, and add them to the results.
 
-    Example: epagcl paper complete --datasets squirrel actor --device cuda
+    Commands on several machines can share a store; all but one of them use --compute-only.
+
+    Example: epagcl paper complete --datasets squirrel actor --device cuda --processes 16
     """
     from epagcl.core.hardware import resolve_device
     from epagcl.paper.completion import chosen, write_completed
@@ -253,10 +263,22 @@ def complete(
 
     if seeds is not None and seeds < 1:
         raise InputError(f"--seeds {seeds}: at least 1")
+    if processes < 1:
+        raise InputError(f"--processes {processes}: at least 1")
+    if minutes is not None and not minutes > 0:
+        raise InputError(f"--minutes {minutes:g}: must be positive")
     resolve_device(device)
     measured, comparison, found = _planned(results, datasets, parts, data)
     work = _progress(quiet)
     missing = chosen(found, device, rows or (), seeds)
+    if missing and not stored and (processes > 1 or minutes is not None):
+        options = {"--results": results, "--seeds": seeds, "--device": device, "--data": data, "--store": store}
+        lists = {"--datasets": _names(datasets), "--parts": _names(parts), "--rows": rows or ()}
+        words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        words += [word for name, values in lists.items() for value in values for word in (name, value)]
+        with interruptible(RESUME_HINT):
+            _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
+        stored = True
     with interruptible(RESUME_HINT), work:
         completed = complete_study(
             *(measured, comparison, found, missing, Store(store)),
@@ -265,8 +287,21 @@ def complete(
             train=not stored,
             work=work,
         )
+    if compute_only:
+        show(f"computed runs are in {store}")
+        return
     changed = write_completed(completed, results, Store(store))
     show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
+
+
+def _compute_in_processes(options: Sequence[str], processes: int, minutes: float | None, logs: Path) -> None:
+    """Fill the store by several processes, until nothing is missing or the time is over."""
+    from epagcl.study.workers import run_workers
+
+    command = [sys.executable, "-m", "epagcl", "paper", "complete", *options, "--compute-only"]
+    failed = run_workers(command, processes, logs, None if minutes is None else 60 * minutes)
+    if failed:
+        log.warning("%d of %d processes failed; their runs are still missing", failed, processes)
 
 
 def _planned(

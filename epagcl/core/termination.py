@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Temporary files that this process is writing; a signal removes them.
 unfinished_files: "set[Path]" = set()
+#: Processes that this one has started and that end with it; a signal is passed on to them.
+helpers: set[int] = set()
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _advice: list[str] = []  # how to continue, for the line; the innermost last
 
@@ -28,6 +30,9 @@ def end_in_one_line(number: int, frame: object) -> None:
     for file in tuple(unfinished_files):
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
+    for process in tuple(helpers):
+        with contextlib.suppress(OSError):
+            os.kill(process, number)
     line = "; ".join([f"epagcl: {_WORDS[signal.Signals(number)]}", *_advice[-1:]])
     with contextlib.suppress(OSError):
         # On a terminal, show the cursor again, and start below the progress.

@@ -1,4 +1,5 @@
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -88,6 +89,8 @@ def test_quiet_prints_nothing(run):
         (["plan", "--parts", "views", "x"], "--parts x: choose from accuracy, heterophily"),
         (["complete", "--results", "nowhere"], "nowhere: no results"),
         (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
+        (["complete", "--processes", "0"], "--processes 0: at least 1"),
+        (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
@@ -151,6 +154,39 @@ def test_complete_says_what_has_changed(run, planned, monkeypatch, tmp_path):
     code, out, _ = run("paper", "complete", "--results", tmp_path)
     assert (code, "accuracy.json" in out) == (0, True)
     assert json.loads((tmp_path / "accuracy.json").read_text()) == {"artefact": "accuracy"}
+
+
+def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeypatch, tmp_path, caplog):
+    from epagcl.paper.completion import Completed
+
+    runs = planned[0].runs[0]
+    planned[0] = replace(planned[0], runs=[replace(runs, parts=("tuned",))])
+    started, trained = [], []
+
+    def workers(command, count, logs, seconds):
+        started.append((command, count, logs, seconds))
+        return 1
+
+    def completed(*_, train, **__):
+        trained.append(train)
+        return Completed({}, None)
+
+    monkeypatch.setattr("epagcl.study.workers.run_workers", workers)
+    monkeypatch.setattr("epagcl.paper.completion.complete", completed)
+    words = ["--datasets", "cora", "citeseer", "--parts", "tuned", "--store", tmp_path, "--device", "cpu", "--quiet"]
+    code, out, err = run("paper", "complete", *words, "--processes", 3, "--minutes", 1.5)
+    assert (code, out.strip()) == (0, "nothing has changed"), err
+    ((command, *others),) = started
+    assert others == [3, tmp_path / "logs", 90.0]
+    assert command[:5] == [sys.executable, "-m", "epagcl", "paper", "complete"]
+    text = " ".join(command)
+    assert "--datasets cora --datasets citeseer --parts tuned --quiet --compute-only" in text
+    assert f"--device cpu --store {tmp_path}" in text
+    assert "1 of 3 processes failed; their runs are still missing" in caplog.messages
+    assert run(*command[3:])[:2] == (0, f"computed runs are in {tmp_path}\n")  # what a process does
+    assert run("paper", "complete", "--stored", "--processes", 2)[0] == 0
+    assert trained == [False, True, False]
+    assert len(started) == 1
 
 
 def test_plan_of_a_complete_study(run, planned):
