@@ -1,6 +1,7 @@
 """The comparison of all methods on all graphs in README and docs, generated from ``results/comparison.json``.
 
-``epagcl compare ... --save results/comparison.json`` writes that file. Without it, the blocks are empty.
+``epagcl compare ... --save results/comparison.json`` writes that file. Without it, the blocks are empty. The paragraph
+on tuned methods comes from ``results/paper/tuned.json``.
 """
 
 import json
@@ -14,7 +15,8 @@ from epagcl.paper import tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
-from epagcl.paper.whole_methods import OURS, origin
+from epagcl.paper.tuned_tables import OURS
+from epagcl.paper.whole_methods import origin
 from epagcl.study.diagram import save_diagram
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, ranking_of, read_comparison
@@ -81,7 +83,9 @@ def after_tuning(tuned: Result | None, docs: str = "") -> list[str]:
     if not words:
         return []
     page = f"[Whole methods with one budget]({docs}results.md#whole-methods-with-one-budget)"
-    return [wrap(f"If every method is tuned with the same budget, {OURS} has {words}. {page} has the table.") + "\n"]
+    budget = f"{tuned_tables.TRIALS} trials of at most {tuned_tables.EPOCHS} epochs"
+    text = f"If every method is tuned with the same budget ({budget}), {OURS} has {words}. {page} has the table."
+    return [wrap(text) + "\n"]
 
 
 def draw(path: Path, folder: Path) -> None:

@@ -32,7 +32,9 @@ ARTEFACTS = {
         "views_only", "Beyond the paper", "views that differ in their edges only, with one encoder, loss and budget"
     ),
     "tuned": ArtefactEntry(
-        "tuned", "Beyond the paper", "every method tuned with the same budget, scored on nodes that no search has seen"
+        "tuned",
+        "Beyond the paper",
+        "every method tuned with the same budget, scored on nodes hidden from its search",
     ),
     "sensitivity": ArtefactEntry(
         "sensitivity", "Beyond the paper", "which settings of EPAGCL and EPAGCL+ matter; training seeds against splits"

@@ -94,6 +94,28 @@ def columns_by_graph(
     return columns
 
 
+def accuracy_lines(
+    result: Result,
+    protocol: str,
+    titles: Sequence[str],
+    signs: Mapping[tuple[str, str], str],
+    ranking: Ranking | None,
+) -> list[list[TableCell | str]]:
+    """Return the lines of a table: each row with its mean accuracy on each measured graph, and its mean rank.
+
+    Args:
+        result: the result.
+        protocol: the protocol.
+        titles: the rows.
+        signs: what follows the accuracy, by (graph, row).
+        ranking: the mean ranks; rows without one have a dash.
+    """
+    ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
+    rank_cells = marked(ranks, [f"{one:.1f}" if one is not None else "–" for one in ranks], smallest=True)
+    columns = [*columns_by_graph(result, protocol, titles, signs), rank_cells]
+    return [[title, *(column[place] for column in columns)] for place, title in enumerate(titles)]
+
+
 def usual_runs(result: Result, protocol: str, graph: str) -> int:
     """Return the number of runs that most rows have on a graph."""
     counts = [len(accuracy["runs"]) for accuracy in accuracies(result, protocol, graph).values()]

@@ -11,8 +11,9 @@ from epagcl.core.progress import Progress, SilentProgress
 from epagcl.paper import find_artefact, leakage, tuned_joining
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, TUNED, MissingRuns, Plan, same_settings
+from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, MissingRuns, Plan, same_settings
 from epagcl.paper.tuned_journals import pack_journals
+from epagcl.paper.tuned_tables import TUNED
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell
@@ -143,15 +144,16 @@ def write_completed(completed: Completed, folder: Path, store: Store) -> list[Pa
     Returns:
         the paths that were written.
     """
+    tuned = completed.results.get(TUNED)
+    # Journals first: after an interruption, the next call finds the result as it was, and packs them again.
+    journals = pack_journals(tuned, store, folder.parent / "tuning") if tuned is not None else []
     paths = [folder / f"{name}.json" for name in completed.results]
     for path, result in zip(paths, completed.results.values(), strict=True):
         write_json(result, path)
     if completed.comparison is not None:
         paths.append(folder.parent / "comparison.json")
         write_comparison(completed.comparison, paths[-1])
-    if TUNED in completed.results:
-        paths += pack_journals(completed.results[TUNED], store, folder.parent / "tuning")
-    return paths
+    return paths + journals
 
 
 def _from_other_parts(

@@ -8,8 +8,10 @@ from epagcl.paper import add_vs_drop, drawing, significance, tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs
 from epagcl.paper.tables import wrap
+from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.paper.verdicts import verdicts
 from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE
 from epagcl.study.summary import Comparison, accuracies, paired_against, ranking_of
@@ -17,8 +19,8 @@ from epagcl.study.summary import Comparison, accuracies, paired_against, ranking
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OURS, PAPERS = "EPAGCL+", "EPAGCL"
-#: The methods that differ from EPAGCL in their views only.
+PAPERS = "EPAGCL"
+#: EPAGCL's nearest relatives: the same loss, other views.
 RELATIVES = ("GRACE", "GCA")
 RANKS, GAINS, RATES = "first-ranks", "first-gains", "add-vs-drop-curves"
 TITLES = {
@@ -31,7 +33,7 @@ TITLES = {
 def first_page(results: dict[str, Result], comparison: Comparison | None) -> str:
     """Return the sentences and figures that can be made from the results, as Markdown."""
     sentences = [
-        *(_comparison_sentences(comparison, results.get("tuned")) if comparison else []),
+        *(_comparison_sentences(comparison, results.get(TUNED)) if comparison else []),
         _significance_sentence(results),
         _rates_sentence(results),
         _claims_sentence(results),
@@ -60,11 +62,11 @@ def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[
     tests = {
         pair: test
         for pair, test in paired_against(results, protocol, OURS).items()
-        if not pair[1].startswith(("untrained", RAW, PROPAGATED))
+        if not pair[1].startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
     }
     words = [test.verdict for test in tests.values()]
     counts = sorted({len(cell["seeds"]) for cells in results.values() for cell in cells})
-    methods = {title: mean for title, mean in ranking.means.items() if not title.startswith(("untrained", RAW))}
+    methods = {title: mean for title, mean in ranking.means.items() if not title.startswith((UNTRAINED_PREFIX, RAW))}
     below = [title for title, mean in methods.items() if mean < methods[PROPAGATED]]
     above = [title for title, mean in methods.items() if mean > methods[PROPAGATED]]
     first = (
@@ -79,15 +81,17 @@ def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[
         f"{counts[0]} to {counts[-1]} seeds; its one setting was chosen by validation accuracy over these graphs)"
         f"{_after_tuning(tuned)}."
     ]
-    without = ranking.means.get(f"untrained {OURS}")
-    untrained = "" if without is None or above != [OURS] else f"; {without:.1f} without training"
+    without = ranking.means.get(UNTRAINED_PREFIX + OURS)
+    reached = [
+        f"{title} ({methods[title]:.1f}{f'; {without:.1f} untrained' if title == OURS and without is not None else ''})"
+        for title in above
+    ]
     if below and above:
         sentences.append(
             "**The graph itself does most of the work**: propagated features, which need no training, reach "
             f"{methods[PROPAGATED]:.1f} on average, raw features {ranking.means[RAW]:.1f}; of the methods that were "
             f"run on all graphs, {listed(below)} stay below ({fmean(methods[title] for title in below):.1f} on "
-            f"average), and only {listed(above)} {'is' if len(above) == 1 else 'are'} above "
-            f"({fmean(methods[title] for title in above):.1f}{untrained})."
+            f"average), and only {listed(reached)} {'is' if len(above) == 1 else 'are'} above."
         )
     return sentences
 
@@ -95,7 +99,7 @@ def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[
 def _after_tuning(tuned: Result | None) -> str:
     """Return how the best row stands if every method is tuned with the same budget, as the end of a sentence."""
     words = tuned_tables.standing(tuned) if tuned else ""
-    return f"; tuned with one budget for every method, it has {words}" if words else ""
+    return f"; tuned with one budget for every method, {OURS} has {words}" if words else ""
 
 
 def _significance_sentence(results: dict[str, Result]) -> str:
@@ -115,13 +119,14 @@ def _significance_sentence(results: dict[str, Result]) -> str:
 
 def _ranks_after_tuning(results: dict[str, Result]) -> str:
     """Return the mean ranks of EPAGCL and its nearest relatives after tuning, as the end of a sentence."""
-    ranking = tuned_tables.ranking_of(results["tuned"]) if "tuned" in results else None
+    ranking = tuned_tables.ranking_of(results[TUNED]) if TUNED in results else None
     if ranking is None or any(title not in ranking.mean_ranks for title in (PAPERS, *RELATIVES)):
         return ""
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
+    alike = any({PAPERS, *RELATIVES} <= set(group) for group in ranking.groups)
     return (
-        f"; tuned with one budget for every method, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of "
-        f"{len(ranking.mean_ranks)} rows, against {others}"
+        f"; tuned with one budget for every method, the mean rank of {PAPERS} is {ranking.mean_ranks[PAPERS]:.1f} of "
+        f"{len(ranking.mean_ranks)} rows, against {others}{', which is no significant difference' if alike else ''}"
     )
 
 
@@ -179,13 +184,13 @@ def figures(comparison: Comparison) -> "dict[str, Figure]":
 
 def _gain_figure(comparison: Comparison, titles: list[str]) -> "Figure":
     scores = accuracies(comparison["results"], comparison["protocol"])
-    drawn = [title for title in titles if title != PROPAGATED and not title.startswith("untrained")]
-    drawn += [title for title in titles if title.startswith("untrained")]
+    drawn = [title for title in titles if title != PROPAGATED and not title.startswith(UNTRAINED_PREFIX)]
+    drawn += [title for title in titles if title.startswith(UNTRAINED_PREFIX)]
     figure, (axes,) = drawing.new_figure(1, 1, 7.4, 0.9 + 0.27 * len(drawn))
     for place, title in enumerate(drawn):
         gaps = [score - scores[PROPAGATED][graph] for graph, score in scores[title].items()]
         colour = drawing.COLOURS[1] if title == OURS else drawing.COLOURS[0]
-        colour = drawing.GREY if title.startswith(("untrained", RAW)) else colour
+        colour = drawing.GREY if title.startswith((UNTRAINED_PREFIX, RAW)) else colour
         axes.plot(gaps, [place] * len(gaps), "o", color=colour, alpha=0.45, markersize=5, markeredgewidth=0)
         axes.plot([fmean(gaps)] * 2, [place - 0.36, place + 0.36], color=colour, lw=2.5)
     axes.axvline(0, color="black", lw=0.8)

@@ -13,8 +13,8 @@ from epagcl.paper.artefact import Artefact, Result, digest
 from epagcl.paper.drawing import save
 from epagcl.paper.first_page import figures as first_page_figures
 from epagcl.paper.first_page import first_page
-from epagcl.paper.plan import TUNED
 from epagcl.paper.tables import markdown, wrap
+from epagcl.paper.tuned_tables import TUNED
 from epagcl.paper.verdicts import verdicts
 from epagcl.study.summary import Comparison, read_comparison
 
@@ -58,8 +58,8 @@ def page_text(results: dict[str, Result], comparison: Comparison | None = None) 
     """Return the page as Markdown."""
     parts = [HEAD, first_page(results, comparison), "## In short\n\n" + markdown(verdicts(results))]
     for name in ARTEFACTS:
-        if name == TUNED and comparison is not None:
-            parts.append(whole_methods.section(comparison))  # the same methods before they are tuned
+        if name == TUNED and comparison is not None:  # the same methods before they are tuned
+            parts.append(whole_methods.section(comparison, tuned=TUNED in results))
         if name in results:
             parts.append(_section(find_artefact(name), results[name]))
     if missing := [name for name in ARTEFACTS if name not in results]:

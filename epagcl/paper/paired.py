@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 SIGNS = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
 #: The verdict of the other row.
 REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
-#: The columns of :func:`verdict_cells`, and what they mean.
+#: The columns of :func:`verdict_cells`.
 VERDICT_COLUMNS = ("better", "worse", "undecided", "effect", "detectable")
-VERDICT_NOTE = (
-    "Better, worse and undecided count graphs, by tests on paired runs that respect overlapping splits, with Holm's "
-    "correction. Effect: the difference in units of its standard deviation over runs, the median over graphs. "
-    "Detectable: the smallest difference in points that the design could have shown on the graph with the widest "
-    "interval."
-)
+#: What a detectable difference is.
+DETECTABLE = "the smallest difference that the design finds with probability 0.8, before Holm's correction"
 
 
 class Comparison(TypedDict):
@@ -84,44 +80,62 @@ def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
         return ["–"] * (1 + len(VERDICT_COLUMNS))
     words = [test.verdict for test in tests]
     effects = [test.effect for test in tests if test.effect is not None]
+    detectable = [test.detectable for test in tests if test.detectable is not None]
     return [
         f"{fmean(test.mean for test in tests):+.2f}",
         *(str(words.count(word)) for word in (BETTER, WORSE, UNDECIDED)),
         f"{median(effects):+.1f}" if effects else "–",
-        f"{max(test.detectable or 0.0 for test in tests):.1f}",
+        f"{max(detectable):.1f}" if detectable else "–",
     ]
 
 
-def against_table(title: str, tests: Mapping[tuple[str, str], PairedTest], rows: Sequence[str]) -> Table:
+def verdict_note(subject: str, tests: int) -> str:
+    """Return what the columns :data:`VERDICT_COLUMNS` mean.
+
+    Args:
+        subject: what is better or worse, such as ``EPAGCL+``.
+        tests: number of tests that Holm's correction is for.
+    """
+    return (
+        f"Better, worse and undecided count the graphs on which {subject} is so, by tests of paired runs with Holm's "
+        f"correction for all {tests} tests of the table. The difference is a mean over graphs. Effect: Cohen's d of "
+        "paired runs, the difference in units of its standard deviation, as a median over graphs. Detectable: "
+        f"{DETECTABLE}, in points, on the graph where it is largest."
+    )
+
+
+def by_row(tests: Mapping[tuple[str, str], PairedTest]) -> dict[str, list[PairedTest]]:
+    """Return tests by (graph, row) as lists by row."""
+    found: dict[str, list[PairedTest]] = {}
+    for (_, row), test in tests.items():
+        found.setdefault(row, []).append(test)
+    return found
+
+
+def against_table(title: str, tests: Mapping[tuple[str, str], PairedTest]) -> Table:
     """Return a table of a row against each other row over all graphs.
 
     Args:
         title: title of the row that is tested.
         tests: its tests by (graph, other row). A positive difference means that the row is better.
-        rows: titles of the other rows.
     """
-    lines = [[other, *verdict_cells([test for (_, row), test in tests.items() if row == other])] for other in rows]
-    return Table("against", f"{title} against each row", ["row", "difference", *VERDICT_COLUMNS], lines, VERDICT_NOTE)
+    lines = [[other, *verdict_cells(own)] for other, own in by_row(tests).items()]
+    columns = ["row", "difference", *VERDICT_COLUMNS]
+    return Table("against", f"{title} against each row", columns, lines, verdict_note(title, len(tests)))
 
 
-def differences_table(
-    title: str, tests: Mapping[tuple[str, str], PairedTest], rows: Sequence[str], graphs: Sequence[str]
-) -> Table:
+def differences_table(title: str, tests: Mapping[tuple[str, str], PairedTest], graphs: Sequence[str]) -> Table:
     """Return a folded table of the differences on each graph, with those that the design could have shown.
 
     Args:
         title: what is subtracted from what, such as ``EPAGCL+ minus each row``.
         tests: the tests by (graph, row).
-        rows: titles of the rows.
         graphs: names of the graphs.
     """
     lines: list[list[TableCell | str]] = [
-        [row, *(_difference(tests.get((graph, row))) for graph in graphs)] for row in rows
+        [row, *(_difference(tests.get((graph, row))) for graph in graphs)] for row in by_row(tests)
     ]
-    note = (
-        f"{title}, in points: ▲ better, ▼ worse, others undecided. In parentheses: the smallest difference that the "
-        "design could have shown with probability 0.8, before Holm's correction."
-    )
+    note = f"{title}, in points: ▲ better, ▼ worse, others undecided. In parentheses: {DETECTABLE}."
     return Table("differences", title, ["row", *graphs], lines, note, folded=True)
 
 

@@ -14,7 +14,7 @@ from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, missing_searches, stored_cells
+from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, TUNED, missing_searches, stored_cells
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
@@ -23,7 +23,6 @@ from epagcl.study.store import Store
 from epagcl.study.summary import Comparison
 
 COMPARISON = "comparison"
-TUNED = "tuned"
 LEAKAGE = "leakage"
 SENSITIVITY = "sensitivity"
 #: What runs give that decide neither a rank nor a claim.
@@ -135,7 +134,8 @@ def plan(
     names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
     # Parts share their graphs, which take a second or more to load.
-    loaded = load_all(list(dict.fromkeys(name for one in requests.values() for name in one.datasets)), root)
+    wanted_graphs = dict.fromkeys(proper_name(name) for request in requests.values() for name in request.datasets)
+    loaded = load_all(list(wanted_graphs), root)
     requests = {part: replace(request, loaded=loaded) for part, request in requests.items()}
     stored: list[CellResult] = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
@@ -155,7 +155,8 @@ def plan(
         missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE))
     if SENSITIVITY in parts:
         missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
-    missing.sort(key=lambda runs: (_urgency(runs), runs.total))
+    texts = [claim.text for claims in undecided.values() for claim in claims]
+    missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
     return Plan(missing, absent, cells)
 
@@ -356,8 +357,8 @@ def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[s
     return "; ".join(claim.text for claim in claims) or NARROWER
 
 
-def _urgency(runs: MissingRuns) -> int:
+def _urgency(runs: MissingRuns, claims: Sequence[str]) -> int:
     """Return 0 for runs that let a row be ranked, 1 for those that may decide a claim, and 2 for others."""
     if runs.decides.startswith("the rank of"):
         return 0
-    return 2 if runs.decides == NARROWER else 1
+    return 1 if any(claim in runs.decides for claim in claims) else 2

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epagcl.core.files import atomic_path
+from epagcl.core.log import log
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.tuned_tables import METHODS, stored_cells
 from epagcl.study.store import Store
 
+ENDING = ".tar.xz"
 #: The files of a search that are kept.
 FILES = ("best.toml", "metrics.json", "study.journal", "trials.csv")
 
@@ -29,32 +31,42 @@ class TrialKey(NamedTuple):
 def pack_journals(result: Result, store: Store, folder: Path) -> list[Path]:
     """Add the journals of a result's searches to the archives of their graphs. Return the archives that changed.
 
-    A journal in the store is taken if its trials are those of the result. Journals of earlier sittings, whose store
-    may be gone, stay in the archives.
+    A journal in the store is taken if its trials are those of the result. Journals of earlier searches, whose store
+    may be gone, stay in the archives if their trials are those of the result.
 
     Args:
         result: the result of the tuned track.
         store: the store in which the searches ran.
         folder: folder of the archives, ``<graph>.tar.xz``.
     """
-    new: dict[str, dict[str, bytes]] = {}
+    graphs = {path.name.removesuffix(ENDING): read_archive(path) for path in folder.glob(f"*{ENDING}")}
+    packed: dict[str, dict[str, bytes]] = {}
     for graph, name, outer, trials in searches_of(result):
-        for source in sorted((store.folder / "tuning" / graph).glob(f"*--{outer}--*")):
-            files = {file: (source / file).read_bytes() for file in FILES if (source / file).is_file()}
-            if len(files) < len(FILES) or tomllib.loads(files["best.toml"].decode())["method"]["name"] != name:
-                continue
-            if trials_in(files["trials.csv"]) == trials:
-                new.setdefault(graph, {}).update(
-                    {f"{graph}/{name}--{outer}/{file}": content for file, content in files.items()}
-                )
-    changed = []
-    for graph, files in new.items():
-        path = folder / f"{graph}.tar.xz"
-        before = read_archive(path) if path.is_file() else {}
-        if (after := before | files) != before:
-            _write_archive(path, after)
-            changed.append(path)
-    return changed
+        place, before = f"{graph}/{name}--{outer}", graphs.get(graph, {})
+        old = {file: before[f"{place}/{file}"] for file in FILES if f"{place}/{file}" in before}
+        found = [files for files in (*_stored(store, graph, name, outer), old) if _has(files, trials)]
+        if found:
+            packed.setdefault(graph, {}).update({f"{place}/{file}": found[0][file] for file in FILES})
+        else:
+            log.warning("%s: no journal with the trials of the result", place)
+    changed = [graph for graph, files in packed.items() if files != graphs.get(graph)]
+    for graph in changed:
+        _write_archive(folder / f"{graph}{ENDING}", packed[graph])
+    return [folder / f"{graph}{ENDING}" for graph in changed]
+
+
+def _stored(store: Store, graph: str, name: str, outer: int) -> Iterator[dict[str, bytes]]:
+    """Yield the files of each finished search of a method on an outer test set in a store."""
+    for source in sorted((store.folder / "tuning" / graph).glob(f"*--{outer}--*")):
+        files = {file: (source / file).read_bytes() for file in FILES if (source / file).is_file()}
+        # Names of folders do not tell all methods apart: EPAGCL+ has those of EPAGCL.
+        if len(files) == len(FILES) and tomllib.loads(files["best.toml"].decode())["method"]["name"] == name:
+            yield files
+
+
+def _has(files: dict[str, bytes], trials: list[TrialKey]) -> bool:
+    """Return whether the files of a search are complete and have these trials."""
+    return len(files) == len(FILES) and trials_in(files["trials.csv"]) == trials
 
 
 def searches_of(result: Result) -> Iterator[tuple[str, str, int, list[TrialKey]]]:

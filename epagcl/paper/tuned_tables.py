@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
-    columns_by_graph,
+    accuracy_lines,
     graphs_of,
     measured_graphs,
     ranking_over_graphs,
     runs_by_seed,
     scores,
 )
-from epagcl.paper.paired import REVERSED, SIGNS, against_table, differences_table, gains_figure
-from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
+from epagcl.paper.tables import Table, TableCell
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.diagram import diagram
-from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
+from epagcl.study.paired_test import BETTER, WORSE, PairedTest, group_ratio, grouped_tests
 from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ OUTER = (0, 1)
 #: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
 TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
 PROTOCOL = "strict"
+TUNED = "tuned"
 OURS = "EPAGCL+"
 
 
@@ -63,29 +64,43 @@ def ranking_of(result: Result) -> Ranking | None:
 
 
 def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
-    """Test a row against every other row on each graph, with Holm's correction for all tests."""
+    """Test a row against every other row on each graph, with Holm's correction for all tests.
+
+    Runs on one outer test set share it, and the settings that were found for it.
+    """
+    return grouped_tests(_pairs(result, title), outer_of)
+
+
+def outer_of(seed: int) -> int:
+    """Return the outer test set of a run."""
+    return OUTER[seed // SEEDS]
+
+
+def _pairs(result: Result, title: str) -> dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]]:
+    """Return the runs of a row and of every other row on each graph."""
     by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
-    return paired_tests(
-        {
-            (graph, other): (runs[title], runs[other])
-            for graph, runs in by_graph.items()
-            if title in runs
-            for other in runs
-            if other != title
-        }
-    )
+    return {
+        (graph, other): (runs[title], runs[other])
+        for graph, runs in by_graph.items()
+        if title in runs
+        for other in runs
+        if other != title
+    }
 
 
 def standing(result: Result) -> str:
-    """Return the mean rank of EPAGCL+ and its tests against the other methods in words; nothing if it has none."""
+    """Return the mean rank of EPAGCL+ and its tests against the other rows in words; nothing if it has none."""
     ranking = ranking_of(result)
     if ranking is None or OURS not in ranking.mean_ranks:
         return ""
-    words = [test.verdict for (_, row), test in against(result, OURS).items() if row not in (RAW, PROPAGATED)]
+    ahead = {pair.worse for pair in ranking.pairs if pair.better == OURS and pair.corrected < ranking.alpha}
+    words = [test.verdict for test in against(result, OURS).values()]
+    others = len(ranking.mean_ranks) - 1
+    lead = f"all {others}" if len(ahead) == others else f"{len(ahead) or 'none'} of the {others}"
     return (
-        f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} "
-        f"graphs, and of {len(words)} paired tests against the other methods, {words.count(BETTER)} find it better and "
-        f"{words.count(WORSE)} worse"
+        f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs "
+        f"(without untrained encoders), a significant lead over {lead} others by Wilcoxon's test over the graphs, and "
+        f"of {len(words)} tests on single graphs, {words.count(BETTER)} find it better and {words.count(WORSE)} worse"
     )
 
 
@@ -96,7 +111,7 @@ def untrained_gains(result: Result) -> dict[tuple[str, str], PairedTest]:
         if cell["untrained"] is not None:
             name = cell["graph"]["name"], cell["row"]
             pairs[name] = _by_seed(cell["protocols"][PROTOCOL]), _by_seed(cell["untrained"])
-    return paired_tests(pairs)
+    return grouped_tests(pairs, outer_of)
 
 
 def _by_seed(found: dict[str, Any]) -> dict[int, float]:
@@ -105,32 +120,25 @@ def _by_seed(found: dict[str, Any]) -> dict[int, float]:
 
 def tables(result: Result) -> list[Table]:
     """Return the accuracies by graph with ranks, the tests of EPAGCL+, the untrained encoders, and the searches."""
-    titles = titles_of(result)
-    tested: list[Table] = []
-    if OURS in titles:
-        tests, others = against(result, OURS), [title for title in titles if title != OURS]
-        tested.append(against_table(OURS, tests, others))
-        tested.append(differences_table(f"{OURS} minus each row", tests, others, measured_graphs(result)))
-    return [_accuracies(result), *tested, _untrained(result), _chosen(result)]
+    tests = against(result, OURS)
+    tested = [against_table(OURS, tests), differences_table(f"{OURS} minus each row", tests, measured_graphs(result))]
+    return [_accuracies(result, tests), *(tested if tests else []), _untrained(result), _chosen(result)]
 
 
-def _accuracies(result: Result) -> Table:
-    graphs, titles, ranking = measured_graphs(result), titles_of(result), ranking_of(result)
-    tests = against(result, OURS) if OURS in titles else {}
+def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Table:
+    graphs, titles = measured_graphs(result), titles_of(result)
     signs = {cell: SIGNS[REVERSED[test.verdict]] for cell, test in tests.items()}
-    columns = columns_by_graph(result, PROTOCOL, titles, signs)
-    ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
-    columns.append(marked(ranks, [f"{one:.2f}" if one is not None else "–" for one in ranks], smallest=True))
-    table_rows: list[list[TableCell | str]] = [
-        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
-    ]
+    lines = accuracy_lines(result, PROTOCOL, titles, signs, ranking_of(result))
     note = (
-        f"Accuracy in percent on {len(OUTER)} outer test sets that no search has seen, {SEEDS} new seeds each. Every "
-        f"method has the same budget on each: {TRIALS} trials, the first with its published settings, at most {EPOCHS} "
+        f"Accuracy in percent on {len(OUTER)} outer test sets that no search of this track has seen, {SEEDS} new seeds "
+        f"each. Every method has the same budget on each: {TRIALS} trials, the first with the settings of its recipe "
+        f"(published, ours, or defaults, which may have been chosen on other splits of the graph), at most {EPOCHS} "
         f"epochs, whose number the search chooses among ten, and {WIDTH} numbers per node. ▼ worse and ▲ better than "
-        f"{OURS} by paired tests with Holm's correction; other differences are undecided."
+        f"{OURS} by paired tests with Holm's correction; other differences are undecided. The tests have a random "
+        f"effect of the outer test set, whose variance is {group_ratio(_pairs(result, OURS), outer_of):.1f} times that "
+        "of the runs on it."
     )
-    return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], table_rows, note)
+    return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], lines, note)
 
 
 def _untrained(result: Result) -> Table:
@@ -155,14 +163,14 @@ def _untrained(result: Result) -> Table:
         for title in titles
     ]
     note = (
-        "The encoder of the published settings at its initial weights, on the same nodes. ▼ worse and ▲ better than "
+        "The encoder of the recipe's settings at its initial weights, on the same nodes. ▼ worse and ▲ better than "
         "the tuned method by paired tests with Holm's correction; other differences are undecided."
     )
     return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
 
 
 def _chosen(result: Result) -> Table:
-    """Return how often the search kept the published settings, and what it gained on validation nodes."""
+    """Return how often the search kept the settings of the recipe, and what it gained on validation nodes."""
     lines: list[list[TableCell | str]] = []
     for title in titles_of(result):
         searches = [search for cell in result["cells"] if cell["row"] == title for search in cell["searches"]]
@@ -183,8 +191,8 @@ def _chosen(result: Result) -> Table:
         )
     columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs", "seconds a search"]
     note = (
-        "The first trial has the published settings. Gains on validation nodes are too high, since trials compete. The "
-        "journals of all searches are in `results/tuning`."
+        "The first trial has the settings of the recipe. Gains on validation nodes are too high, since trials compete. "
+        "The journals of all searches are in `results/tuning`."
     )
     return Table("searches", "What the searches chose", columns, lines, note, folded=True)
 
@@ -194,10 +202,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = untrained_gains(result)
     if not tests:
         return {}
-    by_title: dict[str, list[PairedTest]] = {}
-    for (_, title), test in tests.items():
-        by_title.setdefault(title, []).append(test)
-    figure = gains_figure(by_title, "the own untrained encoder")
+    figure = gains_figure(by_row(tests), "its own untrained encoder")
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.paired import SIGNS, VERDICT_COLUMNS, VERDICT_NOTE, differences_table, gains_figure, verdict_cells
+from epagcl.paper.paired import (
+    SIGNS,
+    VERDICT_COLUMNS,
+    by_row,
+    differences_table,
+    gains_figure,
+    verdict_cells,
+    verdict_note,
+)
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.paper.view_variants import (
@@ -88,9 +96,8 @@ def tables(result: Result) -> list[Table]:
     """Return the summary of each variant over the graphs, the accuracies by graph, and the differences by graph."""
     if not result["cells"]:
         return []
-    tests, graphs = against(result), measured_graphs(result)
-    titles = list(dict.fromkeys(title for _, title in tests))
-    return [_summary(result), _by_graph(result), differences_table(f"Views minus {UNIFORM}", tests, titles, graphs)]
+    differences = differences_table(f"Views minus {UNIFORM}", against(result), measured_graphs(result))
+    return [_summary(result), _by_graph(result), differences]
 
 
 def _summary(result: Result) -> Table:
@@ -99,7 +106,8 @@ def _summary(result: Result) -> Table:
     titles = titles_of(result)
     means = [_mean_over(by_graph, title) for title in titles]
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
-    lines = [verdict_cells([test for (_, row), test in tests.items() if row == title]) for title in titles]
+    own = by_row(tests)
+    lines = [verdict_cells(own.get(title, [])) for title in titles]
     mean_cells = marked(
         [mean if title not in REFERENCES else None for title, mean in zip(titles, means, strict=True)],
         [f"{mean:.2f}" if mean is not None else "–" for mean in means],
@@ -114,7 +122,8 @@ def _summary(result: Result) -> Table:
         f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
         f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
-        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants. {VERDICT_NOTE}"
+        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants. "
+        + verdict_note(f"a row against {UNIFORM}", len(tests))
     )
     return Table("", "Views with everything else equal", columns, table_rows, note)
 
@@ -143,10 +152,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = against(result)
     if not tests:
         return {}
-    by_title: dict[str, list[PairedTest]] = {}
-    for (_, title), test in tests.items():
-        by_title.setdefault(title, []).append(test)
-    figure = gains_figure(by_title, UNIFORM)
+    figure = gains_figure(by_row(tests), UNIFORM)
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 

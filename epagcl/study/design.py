@@ -35,6 +35,8 @@ ORDER = ["gcn", "gat", "dgi", "gmi", "mvgrl", "grace", "gca*", "gca", "bgrl", "g
 #: Settings that are not part of a key. Seeds are stored one by one. The device and the capture of epochs change a
 #: result by the rounding of the device's precision only (fp32, tf32, bf16), and each record names its hardware.
 UNSTORED = ("device", "capture", "seed")
+#: What precedes the title of a method in that of its own untrained encoder.
+UNTRAINED_PREFIX = "untrained "
 #: A GPU trains seeds for about this many seconds, and then scores them together.
 BATCH_SECONDS = 10.0
 
@@ -105,7 +107,7 @@ def rows(wanted: Sequence[str] = (), *, untrained: bool = False) -> list[Row]:
     if untrained:
         classes = dict.fromkeys(method(row.method) for row in chosen if row.method is not None)
         without_training = [
-            Row(f"untrained {cls.title}", cls.name, {"epochs": 0}, reference=True)
+            Row(UNTRAINED_PREFIX + cls.title, cls.name, {"epochs": 0}, reference=True)
             for cls in classes
             if cls.trained and not cls.supervised
         ]

@@ -12,9 +12,13 @@ that runs correlate as far as their test sets overlap, and it assumes that the t
 the nodes for training, it matters most, and two such training sets share only a tenth of their nodes.
 :data:`OVERLAP` is 1/4, the number of other nodes divided by the number of test nodes. It is a calibrated value, not a
 derived one: ``epagcl paper overlap`` measures c on named graphs, and the size of the tests on generated ones.
+
+Runs may come in groups that share more, such as a test set and the settings that a search has found for it. Then
+:func:`grouped_tests` adds a random effect of the group, with λ times the variance of the runs in a group:
+:math:`\operatorname{Var}(m) = (1/n + \lambda/K + c)\, s_w^2` for K groups and the standard deviation s_w within them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -96,19 +100,22 @@ def paired_test(differences: npt.ArrayLike, overlap: float = OVERLAP) -> PairedT
         >>> round(paired_test([1.0, 2.0, 3.0, 4.0], overlap=0.0).p, 4)
         0.0305
     """
+    d = np.round(np.asarray(differences, dtype=float), DECIMALS)
+    if len(d) < FEWEST:
+        return PairedTest(len(d), float(d.mean()), None, None, 1.0, 1.0, None)
+    return _tested(d, float(d.std(ddof=1)) * (1 / len(d) + overlap) ** 0.5, len(d) - 1)
+
+
+def _tested(d: npt.NDArray[np.float64], error: float, freedom: int) -> PairedTest:
+    """Return the test of differences, given the standard error of their mean and its degrees of freedom."""
     from scipy.stats import t
 
-    d = np.round(np.asarray(differences, dtype=float), DECIMALS)
-    n, mean = len(d), float(d.mean())
-    if n < FEWEST:
-        return PairedTest(n, mean, None, None, 1.0, 1.0, None)
-    sd = float(d.std(ddof=1))
-    error = sd * (1 / n + overlap) ** 0.5
+    mean = float(d.mean())
     same = 0.0 if mean else 1.0  # the p of the same difference in every run
-    p = float(2 * t.sf(abs(mean) / error, n - 1)) if error else same
-    margin = error * float(t.ppf(1 - ALPHA / 2, n - 1))
-    detectable = margin + error * float(t.ppf(POWER, n - 1))
-    return PairedTest(n, mean, sd, (mean - margin, mean + margin), p, p, detectable)
+    p = float(2 * t.sf(abs(mean) / error, freedom)) if error else same
+    margin = error * float(t.ppf(1 - ALPHA / 2, freedom))
+    detectable = margin + error * float(t.ppf(POWER, freedom))
+    return PairedTest(len(d), mean, float(d.std(ddof=1)), (mean - margin, mean + margin), p, p, detectable)
 
 
 def paired_tests(
@@ -131,6 +138,81 @@ def paired_tests(
         if seeds := sorted(set(ours) & set(theirs)):
             tests[name] = paired_test([ours[seed] - theirs[seed] for seed in seeds], overlap)
     return dict(zip(tests, corrected(list(tests.values())), strict=True))
+
+
+def grouped_tests(
+    pairs: Mapping[_Name, tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]
+) -> dict[_Name, PairedTest]:
+    """Test pairs of methods whose runs come in groups, with Holm's correction for all pairs.
+
+    The variance of the groups, λ times that within them, is a mean over all pairs (:func:`group_ratio`): a single pair
+    has too few groups to tell. Pairs with runs of one group only are tested as in :func:`paired_tests`.
+
+    Args:
+        pairs: by any name, the scores of the two methods by seed. Pairs without a common seed are left out.
+        group: returns the group of a seed.
+
+    Examples:
+        >>> ours = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
+        >>> test = grouped_tests({"a": (ours, dict.fromkeys(ours, 0.0))}, lambda seed: seed // 3)["a"]
+        >>> test.mean, test.decision
+        (7.0, 'undecided, detectable 13.3')
+    """
+    ratio = group_ratio(pairs, group)
+    tests = {}
+    for name, (ours, theirs) in pairs.items():
+        groups = _grouped(ours, theirs, group)
+        runs = [run for own in groups for run in own]
+        if len(groups) > 1 and len(runs) > len(groups) and len(runs) >= FEWEST:
+            error = (_within(groups) * (1 / len(runs) + ratio / len(groups) + OVERLAP)) ** 0.5
+            tests[name] = _tested(np.round(np.asarray(runs), DECIMALS), error, len(runs) - len(groups))
+        elif runs:
+            tests[name] = paired_test(runs)
+    return dict(zip(tests, corrected(list(tests.values())), strict=True))
+
+
+def group_ratio(
+    pairs: Mapping[_Name, tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]
+) -> float:
+    """Return λ, the variance of groups of runs in units of the variance within groups, as a mean over pairs.
+
+    The ratio of the mean squares between and within groups has the mean (1 + λ n/K) ν/(ν − 2) with ν = n − K degrees
+    of freedom. Pairs with ν ≤ 2, or with groups of different sizes, are left out; without any, the result is 0.
+
+    Args:
+        pairs: the scores of two methods by seed.
+        group: returns the group of a seed.
+
+    Examples:
+        >>> scores = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
+        >>> group_ratio({"a": (scores, dict.fromkeys(scores, 0.0))}, lambda seed: seed // 3)  # (150 · 2/4 − 1)/3
+        24.666666666666668
+    """
+    ratios = []
+    for ours, theirs in pairs.values():
+        groups = _grouped(ours, theirs, group)
+        freedom = sum(map(len, groups)) - len(groups)
+        sizes = {len(own) for own in groups}
+        if len(groups) < 2 or len(sizes) > 1 or freedom <= 2 or not (within := _within(groups)):
+            continue
+        (size,) = sizes
+        between = size * float(np.var([np.mean(own) for own in groups], ddof=1))
+        ratios.append((between / within * (freedom - 2) / freedom - 1) / size)
+    return max(0.0, float(np.mean(ratios))) if ratios else 0.0
+
+
+def _grouped(ours: Mapping[int, float], theirs: Mapping[int, float], group: Callable[[int], int]) -> list[list[float]]:
+    """Return the differences on common seeds, one list for each group."""
+    groups: dict[int, list[float]] = {}
+    for seed in sorted(set(ours) & set(theirs)):
+        groups.setdefault(group(seed), []).append(ours[seed] - theirs[seed])
+    return list(groups.values())
+
+
+def _within(groups: Sequence[Sequence[float]]) -> float:
+    """Return the variance within groups."""
+    squares = sum(float(np.sum((np.asarray(own) - np.mean(own)) ** 2)) for own in groups)
+    return squares / (sum(map(len, groups)) - len(groups))
 
 
 def corrected(family: Sequence[PairedTest]) -> list[PairedTest]:

@@ -94,3 +94,8 @@ def test_published_settings_of_the_baselines(graph, name, settings):
 
 def test_an_unknown_graph_has_an_empty_recipe():
     assert recipe("my-graph", "epagcl") == {}
+
+
+def test_a_changed_recipe_is_a_copy():
+    recipe("cora", "grace")["lr"] = 99.0
+    assert recipe("cora", "grace")["lr"] != 99.0

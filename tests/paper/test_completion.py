@@ -128,6 +128,21 @@ def test_runs_of_one_part_enter_the_others_that_need_them(study, monkeypatch):
     assert scores([own]) is None
 
 
+def test_journals_are_packed_with_a_tuned_result(tmp_path, monkeypatch):
+    packed = []
+
+    def pack(result_, store, folder):
+        packed.append((result_, store.folder, folder, (tmp_path / "paper" / "tuned.json").exists()))
+        return [folder / "Cora.tar.xz"]
+
+    monkeypatch.setattr(completion, "pack_journals", pack)
+    (tmp_path / "paper").mkdir()
+    made = result([])
+    written = write_completed(Completed({"tuned": made}, None), tmp_path / "paper", Store(tmp_path / "store"))
+    assert written == [tmp_path / "paper" / "tuned.json", tmp_path / "tuning" / "Cora.tar.xz"]
+    assert packed == [(made, tmp_path / "store", tmp_path / "tuning", False)]  # before the result is written
+
+
 def test_results_are_written_to_their_folder(tmp_path):
     made = result([cell("GRACE", "Cora", [80])])
     written = write_completed(Completed({"accuracy": made}, None), tmp_path, Store(tmp_path))

@@ -63,18 +63,18 @@ def test_tests_of_a_row_are_counted_over_graphs():
     better, level, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([1.0, -1.0] * 3), pair([2.0])])
     assert verdict_cells([better, level]) == ["+0.53", "1", "0", "1", "+4.1", f"{level.detectable:.1f}"]
     assert better.effect == pytest.approx(8.13, abs=0.01)  # 1.05 divided by 0.129; the other effect is 0
-    assert verdict_cells([few]) == ["+2.00", "0", "0", "1", "–", "0.0"]
+    assert verdict_cells([few]) == ["+2.00", "0", "0", "1", "–", "–"]
     assert verdict_cells([]) == ["–"] * (1 + len(VERDICT_COLUMNS))
 
 
 def test_tables_of_a_row_against_others():
     better, worse, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([2.0])])
-    tests = {("Cora", "DGI"): better, ("Texas", "DGI"): worse, ("Cora", "GRACE"): few}
-    assert [row[:5] for row in against_table("EPAGCL", tests, ["GRACE", "DGI"]).rows] == [
-        ["GRACE", "+2.00", "0", "0", "1"],
-        ["DGI", "-0.50", "1", "1", "0"],
-    ]
-    table = differences_table("EPAGCL minus each row", tests, ["GRACE", "DGI"], ["Cora", "Texas"])
+    tests = {("Cora", "GRACE"): few, ("Cora", "DGI"): better, ("Texas", "DGI"): worse}
+    table = against_table("EPAGCL", tests)
+    assert [row[:5] for row in table.rows] == [["GRACE", "+2.00", "0", "0", "1"], ["DGI", "-0.50", "1", "1", "0"]]
+    assert "count the graphs on which EPAGCL is so" in table.note
+    assert "for all 3 tests" in table.note
+    table = differences_table("EPAGCL minus each row", tests, ["Cora", "Texas"])
     shown = f"({better.detectable:.1f})"
     assert table.rows == [["GRACE", "+2.0", "–"], ["DGI", f"+1.1 ▲ {shown}", f"-2.0 ▼ {shown}"]]
 

@@ -2,11 +2,12 @@ import pytest
 
 from epagcl.core.errors import InputError
 from epagcl.methods import method
+from epagcl.paper import equal_settings
 from epagcl.paper import plan as module
-from epagcl.paper.artefact import Request, load_all
+from epagcl.paper.artefact import Request
 from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
 from epagcl.paper.tuned_tables import METHODS
-from epagcl.paper.verdicts import Claim
+from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.design import cells, expected_cost, rows
 from epagcl.study.store import Store
@@ -93,7 +94,7 @@ def test_undecided_claims_are_named_by_their_artefact():
     made = result(cells_, datasets=("texas",), protocols=("paper",))
     ((artefact, (claim,)),) = undecided_claims({"heterophily": made}).items()
     assert (artefact, claim.text) == ("heterophily", "EPAGCL is better than GCA on heterophilous graphs")
-    assert claim.rows == ("EPAGCL", "GCA")
+    assert claim.rows[:2] == ("EPAGCL", "GCA")
 
 
 def test_only_the_rows_of_a_claim_decide_it(study):
@@ -108,15 +109,36 @@ def test_only_the_rows_of_a_claim_decide_it(study):
 
 
 def test_each_graph_is_loaded_once_for_all_parts(study, monkeypatch):
+    import epagcl
+
     loaded = []
+    spelled = {"accuracy": "demo", "comparison": "Demo"}
 
-    def counted(names, root):
-        loaded.extend(names)
-        return load_all(names, root)
+    def counted(name, *_, **__):
+        loaded.append(name)
+        return epagcl.load(name)
 
-    monkeypatch.setattr(module, "load_all", counted)
-    plan(results_of(study, 1), None, parts=("accuracy", "comparison"))
+    def request(part, *_):
+        return Request((spelled[part],), ("grace",), 1, ("strict",), Store("unused"), dict(SMALL))
+
+    monkeypatch.setattr("epagcl.paper.artefact.load", counted)
+    monkeypatch.setattr(module, "_request", request)
+    found = plan(results_of(study, 1), None, parts=("accuracy", "comparison"))
+    assert found.runs
     assert loaded == ["demo"]
+
+
+def test_runs_that_may_decide_a_claim_come_before_others():
+    def missing(decides, total):
+        return MissingRuns(("accuracy",), "Cora", "GRACE", [0], 1, total, "the same cell", decides, None)
+
+    runs = [missing("which settings matter", 1.0), missing("a claim; another", 9.0), missing("the rank of GRACE", 99.0)]
+    assert [module._urgency(one, ["another"]) for one in runs] == [2, 1, 0]
+
+
+def test_the_claim_on_heterophily_is_about_all_rows_that_its_judge_compares():
+    (claim,) = [claim for claim in CLAIMS if claim.artefact == "heterophily"]
+    assert set(claim.rows) == {row for pair in equal_settings.PAIRS.values() for row in pair}
 
 
 def test_totals():

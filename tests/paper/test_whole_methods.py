@@ -45,13 +45,15 @@ def test_tables_have_accuracies_differences_and_what_training_adds(comparison):
 def test_paragraphs_count_tests_and_settings(comparison):
     ranks, settings, training = reading(comparison, ranking_of(comparison["results"], "strict"))
     assert "**Mean ranks over 2 graphs**, the best first: EPAGCL+ 1.0, untrained EPAGCL+ 2.0" in ranks
-    assert settings == "**Settings**: of 4 pairs of method and graph, they are the defaults on 4."
+    assert settings == "**Settings**: of 4 pairs of method and graph, 4 use the method's defaults."
     assert "of 4 paired tests of a method on a graph, 4 find training better, 0 worse, and 0 are undecided" in training
 
 
 def test_the_section_ends_with_its_origin(comparison):
-    text = section(comparison)
+    text = section(comparison, tuned=True)
     assert text.startswith(f"## {TITLE}\n")
+    assert "The next section has the same methods tuned" in " ".join(text.split())
+    assert "The next section" not in section(comparison, tuned=False)
     assert "Measured on GPU, 2026-01-01, commit abc. Command: `epagcl compare`." in " ".join(text.split())
     comparison["results"]["A"][0]["commits"] = ["abc", "defghijklm"]
     assert "commits abc and defghij. " in origin(comparison)
@@ -62,4 +64,22 @@ def test_other_rows_are_compared_without_ours_and_one_graph_is_no_ranking():
     (accuracies,) = tables(comparison, ranking_of(comparison["results"], "strict"))
     assert [str(one) for one in accuracies.rows[1][1:]] == ["72.0", "72.0", "1.0"]
     comparison["results"] = {"A": comparison["results"]["A"]}
-    assert section(comparison) == ""
+    assert section(comparison, tuned=False) == ""
+
+
+def test_graphs_without_cells_and_cells_without_the_protocol_are_left_out(comparison):
+    comparison["results"]["C"] = []
+    del comparison["results"]["B"][0]["protocols"]["strict"]
+    accuracies, _, differences, _ = tables(comparison, ranking_of(comparison["results"], "strict"))
+    assert list(accuracies.columns) == ["method", "A", "B", "rank"]
+    assert [str(one) for one in accuracies.rows[0]] == ["propagated", "70.0 ▼", "–", "–"]
+    assert differences.rows[0][2] == "–"
+    assert "5 seeds: seed k" in accuracies.note
+
+
+def test_a_pair_with_two_common_seeds_is_undecided(comparison):
+    scores = comparison["results"]["A"][1]["protocols"]["strict"]
+    scores["seeds"] = [0, 1, 7, 8, 9]
+    gains = training_gains(comparison)
+    assert (gains["A", "GRACE"].n, gains["A", "GRACE"].verdict) == (2, "undecided")
+    assert gains["B", "GRACE"].verdict == "better"

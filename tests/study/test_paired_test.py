@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epagcl.study.paired_test import ALPHA, FEWEST, OVERLAP, corrected, paired_test, paired_tests
+from epagcl.study.paired_test import (
+    ALPHA,
+    FEWEST,
+    OVERLAP,
+    corrected,
+    group_ratio,
+    grouped_tests,
+    paired_test,
+    paired_tests,
+)
 
 
 def test_without_overlap_it_is_the_paired_t_test():
@@ -62,3 +71,49 @@ def test_pairs_are_compared_on_their_common_seeds_only():
     tests = paired_tests({"both": (ours, theirs), "none": (ours, {5: 0.0})})
     assert list(tests) == ["both"]
     assert (tests["both"].n, tests["both"].mean) == (3, pytest.approx(4 / 3))
+
+
+def by_outer(seed):
+    return seed // 5
+
+
+def null_pairs(rng, count, ratio, shared=0.1):
+    """Return pairs of equal methods, two groups of five runs each, with a variance of groups and one of the graph."""
+    pairs = {}
+    for name in range(count):
+        d = rng.normal(size=(2, 5)) + ratio**0.5 * rng.normal(size=(2, 1)) + shared**0.5 * rng.normal()
+        pairs[name] = dict(enumerate(d.flatten().tolist())), dict.fromkeys(range(10), 0.0)
+    return pairs
+
+
+def test_the_variance_of_groups_is_found():
+    rng = np.random.default_rng(0)
+    for ratio in (0.0, 1.0, 3.0):
+        assert group_ratio(null_pairs(rng, 3000, ratio), by_outer) == pytest.approx(ratio, abs=0.25)
+
+
+def test_grouped_tests_of_equal_methods_have_the_right_size_and_plain_ones_do_not():
+    pairs = null_pairs(np.random.default_rng(1), 2000, ratio=1.0)
+    grouped, plain = grouped_tests(pairs, by_outer), paired_tests(pairs)
+    assert np.mean([test.p < 0.05 for test in grouped.values()]) < 0.05
+    assert np.mean([test.p < 0.05 for test in plain.values()]) > 0.08
+
+
+def test_the_error_of_a_grouped_test_is_that_of_its_formula():
+    runs = dict(enumerate([1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
+    pairs = {"a": (runs, dict.fromkeys(runs, 0.0))}
+    ratio = group_ratio(pairs, by_outer)
+    assert ratio == pytest.approx((5 * 2.0 / 2.5 * 6 / 8 - 1) / 5)  # mean squares 10 and 2.5
+    test = grouped_tests(pairs, by_outer)["a"]
+    error = (2.5 * (1 / 10 + ratio / 2 + OVERLAP)) ** 0.5
+    assert test.mean == 4.0
+    assert test.p == pytest.approx(2 * stats.t.sf(4.0 / error, 8))
+    assert test.sd == pytest.approx(np.std(list(runs.values()), ddof=1))
+
+
+def test_runs_of_one_group_and_few_runs_are_tested_as_usual():
+    runs = {0: 1.0, 1: 1.2, 2: 1.1}
+    zero = dict.fromkeys(range(10), 0.0)
+    pairs = {"one group": (runs, zero), "two runs": ({0: 1.0, 5: 2.0}, zero), "none": ({}, zero)}
+    assert group_ratio(pairs, by_outer) == 0.0
+    assert grouped_tests(pairs, by_outer) == paired_tests(pairs)
