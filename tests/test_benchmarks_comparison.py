@@ -115,9 +115,7 @@ def test_a_paragraph_on_tuned_methods_follows_if_they_were_measured(file):
     (file.parent / "paper").mkdir()
     (file.parent / "paper" / "tuned.json").write_text(json.dumps(tuned))
     made = comparison.blocks(file)
-    words = (
-        "(6 trials of at most 300 epochs), EPAGCL+ has mean rank 1.0 of 3 rows, untrained encoders not counted, over 2"
-    )
+    words = "(6 trials of at most 300 epochs), EPAGCL+ has mean rank 1.0 of 3 rows over 2 graphs"
     for name, page in (("comparison", "docs/results.md"), ("ranking", "results.md")):
         text = " ".join(made[name].split())
         assert f"tuned with the same budget {words} (without" in text
