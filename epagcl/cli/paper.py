@@ -197,6 +197,7 @@ def plan(
     datasets: Datasets = None,
     parts: Parts = None,
     processes: Annotated[int, typer.Option(help="Number of processes that will share the work.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="List all runs, as if none were stored.")] = False,
     data: Root = None,
     as_json: AsJson = False,
 ) -> None:
@@ -208,7 +209,7 @@ def plan(
     """
     if processes < 1:
         raise InputError(f"--processes {processes}: at least 1")
-    *_, found = _planned(results, datasets, parts, data)
+    *_, found = _planned(results, datasets, parts, data, fresh)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -225,9 +226,8 @@ def plan(
     count = sum(len(runs.seeds) for runs in found.runs)
     hours = found.seconds / processes / 3600
     shared = "one process" if processes == 1 else f"{processes} processes"
-    show(
-        listing, f"{count} runs of {len(found.runs)} cells are missing: about {hours:.1f} hours with {shared}", *absent
-    )
+    total = f"{count} runs of {len(found.runs)} cells {'in all' if fresh else 'are missing'}"
+    show(listing, f"{total}: about {hours:.1f} hours with {shared}", *absent)
 
 
 @app.command(cls=StudyCommand)
@@ -305,7 +305,11 @@ def _compute_in_processes(options: Sequence[str], processes: int, minutes: float
 
 
 def _planned(
-    folder: Path, datasets: Sequence[str] | None, parts: Sequence[str] | None, root: Path | None
+    folder: Path,
+    datasets: Sequence[str] | None,
+    parts: Sequence[str] | None,
+    root: Path | None,
+    fresh: bool = False,
 ) -> "tuple[dict[str, Result], Comparison | None, Plan]":
     """Read the results and the comparison beside them, and plan what they lack."""
     from epagcl.paper.page import read_comparison_beside, read_results
@@ -316,7 +320,7 @@ def _planned(
     if unknown := [part for part in wanted if part not in PARTS]:
         raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
-    return measured, comparison, plan_study(measured, comparison, root, wanted or PARTS, _names(datasets))
+    return measured, comparison, plan_study(measured, comparison, root, wanted or PARTS, _names(datasets), fresh)
 
 
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":

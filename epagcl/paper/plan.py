@@ -119,6 +119,7 @@ def plan(
     root: Path | None = None,
     parts: Sequence[str] = PARTS,
     graphs: Collection[str] = (),
+    fresh: bool = False,
 ) -> Plan:
     """Return the runs of the study that the results lack. Nothing is trained.
 
@@ -130,6 +131,7 @@ def plan(
         root: folder of the named graphs; None for the default folder.
         parts: some of :data:`PARTS`.
         graphs: names of graphs, as in :func:`epagcl.data.load`; empty for all.
+        fresh: list all runs, as if there were none. The stored ones then only tell how long they take.
     """
     names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
@@ -147,14 +149,14 @@ def plan(
     missing = [
         runs
         for wanted in _wanted(cells).values()
-        if (runs := _missing(wanted, by_place, stored, undecided)) is not None
+        if (runs := _missing(wanted, by_place, stored, undecided, fresh)) is not None
     ]
     if TUNED in parts:
-        missing += _untuned(requests[TUNED], results.get(TUNED))
+        missing += _untuned(requests[TUNED], results.get(TUNED), fresh)
     if LEAKAGE in parts:
-        missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE))
+        missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE), fresh)
     if SENSITIVITY in parts:
-        missing += _uncrossed(requests[SENSITIVITY], results.get(SENSITIVITY), stored)
+        missing += _uncrossed(requests[SENSITIVITY], None if fresh else results.get(SENSITIVITY), stored)
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
@@ -186,13 +188,13 @@ def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str
     return artefact.datasets, artefact.methods, protocols
 
 
-def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
+def _untuned(request: Request, result: Result | None, fresh: bool) -> list[MissingRuns]:
     """Return the methods that lack searches. Their time is scaled from the searches of the method on other graphs."""
     missing = []
     for graph, data in request.graphs.items():
         about = describe(data, graph)
         size = expected_cost(EPOCHS, about["nodes"], about["edges"])
-        for title, outer in missing_searches(result, graph).items():
+        for title, outer in missing_searches(None if fresh else result, graph).items():
             rates = [
                 sum(trial["seconds"] for trial in search["trials"])
                 * (TRIALS + SEEDS)
@@ -211,10 +213,10 @@ def _untuned(request: Request, result: Result | None) -> list[MissingRuns]:
     return missing
 
 
-def _unscored(request: Request, result: Result | None) -> list[MissingRuns]:
+def _unscored(request: Request, result: Result | None, fresh: bool) -> list[MissingRuns]:
     """Return the methods that lack models scored during training. Their time is scaled from other graphs."""
     found: dict[tuple[str, str], list[LookedAt]] = {}
-    for one in missing_models(result, request):
+    for one in missing_models(None if fresh else result, request):
         found.setdefault((one.graph, one.title), []).append(one)
     missing = []
     for (graph, title), models in found.items():
@@ -271,12 +273,16 @@ def _missing(
     by_place: Mapping[tuple[str, str], Sequence[CellResult]],
     stored: Sequence[CellResult],
     undecided: Mapping[str, list[Claim]],
+    fresh: bool = False,
 ) -> MissingRuns | None:
     cell = wanted.cell
     alike = [one for one in by_place.get((cell.name, cell.title), []) if same_settings(cell, one)]
     done = {
         protocol: {
-            seed for one in alike if protocol in one["protocols"] for seed in one["protocols"][protocol]["seeds"]
+            seed
+            for one in alike
+            if protocol in one["protocols"] and not fresh
+            for seed in one["protocols"][protocol]["seeds"]
         }
         for protocol in wanted.protocols
     }

@@ -51,6 +51,27 @@ def test_missing_seeds_and_their_time(study):
     assert found.to_dict()["runs"][0].keys() >= {"graph", "row", "seeds", "seconds", "total", "decides"}
 
 
+def test_a_fresh_plan_lists_all_runs_with_the_times_of_stored_ones(study):
+    found = plan(results_of(study, 3), None, parts=("accuracy",), fresh=True)
+    by_row = {runs.row: runs for runs in found.runs}
+    assert set(by_row) == set(study)
+    assert (by_row["GRACE"].seeds, by_row["GRACE"].seconds, by_row["GRACE"].basis) == ([0, 1, 2], 2.0, "the same cell")
+
+
+def test_a_fresh_plan_lists_all_searches(monkeypatch):
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
+    monkeypatch.setattr(module, "_request", lambda *_: request)
+    searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6} for outer in (0, 1)]
+    stored_ = result([{"row": "GRACE", "graph": describe(*_demo()), "searches": searches}])
+    lacking, all_ = (
+        {runs.row: runs for runs in plan({"tuned": stored_}, None, parts=("tuned",), fresh=fresh).runs}
+        for fresh in (False, True)
+    )
+    assert "GRACE" not in lacking
+    assert all_["GRACE"].seeds == list(range(10))
+    assert all_["GRACE"].basis == "its searches on other graphs"
+
+
 def test_empty_cells_of_methods_come_first(study):
     results = {"accuracy": result([stored(study["GCN"], 1), stored(study["raw features"], 1)], datasets=("demo",))}
     first, *others = plan(results, None, parts=("accuracy",)).runs
