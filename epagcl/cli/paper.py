@@ -1,7 +1,9 @@
 """``epagcl paper``: a subcommand for each table and figure of the paper."""
 
 import json
+import os
 import shlex
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -270,14 +272,14 @@ def complete(
     resolve_device(device)
     measured, comparison, found = _planned(results, datasets, parts, data)
     work = _progress(quiet)
-    missing = chosen(found, device, rows or (), seeds)
+    missing, failed = chosen(found, device, rows or (), seeds), 0
     if missing and not stored and (processes > 1 or minutes is not None):
         options = {"--results": results, "--seeds": seeds, "--device": device, "--data": data, "--store": store}
         lists = {"--datasets": _names(datasets), "--parts": _names(parts), "--rows": rows or ()}
         words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
         words += [word for name, values in lists.items() for value in values for word in (name, value)]
         with interruptible(RESUME_HINT):
-            _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
+            failed = _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
         stored = True
     with interruptible(RESUME_HINT), work:
         completed = complete_study(
@@ -287,21 +289,23 @@ def complete(
             train=not stored,
             work=work,
         )
-    if compute_only:
-        show(f"computed runs are in {store}")
-        return
-    changed = write_completed(completed, results, Store(store))
-    show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
+    if not compute_only:
+        changed = write_completed(completed, results, Store(store))
+        show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
+    if failed:
+        raise typer.Exit(1)
 
 
-def _compute_in_processes(options: Sequence[str], processes: int, minutes: float | None, logs: Path) -> None:
-    """Fill the store by several processes, until nothing is missing or the time is over."""
+def _compute_in_processes(options: Sequence[str], processes: int, minutes: float | None, logs: Path) -> int:
+    """Fill the store by several processes, until nothing is missing or the time is over; return how many failed."""
     from epagcl.study.workers import run_workers
 
     command = [sys.executable, "-m", "epagcl", "paper", "complete", *options, "--compute-only"]
-    failed = run_workers(command, processes, logs, None if minutes is None else 60 * minutes)
+    own_logs = logs / f"{socket.gethostname()}-{os.getpid()}"  # several machines may share the store
+    failed = run_workers(command, processes, own_logs, None if minutes is None else 60 * minutes)
     if failed:
         log.warning("%d of %d processes failed; their runs are still missing", failed, processes)
+    return failed
 
 
 def _planned(

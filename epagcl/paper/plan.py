@@ -195,18 +195,20 @@ def _untuned(request: Request, result: Result | None, fresh: bool) -> list[Missi
         about = describe(data, graph)
         size = expected_cost(EPOCHS, about["nodes"], about["edges"])
         for title, outer in missing_searches(None if fresh else result, graph).items():
+            alike = [cell for cell in stored_cells(result) if cell["row"] == title]
+            own = [cell for cell in alike if cell["graph"]["name"] == graph]
             rates = [
-                sum(trial["seconds"] for trial in search["trials"])
+                sum(trial["seconds"] or 0.0 for trial in search["trials"])
                 * (TRIALS + SEEDS)
                 / TRIALS
                 / SEEDS
                 / expected_cost(EPOCHS, cell["graph"]["nodes"], cell["graph"]["edges"])
-                for cell in stored_cells(result)
-                if cell["row"] == title
+                for cell in own or alike
                 for search in cell["searches"]
             ]
             seeds = [SEEDS * OUTER.index(one) + k for one in outer for k in range(SEEDS)]
-            seconds, basis = (fmean(rates) * size, "its searches on other graphs") if rates else (None, "no stored run")
+            where = "its searches here" if own else "its searches on other graphs"
+            seconds, basis = (fmean(rates) * size, where) if rates else (None, "no stored run")
             decides = f"the rank of {title}"
             wanted = SEEDS * len(OUTER)
             missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))

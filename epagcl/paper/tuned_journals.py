@@ -2,6 +2,7 @@
 
 import csv
 import io
+import lzma
 import tarfile
 import tomllib
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from epagcl.paper.tuned_tables import METHODS, stored_cells
 from epagcl.study.store import Store
 
 ENDING = ".tar.xz"
+#: Errors of an archive that is cut off or no archive.
+DAMAGED = (tarfile.TarError, lzma.LZMAError, EOFError)
 #: The files of a search that are kept.
 FILES = ("best.toml", "metrics.json", "study.journal", "trials.csv")
 
@@ -39,17 +42,27 @@ def pack_journals(result: Result, store: Store, folder: Path) -> list[Path]:
         store: the store in which the searches ran.
         folder: folder of the archives, ``<graph>.tar.xz``.
     """
-    graphs = {path.name.removesuffix(ENDING): read_archive(path) for path in folder.glob(f"*{ENDING}")}
+    graphs: dict[str, dict[str, bytes]] = {}
+    damaged = set()
+    for graph in {graph for graph, *_ in searches_of(result)}:
+        path = folder / f"{graph}{ENDING}"
+        try:
+            graphs[graph] = read_archive(path) if path.is_file() else {}
+        except DAMAGED as error:
+            log.warning("%s: cannot be read (%s); remove it, and pack the journals again", path, error)
+            damaged.add(graph)
     packed: dict[str, dict[str, bytes]] = {}
     for graph, name, outer, trials in searches_of(result):
-        place, before = f"{graph}/{name}--{outer}", graphs.get(graph, {})
+        if graph in damaged:
+            continue
+        place, before = f"{graph}/{name}--{outer}", graphs[graph]
         old = {file: before[f"{place}/{file}"] for file in FILES if f"{place}/{file}" in before}
         found = [files for files in (*_stored(store, graph, name, outer), old) if _has(files, trials)]
         if found:
             packed.setdefault(graph, {}).update({f"{place}/{file}": found[0][file] for file in FILES})
         else:
             log.warning("%s: no journal with the trials of the result", place)
-    changed = [graph for graph, files in packed.items() if files != graphs.get(graph)]
+    changed = [graph for graph, files in packed.items() if files != graphs[graph]]
     for graph in changed:
         _write_archive(folder / f"{graph}{ENDING}", packed[graph])
     return [folder / f"{graph}{ENDING}" for graph in changed]
@@ -59,9 +72,12 @@ def _stored(store: Store, graph: str, name: str, outer: int) -> Iterator[dict[st
     """Yield the files of each finished search of a method on an outer test set in a store."""
     for source in sorted((store.folder / "tuning" / graph).glob(f"*--{outer}--*")):
         files = {file: (source / file).read_bytes() for file in FILES if (source / file).is_file()}
-        # Names of folders do not tell all methods apart: EPAGCL+ has those of EPAGCL.
-        if len(files) == len(FILES) and tomllib.loads(files["best.toml"].decode())["method"]["name"] == name:
-            yield files
+        try:
+            # Names of folders do not tell all methods apart: EPAGCL+ has those of EPAGCL.
+            if len(files) == len(FILES) and tomllib.loads(files["best.toml"].decode())["method"]["name"] == name:
+                yield files
+        except (ValueError, KeyError) as error:
+            log.warning("%s: cannot be read (%s)", source / "best.toml", error)
 
 
 def _has(files: dict[str, bytes], trials: list[TrialKey]) -> bool:

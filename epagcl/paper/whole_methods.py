@@ -26,7 +26,7 @@ from epagcl.study.summary import Comparison, paired_against, ranking_of, runs_by
 
 TITLE = "Whole methods with their own settings"
 #: Where the settings of a method on a graph come from, in words.
-SOURCES = {"paper": "published settings", "ours": "our own", "defaults": "the method's defaults"}
+SOURCES = {"paper": "published settings", "ours": "our own settings", "defaults": "the method's defaults"}
 
 
 def section(comparison: Comparison, *, tuned: bool) -> str:

@@ -14,11 +14,12 @@ the nodes for training, it matters most, and two such training sets share only a
 derived one: ``epagcl paper overlap`` measures c on named graphs, and the size of the tests on generated ones.
 
 Runs may come in groups that share more, such as a test set and the settings that a search has found for it. Then
-:func:`grouped_tests` adds a random effect of the group, with λ times the variance of the runs in a group:
-:math:`\operatorname{Var}(m) = (1/n + \lambda/K + c)\, s_w^2` for K groups and the standard deviation s_w within them.
+:func:`grouped_tests` adds a random effect of the group, with λ times the variance s_w² of the runs within a group:
+:math:`\operatorname{Var}(m) = (1/n + \lambda/K + c\,(1 + \lambda))\, s_w^2` for K groups of equal size. c is in units
+of the variance of runs on different splits, which is at most (1 + λ) s_w².
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -141,43 +142,41 @@ def paired_tests(
 
 
 def grouped_tests(
-    pairs: Mapping[_Name, tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]
+    pairs: Mapping[_Name, tuple[Mapping[int, float], Mapping[int, float]]],
+    group: Callable[[int], int],
+    ratios: Mapping[_Name, float],
 ) -> dict[_Name, PairedTest]:
     """Test pairs of methods whose runs come in groups, with Holm's correction for all pairs.
-
-    The variance of the groups, λ times that within them, is a mean over all pairs (:func:`group_ratio`): a single pair
-    has too few groups to tell. Pairs with runs of one group only are tested as in :func:`paired_tests`.
 
     Args:
         pairs: by any name, the scores of the two methods by seed. Pairs without a common seed are left out.
         group: returns the group of a seed.
+        ratios: λ of each pair. One pair has too few groups to tell; :func:`group_ratio` pools several.
 
     Examples:
         >>> ours = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
-        >>> test = grouped_tests({"a": (ours, dict.fromkeys(ours, 0.0))}, lambda seed: seed // 3)["a"]
+        >>> test = grouped_tests({"a": (ours, dict.fromkeys(ours, 0.0))}, lambda seed: seed // 3, {"a": 25.0})["a"]
         >>> test.mean, test.decision
-        (7.0, 'undecided, detectable 13.3')
+        (7.0, 'undecided, detectable 16.3')
     """
-    ratio = group_ratio(pairs, group)
     tests = {}
     for name, (ours, theirs) in pairs.items():
         groups = _grouped(ours, theirs, group)
         runs = [run for own in groups for run in own]
-        if len(groups) > 1 and len(runs) > len(groups) and len(runs) >= FEWEST:
-            error = (_within(groups) * (1 / len(runs) + ratio / len(groups) + OVERLAP)) ** 0.5
-            tests[name] = _tested(np.round(np.asarray(runs), DECIMALS), error, len(runs) - len(groups))
-        elif runs:
+        n, freedom, ratio = len(runs), len(runs) - len(groups), ratios[name]
+        if n >= FEWEST and freedom and (within := _within(groups)):
+            shares = 1 / n + ratio * sum(len(own) ** 2 for own in groups) / n**2 + OVERLAP * (1 + ratio)
+            tests[name] = _tested(np.asarray(runs), (within * shares) ** 0.5, freedom)
+        elif runs:  # no variance within groups
             tests[name] = paired_test(runs)
     return dict(zip(tests, corrected(list(tests.values())), strict=True))
 
 
-def group_ratio(
-    pairs: Mapping[_Name, tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]
-) -> float:
-    """Return λ, the variance of groups of runs in units of the variance within groups, as a mean over pairs.
+def group_ratio(pairs: Iterable[tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]) -> float:
+    """Return λ, the variance of groups of runs in units of the variance within groups, pooled over pairs of methods.
 
-    The ratio of the mean squares between and within groups has the mean (1 + λ n/K) ν/(ν − 2) with ν = n − K degrees
-    of freedom. Pairs with ν ≤ 2, or with groups of different sizes, are left out; without any, the result is 0.
+    The sums over pairs of the mean squares between and within groups of k runs have the ratio 1 + λ k. Pairs with
+    groups of different sizes, or with one group, are left out; without any, the result is 0.
 
     Args:
         pairs: the scores of two methods by seed.
@@ -185,34 +184,32 @@ def group_ratio(
 
     Examples:
         >>> scores = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
-        >>> group_ratio({"a": (scores, dict.fromkeys(scores, 0.0))}, lambda seed: seed // 3)  # (150 · 2/4 − 1)/3
-        24.666666666666668
+        >>> group_ratio([(scores, dict.fromkeys(scores, 0.0))], lambda seed: seed // 3)  # (150/1 − 1)/3
+        49.666666666666664
     """
-    ratios = []
-    for ours, theirs in pairs.values():
+    between, within, size = 0.0, 0.0, 0
+    for ours, theirs in pairs:
         groups = _grouped(ours, theirs, group)
-        freedom = sum(map(len, groups)) - len(groups)
         sizes = {len(own) for own in groups}
-        if len(groups) < 2 or len(sizes) > 1 or freedom <= 2 or not (within := _within(groups)):
-            continue
-        (size,) = sizes
-        between = size * float(np.var([np.mean(own) for own in groups], ddof=1))
-        ratios.append((between / within * (freedom - 2) / freedom - 1) / size)
-    return max(0.0, float(np.mean(ratios))) if ratios else 0.0
+        if len(groups) > 1 and len(sizes) == 1 and len(groups[0]) > 1:
+            (size,) = sizes
+            between += size * float(np.var([np.mean(own) for own in groups], ddof=1))
+            within += _within(groups)
+    return max(0.0, (between / within - 1) / size) if within else 0.0
 
 
 def _grouped(ours: Mapping[int, float], theirs: Mapping[int, float], group: Callable[[int], int]) -> list[list[float]]:
-    """Return the differences on common seeds, one list for each group."""
+    """Return the differences on common seeds, rounded as in all tests, one list for each group."""
     groups: dict[int, list[float]] = {}
     for seed in sorted(set(ours) & set(theirs)):
-        groups.setdefault(group(seed), []).append(ours[seed] - theirs[seed])
+        groups.setdefault(group(seed), []).append(round(ours[seed] - theirs[seed], DECIMALS))
     return list(groups.values())
 
 
 def _within(groups: Sequence[Sequence[float]]) -> float:
-    """Return the variance within groups."""
+    """Return the variance within groups, of which one has two runs or more."""
     squares = sum(float(np.sum((np.asarray(own) - np.mean(own)) ** 2)) for own in groups)
-    return squares / (sum(map(len, groups)) - len(groups))
+    return round(squares / (sum(map(len, groups)) - len(groups)), 2 * DECIMALS)
 
 
 def corrected(family: Sequence[PairedTest]) -> list[PairedTest]:

@@ -17,7 +17,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
     """Run a command in several processes until all have ended, or until the time is over.
 
     The first process prints to the terminal, the others to log files. If a process fails, the last line of its log is
-    shown, and the others go on. A signal that ends this process ends them too.
+    shown, and the others go on. SIGINT and SIGTERM end them together with this process.
 
     Args:
         command: the program and its arguments.
@@ -54,6 +54,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
         while running and (deadline is None or time.monotonic() < deadline):
             time.sleep(0.1)
             running = [process for process in processes if process.poll() is None]
+            helpers.difference_update(process.pid for process in processes if process not in running)
         if running:
             log.info("the time is over: %d of %d processes are stopped", len(running), count)
     failed = [

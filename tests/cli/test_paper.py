@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -176,15 +177,17 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
     monkeypatch.setattr("epagcl.paper.completion.complete", completed)
     words = ["--datasets", "cora", "citeseer", "--parts", "tuned", "--store", tmp_path, "--device", "cpu", "--quiet"]
     code, out, err = run("paper", "complete", *words, "--processes", 3, "--minutes", 1.5)
-    assert (code, out.strip()) == (0, "nothing has changed"), err
-    ((command, *others),) = started
-    assert others == [3, tmp_path / "logs", 90.0]
+    assert (code, out.strip()) == (1, "nothing has changed"), err  # a process failed
+    ((command, count, logs, seconds),) = started
+    assert (count, seconds) == (3, 90.0)
+    assert logs.parent == tmp_path / "logs"
+    assert logs.name.endswith(f"-{os.getpid()}")
     assert command[:5] == [sys.executable, "-m", "epagcl", "paper", "complete"]
     text = " ".join(command)
     assert "--datasets cora --datasets citeseer --parts tuned --quiet --compute-only" in text
     assert f"--device cpu --store {tmp_path}" in text
     assert "1 of 3 processes failed; their runs are still missing" in caplog.messages
-    assert run(*command[3:])[:2] == (0, f"computed runs are in {tmp_path}\n")  # what a process does
+    assert run(*command[3:])[:2] == (0, "")  # what a process does
     assert run("paper", "complete", "--stored", "--processes", 2)[0] == 0
     assert trained == [False, True, False]
     assert len(started) == 1

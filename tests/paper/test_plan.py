@@ -69,7 +69,8 @@ def test_a_fresh_plan_lists_all_searches(monkeypatch):
     )
     assert "GRACE" not in lacking
     assert all_["GRACE"].seeds == list(range(10))
-    assert all_["GRACE"].basis == "its searches on other graphs"
+    assert all_["GRACE"].basis == "its searches here"
+    assert all_["GRACE"].seconds == pytest.approx(12.0 * 11 / 6 / 5)  # six trials, then five models
 
 
 def test_empty_cells_of_methods_come_first(study):

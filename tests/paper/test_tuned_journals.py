@@ -85,6 +85,22 @@ def test_journals_of_other_trials_are_removed_and_missed(tmp_path, caplog):
     assert set(read_archive(out / "Cora.tar.xz")) == {f"Cora/grace--0/{name}" for name in FILES}
 
 
+def test_damaged_files_are_said_and_left_alone(tmp_path, caplog):
+    store, out = Store(tmp_path / "store"), tmp_path / "tuning"
+    search(store, 0, [0.5])
+    search(store, 0, [0.5], digest="22222222")
+    (store.folder / "tuning" / "Cora" / "tuned-grace--0--0a0b0c0d" / "best.toml").write_text("[method")
+    assert pack_journals(made([0.5]), store, out) == [out / "Cora.tar.xz"]  # of the other search
+    assert "best.toml: cannot be read" in caplog.text
+    whole = (out / "Cora.tar.xz").read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"no archive"):
+        (out / "Cora.tar.xz").write_bytes(content)
+        caplog.clear()
+        assert pack_journals(made([0.5]), store, out) == []
+        assert "Cora.tar.xz: cannot be read" in caplog.text
+        assert (out / "Cora.tar.xz").read_bytes() == content
+
+
 def test_unfinished_searches_are_not_packed(tmp_path):
     store = Store(tmp_path / "store")
     search(store, 0, [0.5], files=("study.journal", "trials.csv"))

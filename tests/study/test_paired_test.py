@@ -77,7 +77,7 @@ def by_outer(seed):
     return seed // 5
 
 
-def null_pairs(rng, count, ratio, shared=0.1):
+def null_pairs(rng, count, ratio, shared):
     """Return pairs of equal methods, two groups of five runs each, with a variance of groups and one of the graph."""
     pairs = {}
     for name in range(count):
@@ -86,34 +86,49 @@ def null_pairs(rng, count, ratio, shared=0.1):
     return pairs
 
 
-def test_the_variance_of_groups_is_found():
-    rng = np.random.default_rng(0)
-    for ratio in (0.0, 1.0, 3.0):
-        assert group_ratio(null_pairs(rng, 3000, ratio), by_outer) == pytest.approx(ratio, abs=0.25)
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 3.0])
+def test_the_variance_of_groups_is_found(ratio):
+    pairs = null_pairs(np.random.default_rng(0), 3000, ratio, shared=0.1)
+    assert group_ratio(pairs.values(), by_outer) == pytest.approx(ratio, abs=0.2)
 
 
 def test_grouped_tests_of_equal_methods_have_the_right_size_and_plain_ones_do_not():
-    pairs = null_pairs(np.random.default_rng(1), 2000, ratio=1.0)
-    grouped, plain = grouped_tests(pairs, by_outer), paired_tests(pairs)
-    assert np.mean([test.p < 0.05 for test in grouped.values()]) < 0.05
-    assert np.mean([test.p < 0.05 for test in plain.values()]) > 0.08
+    ratio = 2.0
+    pairs = null_pairs(np.random.default_rng(1), 3000, ratio, shared=OVERLAP * (1 + ratio))
+    grouped, plain = grouped_tests(pairs, by_outer, dict.fromkeys(pairs, ratio)), paired_tests(pairs)
+    assert np.mean([test.p < 0.05 for test in grouped.values()]) == pytest.approx(0.05, abs=0.015)
+    assert np.mean([test.p < 0.05 for test in plain.values()]) > 0.15
 
 
 def test_the_error_of_a_grouped_test_is_that_of_its_formula():
     runs = dict(enumerate([1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
     pairs = {"a": (runs, dict.fromkeys(runs, 0.0))}
-    ratio = group_ratio(pairs, by_outer)
-    assert ratio == pytest.approx((5 * 2.0 / 2.5 * 6 / 8 - 1) / 5)  # mean squares 10 and 2.5
-    test = grouped_tests(pairs, by_outer)["a"]
-    error = (2.5 * (1 / 10 + ratio / 2 + OVERLAP)) ** 0.5
+    ratio = group_ratio(pairs.values(), by_outer)
+    assert ratio == pytest.approx((10 / 2.5 - 1) / 5)  # mean squares between and within groups
+    test = grouped_tests(pairs, by_outer, {"a": ratio})["a"]
+    error = (2.5 * (1 / 10 + ratio / 2 + OVERLAP * (1 + ratio))) ** 0.5
     assert test.mean == 4.0
     assert test.p == pytest.approx(2 * stats.t.sf(4.0 / error, 8))
     assert test.sd == pytest.approx(np.std(list(runs.values()), ddof=1))
 
 
-def test_runs_of_one_group_and_few_runs_are_tested_as_usual():
-    runs = {0: 1.0, 1: 1.2, 2: 1.1}
+def test_groups_of_different_sizes_and_one_group():
     zero = dict.fromkeys(range(10), 0.0)
-    pairs = {"one group": (runs, zero), "two runs": ({0: 1.0, 5: 2.0}, zero), "none": ({}, zero)}
-    assert group_ratio(pairs, by_outer) == 0.0
-    assert grouped_tests(pairs, by_outer) == paired_tests(pairs)
+    uneven = {**dict(enumerate([1.0, 2.0, 3.0, 4.0, 5.0])), 5: 3.0}
+    one = dict(enumerate([1.0, 2.0, 3.0, 4.0, 5.0]))
+    tests = grouped_tests({"uneven": (uneven, zero), "one": (one, zero)}, by_outer, {"uneven": 2.0, "one": 2.0})
+    expected = {
+        "uneven": (2.5 * (1 / 6 + 2 * (25 + 1) / 36 + 3 * OVERLAP)) ** 0.5,
+        "one": (2.5 * (1 / 5 + 2 + 3 * OVERLAP)) ** 0.5,
+    }
+    for name, error in expected.items():
+        assert tests[name].p == pytest.approx(2 * stats.t.sf(3.0 / error, 4))
+    assert group_ratio([(uneven, zero), (one, zero)], by_outer) == 0.0
+
+
+def test_equal_runs_within_groups_are_tested_by_the_variance_of_all_runs():
+    zero = dict.fromkeys(range(10), 0.0)
+    runs = {seed: 0.1 + 1.0 if seed < 5 else 9.0 for seed in range(10)}  # equal up to rounding
+    pairs = {"a": (runs, zero), "few": ({0: 1.0, 5: 2.0}, zero), "none": ({}, zero)}
+    assert group_ratio(pairs.values(), by_outer) == 0.0
+    assert grouped_tests(pairs, by_outer, dict.fromkeys(pairs, 3.0)) == paired_tests(pairs)
