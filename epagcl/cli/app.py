@@ -21,6 +21,8 @@ from epagcl.cli.methods import methods
 from epagcl.cli.neighbours import neighbours
 from epagcl.cli.options import INTERRUPTED, WithSettings, with_option_names
 from epagcl.cli.paper import app as paper
+from epagcl.cli.paper_study import StudyCommand, complete
+from epagcl.cli.paper_study import plan as paper_plan
 from epagcl.cli.plan import plan
 from epagcl.cli.report import export, report
 from epagcl.cli.reproduce import reproduce
@@ -41,6 +43,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+paper.command("plan", cls=StudyCommand)(paper_plan)
+paper.command(cls=StudyCommand)(complete)
 app.add_typer(paper, name="paper")
 ON_RANKS = ("train", "embed")  # the commands that several ranks share
 SETTINGS_HELP = "Every setting of the method is an option too: --epochs 200 --p-add 0.1 (see `epagcl methods NAME`)."

@@ -1,9 +1,7 @@
 """``epagcl paper``: a subcommand for each table and figure of the paper."""
 
 import json
-import os
 import shlex
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,27 +15,25 @@ from epagcl.cli.options import AsJson, Root, WithLists, interruptible, names_in,
 from epagcl.cli.progress import StudyProgress, console_for
 from epagcl.cli.rendering import artefact_table, show, table
 from epagcl.core.errors import InputError
-from epagcl.core.log import log
 from epagcl.paper import ARTEFACTS, find_artefact
 
 if TYPE_CHECKING:
-    from epagcl.paper.artefact import Request, Result
-    from epagcl.paper.plan import Plan
-    from epagcl.study.summary import Comparison
+    from epagcl.paper.artefact import Request
 
 app = typer.Typer(
     help="Reproduce the paper's tables and figures, and compare them with the reported numbers.", rich_markup_mode=None
 )
 
 
-def _any_word(word: str) -> bool:
+def any_word(word: str) -> bool:
+    """Accept every word as an element of a list."""
     return True
 
 
 class ArtefactCommand(WithLists):
     """A command whose lists may be written with spaces or commas: ``--datasets cora citeseer``."""
 
-    list_options: ClassVar = dict.fromkeys(("--datasets", "--methods", "--protocol"), _any_word)
+    list_options: ClassVar = dict.fromkeys(("--datasets", "--methods", "--protocol"), any_word)
 
 
 Datasets = Annotated[
@@ -120,9 +116,9 @@ def _add_command(name: str) -> None:
         quiet: Quiet = False,
         as_json: AsJson = False,
     ) -> None:
-        lists = {"datasets": _names(datasets), "methods": _names(methods), "protocols": _names(protocol)}
+        lists = {"datasets": names_of(datasets), "methods": names_of(methods), "protocols": names_of(protocol)}
         choices = Choices(runs, device, data, store or out / "store", stored, quiet, **lists)
-        work = _progress(quiet)
+        work = study_progress(quiet)
         request = request_of(name, context, choices, work)
         result = make_and_write(name, request, work, out, verbose=not (quiet or as_json))
         if as_json:
@@ -155,7 +151,7 @@ def every(
     from epagcl.study.store import Store
 
     choices = Choices(runs, device, data, store or out / "store", stored, quiet)
-    progress = {name: _progress(quiet) for name in ARTEFACTS}
+    progress = {name: study_progress(quiet) for name in ARTEFACTS}
     requests = {name: request_of(name, context, choices, progress[name]) for name in ARTEFACTS}
     if not stored:
         # All runs as one list, so that no process waits for another at the end of each artefact.
@@ -179,152 +175,6 @@ def page(
     from epagcl.paper.page import write_page
 
     print(f"written: {write_page(results, docs)}")
-
-
-ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
-Parts = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Parts of the study: artefacts that train, and comparison.")
-]
-
-
-class StudyCommand(WithLists):
-    """A command whose graphs and parts may be written with spaces or commas. Titles of rows contain spaces."""
-
-    list_options: ClassVar = dict.fromkeys(("--datasets", "--parts"), _any_word)
-
-
-@app.command(cls=StudyCommand)
-def plan(
-    results: ResultsFolder = Path("results/paper"),
-    datasets: Datasets = None,
-    parts: Parts = None,
-    processes: Annotated[int, typer.Option(help="Number of processes that will share the work.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="List all runs, as if none were stored.")] = False,
-    data: Root = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the runs that the study lacks, with their estimated time, ordered by what they decide. Nothing is trained.
-
-    The comparison over all graphs is read from comparison.json beside the folder of results.
-
-    Example: epagcl paper plan --processes 14
-    """
-    if processes < 1:
-        raise InputError(f"--processes {processes}: at least 1")
-    *_, found = _planned(results, datasets, parts, data, fresh)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
-        return
-    absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
-    if not found.runs:
-        show("nothing is missing on the graphs that are here" if absent else "nothing is missing", *absent)
-        return
-    listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
-    for runs in found.runs:
-        seconds = "–" if runs.seconds is None else f"{runs.seconds:.1f}"
-        seeds = f"{len(runs.seeds)} of {runs.wanted}"
-        where = (runs.decides, ", ".join(runs.parts), runs.graph, runs.row)
-        listing.add_row(*where, seeds, seconds, f"{runs.total / 60:.1f}", runs.basis)
-    count = sum(len(runs.seeds) for runs in found.runs)
-    hours = found.seconds / processes / 3600
-    shared = "one process" if processes == 1 else f"{processes} processes"
-    total = f"{count} runs of {len(found.runs)} cells {'in all' if fresh else 'are missing'}"
-    show(listing, f"{total}: about {hours:.1f} hours with {shared}", *absent)
-
-
-@app.command(cls=StudyCommand)
-def complete(
-    results: ResultsFolder = Path("results/paper"),
-    datasets: Datasets = None,
-    parts: Parts = None,
-    rows: Annotated[list[str] | None, typer.Option(metavar="TITLE", help="Row of the tables; may be repeated.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds per row and graph. Default: all that are missing.")] = None,
-    processes: Annotated[int, typer.Option(help="Number of processes that share the work on this machine.")] = 1,
-    minutes: Annotated[
-        float | None, typer.Option(help="Stop after this many minutes, and add what is finished to the results.")
-    ] = None,
-    compute_only: Annotated[
-        bool, typer.Option("--compute-only", help="Fill the store, and leave the results as they are.")
-    ] = False,
-    device: Device = "auto",
-    data: Root = None,
-    store: Annotated[Path, typer.Option(help="Folder of single runs.")] = OUT / "store",
-    stored: Stored = False,
-    quiet: Quiet = False,
-) -> None:
-    """Compute the runs that `epagcl paper plan` lists, and add them to the results.
-
-    Commands on several machines can share a store; all but one of them use --compute-only.
-
-    Example: epagcl paper complete --datasets squirrel actor --device cuda --processes 16
-    """
-    from epagcl.core.hardware import resolve_device
-    from epagcl.paper.completion import chosen, write_completed
-    from epagcl.paper.completion import complete as complete_study
-    from epagcl.study.store import Store
-
-    if seeds is not None and seeds < 1:
-        raise InputError(f"--seeds {seeds}: at least 1")
-    if processes < 1:
-        raise InputError(f"--processes {processes}: at least 1")
-    if minutes is not None and not minutes > 0:
-        raise InputError(f"--minutes {minutes:g}: must be positive")
-    resolve_device(device)
-    measured, comparison, found = _planned(results, datasets, parts, data)
-    work = _progress(quiet)
-    missing, failed = chosen(found, device, rows or (), seeds), 0
-    if missing and not stored and (processes > 1 or minutes is not None):
-        options = {"--results": results, "--seeds": seeds, "--device": device, "--data": data, "--store": store}
-        lists = {"--datasets": _names(datasets), "--parts": _names(parts), "--rows": rows or ()}
-        words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-        words += [word for name, values in lists.items() for value in values for word in (name, value)]
-        with interruptible(RESUME_HINT):
-            failed = _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
-        stored = True
-    with interruptible(RESUME_HINT), work:
-        completed = complete_study(
-            *(measured, comparison, found, missing, Store(store)),
-            device=device,
-            root=data,
-            train=not stored,
-            work=work,
-        )
-    if not compute_only:
-        changed = write_completed(completed, results, Store(store))
-        show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
-    if failed:
-        raise typer.Exit(1)
-
-
-def _compute_in_processes(options: Sequence[str], processes: int, minutes: float | None, logs: Path) -> int:
-    """Fill the store by several processes, until nothing is missing or the time is over; return how many failed."""
-    from epagcl.study.workers import run_workers
-
-    command = [sys.executable, "-m", "epagcl", "paper", "complete", *options, "--compute-only"]
-    own_logs = logs / f"{socket.gethostname()}-{os.getpid()}"  # several machines may share the store
-    failed = run_workers(command, processes, own_logs, None if minutes is None else 60 * minutes)
-    if failed:
-        log.warning("%d of %d processes failed; their runs are still missing", failed, processes)
-    return failed
-
-
-def _planned(
-    folder: Path,
-    datasets: Sequence[str] | None,
-    parts: Sequence[str] | None,
-    root: Path | None,
-    fresh: bool = False,
-) -> "tuple[dict[str, Result], Comparison | None, Plan]":
-    """Read the results and the comparison beside them, and plan what they lack."""
-    from epagcl.paper.page import read_comparison_beside, read_results
-    from epagcl.paper.plan import PARTS
-    from epagcl.paper.plan import plan as plan_study
-
-    wanted = _names(parts)
-    if unknown := [part for part in wanted if part not in PARTS]:
-        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
-    measured, comparison = read_results(folder), read_comparison_beside(folder)
-    return measured, comparison, plan_study(measured, comparison, root, wanted or PARTS, _names(datasets), fresh)
 
 
 def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":
@@ -384,10 +234,11 @@ def make_and_write(name: str, request: "Request", work: StudyProgress, out: Path
     return result
 
 
-def _names(words: Sequence[str] | None) -> tuple[str, ...]:
+def names_of(words: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names in the words of a list option, each once, in order."""
     return tuple(dict.fromkeys(name for word in words or () for name in names_in(word)))
 
 
-def _progress(quiet: bool) -> StudyProgress:
+def study_progress(quiet: bool) -> StudyProgress:
+    """Return what shows the progress of a study."""
     return StudyProgress(None if quiet else console_for(quiet))

@@ -1,6 +1,4 @@
 import json
-import os
-import sys
 from dataclasses import replace
 
 import pytest
@@ -85,13 +83,6 @@ def test_quiet_prints_nothing(run):
         (["accuracy", "--datasets", "demo", "--methods", "epagcl", "--epochs", "-1"], "epochs=-1: must be at least 0"),
         (["acuracy"], "acuracy"),
         (["page", "--results", "nowhere"], "nowhere: no results"),
-        (["plan", "--results", "nowhere"], "nowhere: no results"),
-        (["plan", "--processes", "0"], "--processes 0: at least 1"),
-        (["plan", "--parts", "views", "x"], "--parts x: choose from accuracy, heterophily"),
-        (["complete", "--results", "nowhere"], "nowhere: no results"),
-        (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
-        (["complete", "--processes", "0"], "--processes 0: at least 1"),
-        (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
@@ -118,82 +109,3 @@ def test_all_artefacts_share_one_store(run, tmp_path, monkeypatch):
     assert code == 0, err
     text = (tmp_path / "page" / "results.md").read_text(encoding="utf-8")
     assert text.count("\n## ") == 6  # the first page, claims, three artefacts, and what is missing
-
-
-@pytest.fixture
-def planned(monkeypatch):
-    """Replace the plan by an invented one, and the results by none."""
-    from epagcl.paper.plan import MissingRuns, Plan
-
-    monkeypatch.setattr("epagcl.paper.page.read_results", lambda _: {})
-    runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE", None)
-    made = [Plan([runs], {"WikiCS": "data are absent"}, {})]
-    monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_: made[0])
-    return made
-
-
-def test_plan_lists_the_missing_runs_and_their_time(run, planned):
-    code, out, err = run("paper", "plan", "--processes", 2)
-    assert code == 0, err
-    for part in ("the rank of GRACE", "2 of 20", "1800.0", "60.0", "WikiCS: data are absent"):
-        assert part in out
-    assert "2 runs of 1 cells are missing: about 0.5 hours with 2 processes" in out
-    assert "2 runs of 1 cells in all: about 1.0 hours with one process" in run("paper", "plan", "--fresh")[1]
-    code, out, _ = run("paper", "plan", "--json")
-    assert code == 0
-    assert (
-        json.loads(out)["runs"][0] | {"graph": "Cora", "seeds": [3, 4], "total": 3600.0} == json.loads(out)["runs"][0]
-    )
-
-
-def test_complete_says_what_has_changed(run, planned, monkeypatch, tmp_path):
-    from epagcl.paper.completion import Completed
-
-    code, out, err = run("paper", "complete", "--stored", "--store", tmp_path / "store")
-    assert (code, out.strip()) == (0, "nothing has changed"), err
-    made = Completed({"accuracy": {"artefact": "accuracy"}}, None)
-    monkeypatch.setattr("epagcl.paper.completion.complete", lambda *_, **__: made)
-    code, out, _ = run("paper", "complete", "--results", tmp_path)
-    assert (code, "accuracy.json" in out) == (0, True)
-    assert json.loads((tmp_path / "accuracy.json").read_text()) == {"artefact": "accuracy"}
-
-
-def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeypatch, tmp_path, caplog):
-    from epagcl.paper.completion import Completed
-
-    runs = planned[0].runs[0]
-    planned[0] = replace(planned[0], runs=[replace(runs, parts=("tuned",))])
-    started, trained = [], []
-
-    def workers(command, count, logs, seconds):
-        started.append((command, count, logs, seconds))
-        return 1
-
-    def completed(*_, train, **__):
-        trained.append(train)
-        return Completed({}, None)
-
-    monkeypatch.setattr("epagcl.study.workers.run_workers", workers)
-    monkeypatch.setattr("epagcl.paper.completion.complete", completed)
-    words = ["--datasets", "cora", "citeseer", "--parts", "tuned", "--store", tmp_path, "--device", "cpu", "--quiet"]
-    code, out, err = run("paper", "complete", *words, "--processes", 3, "--minutes", 1.5)
-    assert (code, out.strip()) == (1, "nothing has changed"), err  # a process failed
-    ((command, count, logs, seconds),) = started
-    assert (count, seconds) == (3, 90.0)
-    assert logs.parent == tmp_path / "logs"
-    assert logs.name.endswith(f"-{os.getpid()}")
-    assert command[:5] == [sys.executable, "-m", "epagcl", "paper", "complete"]
-    text = " ".join(command)
-    assert "--datasets cora --datasets citeseer --parts tuned --quiet --compute-only" in text
-    assert f"--device cpu --store {tmp_path}" in text
-    assert "1 of 3 processes failed; their runs are still missing" in caplog.messages
-    assert run(*command[3:])[:2] == (0, "")  # what a process does
-    assert run("paper", "complete", "--stored", "--processes", 2)[0] == 0
-    assert trained == [False, True, False]
-    assert len(started) == 1
-
-
-def test_plan_of_a_complete_study(run, planned):
-    planned[0] = replace(planned[0], runs=[], absent={})
-    code, out, _ = run("paper", "plan")
-    assert (code, out.strip()) == (0, "nothing is missing")
