@@ -97,7 +97,9 @@ def test_plan_of_a_complete_study(run, planned):
         (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
     ],
 )
-def test_mistakes_name_the_option(run, arguments, message):
+def test_mistakes_are_one_line(run, arguments, message):
     code, _, err = run("paper", *arguments)
     assert code == 2
     assert message in err
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
