@@ -35,13 +35,15 @@ Paired tests are corrected for overlapping splits ([How the verdicts are decided
 def read_results(folder: Path) -> dict[str, Result]:
     """Return the results in a folder, in the order of the artefacts."""
     paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
-    try:
-        results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.is_file()}
-        for name, result in results.items():
-            if result.get("artefact") != name:
-                raise ValueError(f"{name}.json is not a result of `epagcl paper {name}`")
-    except ValueError as error:
-        raise InputError(f"{folder}: invalid result ({error}); compute it again") from None
+    results: dict[str, Result] = {}
+    for name, path in paths.items():
+        if path.is_file():
+            try:
+                results[name] = json.loads(path.read_text(encoding="utf-8"))
+                if results[name].get("artefact") != name:
+                    raise ValueError(f"not of `epagcl paper {name}`")
+            except ValueError as error:
+                raise InputError(f"{path}: invalid result ({error}); compute it again") from None
     if not results:
         names = ", ".join(path.name for path in paths.values())
         raise InputError(f"{folder}: no results ({names}); compute some first")

@@ -19,6 +19,7 @@ from epagcl.paper.cell_scores import (
 from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
 from epagcl.paper.tables import Table, TableCell
 from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, group_ratio, grouped_tests
 from epagcl.study.ranking import Ranking
@@ -152,9 +153,9 @@ def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Tab
         f"Accuracy in percent on {len(OUTER)} outer test sets that no search of this track has seen, {SEEDS} new seeds "
         f"each. Every method has the same budget on each: {TRIALS} trials, the first with the settings of its recipe "
         f"(published, ours, or defaults, which may have been chosen on other splits of the graph), at most {EPOCHS} "
-        f"epochs, whose number the search chooses among ten, and embeddings of {WIDTH} dimensions; times differ. ▼ "
-        f"worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided. The "
-        "tests allow for runs on one test set being alike: the variance between the test sets is "
+        f"epochs, whose number the search chooses among ten, and embeddings of {WIDTH} dimensions. The budget does not "
+        f"limit the time. ▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences "
+        "are undecided. The tests allow for runs on one test set being alike: the variance between the test sets is "
         f"{min(ratios):.1f} to {max(ratios):.1f} times that of the runs on one, and {median(ratios):.1f} times in the "
         "median over graphs."
     )
@@ -162,7 +163,7 @@ def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Tab
 
 
 def _untrained(result: Result) -> Table:
-    """Return the accuracy of the own untrained encoder of each method by graph."""
+    """Return the accuracy of each method's own untrained encoder by graph."""
     graphs, tests = measured_graphs(result), untrained_gains(result)
     accuracy = {
         (cell["graph"]["name"], cell["row"]): 100 * cell["untrained"]["accuracy"]["mean"]
@@ -172,7 +173,7 @@ def _untrained(result: Result) -> Table:
     titles = list(dict.fromkeys(title for _, title in accuracy))
     lines: list[list[TableCell | str]] = [
         [
-            f"untrained {title}",
+            UNTRAINED_PREFIX + title,
             *(
                 f"{accuracy[graph, title]:.1f}{SIGNS[REVERSED[tests[graph, title].verdict]]}"
                 if (graph, title) in accuracy

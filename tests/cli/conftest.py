@@ -27,3 +27,12 @@ def files(tmp_path):
     np.save(tmp_path / "f.npy", data.x.to_dense().numpy())
     (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
     return tmp_path
+
+
+def assert_refused(run, arguments, message):
+    """Run a command, and check that it is refused in one line with a message."""
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1

@@ -6,6 +6,7 @@ import pytest
 from epagcl.cli import paper as commands
 from epagcl.evaluation.protocol import Rule
 from epagcl.paper import ARTEFACTS, find_artefact
+from tests.cli.conftest import assert_refused
 
 TINY = ["--epochs", 2, "--hidden", 8, "--dim", 8, "--projection", 8, "--device", "cpu"]
 
@@ -86,11 +87,7 @@ def test_quiet_prints_nothing(run):
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
-    code, _, err = run("paper", *arguments)
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in err
-    assert len(err.strip().splitlines()) == 1
+    assert_refused(run, ["paper", *arguments], message)
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.cli.conftest import assert_refused
+
 
 @pytest.fixture
 def planned(monkeypatch):
@@ -98,8 +100,4 @@ def test_plan_of_a_complete_study(run, planned):
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
-    code, _, err = run("paper", *arguments)
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in err
-    assert len(err.strip().splitlines()) == 1
+    assert_refused(run, ["paper", *arguments], message)

@@ -107,7 +107,7 @@ def test_page_of_few_results_names_the_missing_ones(tmp_path, results):
         write_page(tmp_path, tmp_path)
     for text in ("{", "", "{}"):
         (tmp_path / "epr.json").write_text(text)
-        with pytest.raises(InputError, match="invalid result"):
+        with pytest.raises(InputError, match=r"epr\.json: invalid result"):
             write_page(tmp_path, tmp_path)
 
 
