@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 from epagcl.core.errors import InputError
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
@@ -23,6 +24,8 @@ from epagcl.distributed.partition import Part
 # On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.
 DENSE_ABOVE = 0.05
 ROWS = 4096  # rows that are converted to float64 at once
+ALIGNED = 16  # a GPU reads rows of a multiple of this many numbers several times as fast as others
+MAX_ALIGNED = 2**28  # numbers above which a second copy of the features would cost too much memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,18 @@ class Graph:
     def fingerprint(self) -> str:
         """The sizes of the graph, and a digest of its pairs and features; see :mod:`epagcl.data.identity`."""
         return graph_fingerprint(self)
+
+    @cached_property
+    def aligned_x(self) -> Tensor | SparseMatrix:
+        """The features for the products of a training; :func:`~epagcl.nn.layers.transform` multiplies them by weights.
+
+        On a GPU, dense features have further columns of zeros up to a multiple of :data:`ALIGNED`.
+        """
+        x = self.x
+        missing = -self.num_features % ALIGNED
+        if isinstance(x, Tensor) and missing and x.numel() <= MAX_ALIGNED and takes_kernels(x):
+            return F.pad(x, (0, missing))
+        return x
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -127,7 +127,12 @@ class Network(nn.Module):
 
 def bootstrap_loss(q: Tensor, z: Tensor) -> Tensor:
     """Return 2 − mean_i cos(q₁ᵢ, z₂ᵢ) − mean_i cos(q₂ᵢ, z₁ᵢ), in [0, 4], for stacked rows [q₁; q₂] and [z₁; z₂]."""
-    return 2 - 2 * F.cosine_similarity(q, z.roll(z.shape[0] // 2, 0)).mean()
+    half = q.shape[0] // 2
+    if takes_kernels(q) and takes_kernels(z) and not z.requires_grad:
+        from epagcl.core.kernels.cosine import shifted_cosines
+
+        return 2 - 2 * shifted_cosines(q, z, half).mean()
+    return 2 - 2 * F.cosine_similarity(q, z.roll(half, 0)).mean()
 
 
 @method_settings
@@ -204,9 +209,9 @@ class BGRL(Method):
         p_masks = (self.p_mask_1, self.p_mask_2)
         mask = feature_masks(graph.num_features, p_masks, seed=self.seed, epoch=epoch, device=graph.device)
         adjacency = prepared.adjacency(epoch)
-        q = network.predictor(network.encoder(graph.x, adjacency, mask))
+        q = network.predictor(network.encoder(graph.aligned_x, adjacency, mask))
         with torch.no_grad():
-            z = network.target(graph.x, adjacency, mask)
+            z = network.target(graph.aligned_x, adjacency, mask)
         return bootstrap_loss(q, z)
 
     def lr_factor(self, epoch: Tensor) -> Tensor:

@@ -88,5 +88,5 @@ class CCASSG(Method):
         """Return the loss of both views, which go through the encoder together."""
         p_masks = (self.p_mask, self.p_mask)
         mask = feature_masks(graph.num_features, p_masks, seed=self.seed, epoch=epoch, device=graph.device)
-        z1, z2 = network.encoder(graph.x, prepared.adjacency(epoch), mask).chunk(2)
+        z1, z2 = network.encoder(graph.aligned_x, prepared.adjacency(epoch), mask).chunk(2)
         return decorrelation_loss(z1, z2, self.decorrelation)

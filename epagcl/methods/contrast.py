@@ -86,7 +86,7 @@ class Contrast(Sampled):
     def loss(self, network: Network, graph: Graph, prepared: Augmentation, epoch: int | Tensor) -> Tensor:
         """Return InfoNCE of the two views. Both go through the network together, as stacked rows."""
         mask = feature_masks(graph.num_features, prepared.p_masks, seed=self.seed, epoch=epoch, device=graph.device)
-        z = network.head(network.encoder(graph.x, prepared.views.adjacency(epoch), mask))
+        z = network.head(network.encoder(graph.aligned_x, prepared.views.adjacency(epoch), mask))
         if self.batch_size:
             order = permutation(graph.num_nodes, self.seed, Stream.BATCHES, epoch, device=graph.device)
             return info_nce_batched(

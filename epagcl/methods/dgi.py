@@ -28,7 +28,7 @@ class Network(nn.Module):
             graph: the graph.
             order: the permutation of the rows.
         """
-        projected, part = self.encoder.project(graph.x), graph.part
+        projected, part = self.encoder.project(graph.aligned_x), graph.part
         if part is None:
             permuted = permute_rows(projected, order)
         else:

@@ -164,7 +164,7 @@ class EPAGCLPlus(Sampled):
         masks = (None, None) if mask is None else mask.chunk(2)
         adjacency = prepared.views.adjacency(epoch)
         branches = zip((network.residual, network.scales), masks, strict=True)
-        z = torch.cat([branch.head(branch.encoder(graph.x, adjacency, mask)) for branch, mask in branches])
+        z = torch.cat([branch.head(branch.encoder(graph.aligned_x, adjacency, mask)) for branch, mask in branches])
         shuffled = permutation(graph.num_nodes, self.seed, Stream.NEGATIVES, epoch, device=graph.device)
         return self._info_nce(z, graph, epoch) + network.infomax.loss(graph, shuffled)
 

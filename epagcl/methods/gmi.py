@@ -16,7 +16,7 @@ from epagcl.losses.summary import Bilinear
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, ScalesLayer, build_layer, check_layers
-from epagcl.nn.layers import GCNLayer, PReLU
+from epagcl.nn.layers import GCNLayer, PReLU, transform
 
 Layer = GCNLayer | ScalesLayer
 
@@ -121,7 +121,8 @@ class GMI(Method):
     def loss(self, network: Network, graph: Graph, prepared: SparseMatrix, epoch: int | Tensor) -> Tensor:
         """Return the sum of the three terms. Scores are products of two rows; x_jᵀΘ₁ and Θ₂m_i are computed once."""
         weights = torch.cat([*network.first.weights, network.own.weight], 1)
-        projected, own = (part.contiguous() for part in (graph.x @ weights).tensor_split([-self.dim], 1))
+        product = transform(graph.aligned_x, weights)
+        projected, own = (part.contiguous() for part in product.tensor_split([-self.dim], 1))
         h = network.encode(projected, graph.whole_adjacency)
         mean = prepared @ projected[:, : self.dim]
         mean = network.mean_activation(mean, mean.new_zeros(self.dim))  # a PReLU without bias

@@ -20,6 +20,7 @@ from epagcl.losses.neighbours import neighbour_nce
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.heads import ProjectionHead
+from epagcl.nn.layers import transform
 from epagcl.training.protocol import Step
 
 CODES = 16  # length of a structural code; even
@@ -42,7 +43,7 @@ class Gate(nn.Module):
     def forward(self, graph: Graph, codes: Tensor) -> Tensor:
         """Return θ at each entry of the graph's pattern; its values at self-loops are not used."""
         from_features, from_codes = self.embed.weight.T.split([graph.num_features, CODES])
-        g = (graph.x @ from_features + codes @ from_codes + self.embed.bias).relu()
+        g = (transform(graph.aligned_x, from_features) + codes @ from_codes + self.embed.bias).relu()
         c = (g @ self.score.weight.view(2, -1).sum(0) + self.score.bias) / 2
         return graph.pattern.edge_sums(c, c)
 
@@ -63,7 +64,7 @@ class Channels(nn.Module):
         weights = [encoder.weight.T for encoder in encoders]
         if masks is not None:  # (X ∘ mask) W = X (mask ∘ W)
             weights = [mask[:, None] * weight for mask, weight in zip(masks, weights, strict=True)]
-        h = x @ torch.cat(weights, 1) + torch.cat([encoder.bias for encoder in encoders])
+        h = transform(x, torch.cat(weights, 1)) + torch.cat([encoder.bias for encoder in encoders])
         return torch.cat(h.relu().chunk(2, 1))
 
     def project(self, h: Tensor) -> list[Tensor]:
@@ -244,7 +245,7 @@ class GREET(Method):
         for view, p in enumerate((self.p_mask_1, self.p_mask_2)):
             columns = permutation(num_features, self.seed, Stream.FEATURES, epoch, 2 * turn + view, device=device)
             masks[view].index_fill_(0, columns[: int(num_features * p)], 0.0)
-        a, b = network.channels.project(propagate(pattern, values, network.channels.hidden(graph.x, masks)))
+        a, b = network.channels.project(propagate(pattern, values, network.channels.hidden(graph.aligned_x, masks)))
         order = None
         if self.batch_size:
             order = permutation(graph.num_nodes, self.seed, Stream.BATCHES, epoch, turn, device=device)
@@ -255,7 +256,7 @@ class GREET(Method):
         n, pattern = graph.num_nodes, graph.pattern
         w = self.noisy_weights(network.gate, graph, prepared, epoch, self.rounds)
         with torch.no_grad():  # the encoders are frozen
-            h = network.channels.hidden(graph.x)
+            h = network.channels.hidden(graph.aligned_x)
         z = join_channels(propagate(pattern, filters(pattern, w, self.alpha), h))
         edge = pattern.edge_dots(z, z)
         permutations = -(-edge.numel() // n)
@@ -275,7 +276,7 @@ class GREET(Method):
     def represent(self, network: Network, graph: Graph) -> Tensor:
         """Return [z_low‖z_high] as unit rows, with a gate without noise."""
         w = network.gate(graph, self.codes(graph)).sigmoid()
-        h = network.channels.hidden(graph.x)
+        h = network.channels.hidden(graph.aligned_x)
         return join_channels(propagate(graph.pattern, filters(graph.pattern, w, self.alpha), h))
 
 

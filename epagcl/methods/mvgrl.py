@@ -13,7 +13,7 @@ from epagcl.losses.summary import Bilinear, summary, summary_loss
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import GCN
-from epagcl.nn.layers import GCNLayer
+from epagcl.nn.layers import GCNLayer, transform
 
 TOLERANCE = 3e-4  # of the diffusion: the error of the 20 plain iterations in DGL's port, reached here after 13
 
@@ -35,7 +35,7 @@ class Network(nn.Module):
         """
         layers = [cast("GCNLayer", encoder.layers[0]) for encoder in (self.graph_encoder, self.diffusion_encoder)]
         weights = [weight for layer in layers for weight in layer.weights]
-        p1, p2 = (graph.x @ torch.cat(weights, 1)).chunk(2, 1)
+        p1, p2 = transform(graph.aligned_x, torch.cat(weights, 1)).chunk(2, 1)
         if order is not None:
             p1, p2 = (torch.cat([p, permute_rows(p, order)]) for p in (p1, p2))
         h1 = self.graph_encoder.activation(layers[0].aggregate(p1, graph.adjacency), layers[0].bias)

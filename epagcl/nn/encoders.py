@@ -151,7 +151,7 @@ class ScalesLayer(nn.Module):
 
     def project(self, x: Tensor | SparseMatrix, mask: Tensor | None = None) -> Tensor:
         """Return X W of all scales, see :meth:`GCNLayer.project`."""
-        return transform(x, self.weight, mask, 1, x.shape[0])
+        return transform(x, self.weight, mask)
 
     def aggregate(self, projected: Tensor, adjacency: Adjacency) -> Tensor:
         """Return :meth:`product` from the result of :meth:`project`, one or several blocks of rows."""

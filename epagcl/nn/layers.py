@@ -91,7 +91,7 @@ class GCNLayer(nn.Module):
             mask: ``[V, F]``, 0 for the features that a view hides.
         """
         weights = self.weight if self.root is None else torch.cat(self.weights, -1)
-        return transform(x, weights, mask, 1, x.shape[0])
+        return transform(x, weights, mask)
 
     def aggregate(self, projected: Tensor, operator: Adjacency | Callable[[Tensor], Tensor]) -> Tensor:
         """Return Â X W + X R from the result of :meth:`project`.
@@ -172,15 +172,26 @@ def per_view(weight: Tensor, mask: Tensor | None, views: int) -> Tensor:
     return (mask.view(members, -1, mask.shape[1], 1) * weight[:, None]).flatten(0, 1)
 
 
-def transform(x: Tensor | SparseMatrix, weight: Tensor, mask: Tensor | None, views: int, num_nodes: int) -> Tensor:
+def transform(
+    x: Tensor | SparseMatrix,
+    weight: Tensor,
+    mask: Tensor | None = None,
+    views: int = 1,
+    num_nodes: int | None = None,
+) -> Tensor:
     """Return X W with the weights that :func:`per_view` describes: ``[X_1 W_1; X_2 W_2; ...]`` if there are several.
 
     Args:
-        x: X, in one block of rows, or in as many as there are weights.
+        x: X, in one block of rows, or in as many as there are weights. Dense rows may end with further columns of
+            zeros, as in :attr:`Graph.aligned_x <epagcl.data.graph.Graph.aligned_x>`.
         weight: ``[F, F']``, or ``[K, F, F']`` for K members.
         mask: ``[V, F]``, or None.
         views: V, the number of views.
-        num_nodes: the number of rows of a block.
+        num_nodes: the number of rows of a block; None: x is one block.
+
+    Examples:
+        >>> transform(torch.ones(2, 3), torch.ones(3, 1)).tolist()
+        [[3.0], [3.0]]
     """
     if isinstance(x, SparseMatrix):
         members = 1 if weight.dim() == 2 else weight.shape[0]
@@ -190,10 +201,12 @@ def transform(x: Tensor | SparseMatrix, weight: Tensor, mask: Tensor | None, vie
             return masked_product(x, weight, mask)
         return x @ per_view(weight, mask, views).flatten(0, -2)
     weight = per_view(weight, mask, views)
+    if x.shape[1] > weight.shape[-2]:
+        weight = F.pad(weight, (0, 0, 0, x.shape[1] - weight.shape[-2]))
     if weight.dim() == 2:
         return x @ weight
     blocks = weight.shape[0]
-    x = x.expand(blocks, -1, -1) if x.shape[0] == num_nodes else _blocks(x, blocks)
+    x = x.expand(blocks, -1, -1) if num_nodes in (None, x.shape[0]) else _blocks(x, blocks)
     return torch.bmm(x, weight).flatten(0, 1)
 
 

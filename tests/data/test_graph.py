@@ -25,6 +25,27 @@ def test_density_decides_the_layout_of_features():
         assert graph.x.tolist() == [[1, 0], [0, 1]]
 
 
+def test_dense_features_are_aligned_where_kernels_run(use_triton, monkeypatch):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    x = torch.arange(1.0, 43).view(2, 21)
+    graph = Graph.from_data(Data(x=x, edge_index=edge_index))
+    assert graph.aligned_x is graph.x  # the CPU gains nothing
+    use_triton(True)
+    graph = Graph.from_data(Data(x=x, edge_index=edge_index))
+    assert graph.aligned_x.shape == (2, 32)
+    assert torch.equal(graph.aligned_x[:, :21], x)
+    assert not graph.aligned_x[:, 21:].any()
+    assert graph.aligned_x is graph.aligned_x  # padded once
+    assert graph.num_features == 21
+    multiple, sparse = torch.ones(2, 32), torch.eye(40)
+    for kept in (multiple, sparse, x.double()):
+        graph = Graph.from_data(Data(x=kept, edge_index=edge_index))
+        assert graph.aligned_x is graph.x
+    monkeypatch.setattr("epagcl.data.graph.MAX_ALIGNED", 41)
+    graph = Graph.from_data(Data(x=x, edge_index=edge_index))
+    assert graph.aligned_x is graph.x
+
+
 def test_sizes(small_graph):
     graph = Graph.from_data(small_graph)
     assert (graph.num_nodes, graph.num_features, graph.device.type) == (60, 40, "cpu")

@@ -65,6 +65,26 @@ def split_in_thirds(model, data):
     return {"split": Split(parts[0], parts[1], test)} if model.supervised else {}
 
 
+@trained_method
+def test_aligned_features_change_no_loss(name):
+    data = block_model(24, num_classes=2, num_features=9, topic_words=3, words_per_node=3)
+    data.x = torch.rand(24, 9, generator=torch.Generator().manual_seed(0))  # dense
+    model, network, graph, prepared = initialised(name, data, **(split_in_thirds(epagcl.method(name), data)))
+    assert isinstance(graph.x, torch.Tensor)
+    results = []
+    for padded in (0, 7):
+        graph.__dict__["aligned_x"] = torch.nn.functional.pad(graph.x, (0, padded))
+        torch.manual_seed(0)
+        values = losses(model, network, graph, prepared, 1)
+        weights = [p for p in network.parameters() if p.requires_grad]
+        results.append((values, torch.autograd.grad(sum(values), weights, allow_unused=True)))
+    torch.testing.assert_close(results[1][0], results[0][0])
+    for ours, theirs in zip(*(gradients for _, gradients in results), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
 @every_method
 def test_name_title_paper_cost_and_settings_are_documented(name):
     cls = epagcl.method(name)

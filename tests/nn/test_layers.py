@@ -6,7 +6,7 @@ from torch_geometric.nn import GATConv, GCNConv
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
-from epagcl.nn.layers import GATLayer, GCNLayer, PReLU, add_bias, glorot, per_view
+from epagcl.nn.layers import GATLayer, GCNLayer, PReLU, add_bias, glorot, per_view, transform
 from tests.conftest import random_edges
 from tests.nn.conftest import ACTIVATIONS
 
@@ -33,6 +33,21 @@ def test_a_root_weight_adds_a_linear_layer(small_graph, widths):
     replaced = layer.product(x, adjacency, weight=2 * layer.weight, root=-layer.root)
     torch.testing.assert_close(replaced, 2 * (a.double() @ x @ layer.weight) - x @ layer.root)
     assert [tuple(weight.shape) for weight in layer.weights] == [widths, widths]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("masked", [False, True])
+def test_columns_of_zeros_after_the_features_change_nothing(members, masked):
+    x = torch.randn(5, 3, dtype=torch.float64)
+    weight = torch.randn(members, 3, 2, dtype=torch.float64).squeeze(0).requires_grad_()
+    mask = (torch.rand(2 * members, 3) > 0.3).double() if masked else None
+    results = []
+    for features in (x, F.pad(x, (0, 4))):
+        product = transform(features, weight, mask, 2 * members if masked else members, 5)
+        results.append((product, *torch.autograd.grad(product.square().sum(), weight)))
+    for plain, padded in zip(*results, strict=True):
+        torch.testing.assert_close(plain, padded)
+    assert results[0][0].shape == (10 * members if masked else 5 * members, 2)
 
 
 @pytest.mark.parametrize("root", [False, True])
