@@ -14,7 +14,7 @@ from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_tables import EPOCHS, METHODS, OUTER, SEEDS, TRIALS, TUNED, missing_searches, stored_cells
+from epagcl.paper.tuned_tables import EPOCHS, METHODS, SEEDS, TRIALS, TUNED, missing_searches, outer_sets, stored_cells
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
@@ -206,11 +206,11 @@ def _untuned(request: Request, result: Result | None, fresh: bool) -> list[Missi
                 for cell in own or alike
                 for search in cell["searches"]
             ]
-            seeds = [SEEDS * OUTER.index(one) + k for one in outer for k in range(SEEDS)]
+            seeds = [SEEDS * one + k for one in outer for k in range(SEEDS)]
             where = "its searches here" if own else "its searches on other graphs"
             seconds, basis = (fmean(rates) * size, where) if rates else (None, "no stored run")
             decides = f"the rank of {title}"
-            wanted = SEEDS * len(OUTER)
+            wanted = SEEDS * len(outer_sets(graph))
             missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))
     return missing
 

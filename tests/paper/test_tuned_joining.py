@@ -7,7 +7,8 @@ import pytest
 from epagcl.paper import tuned, tuned_joining
 from epagcl.paper.tuned import searches
 from epagcl.paper.tuned_joining import with_missing
-from epagcl.paper.tuned_tables import OUTER, SEEDS, missing_searches
+from epagcl.paper.tuned_tables import SEEDS, missing_searches, outer_sets
+from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.store import Store
 
 
@@ -20,7 +21,7 @@ def invented(monkeypatch):
         computed.append((row, outer))
         runs = [0.5 + 0.1 * outer + 0.01 * k for k in range(SEEDS)]
         record = {"accuracy": runs, "hardware": {"device": f"device {outer}"}, "commit": "c"}
-        if row not in ("raw features", "propagated"):
+        if row not in (RAW, PROPAGATED):
             record |= {"untrained": runs[::-1], "settings": {"epochs": 3}, "trials": [{"validation": 0.5}]}
         return record
 
@@ -63,12 +64,13 @@ def test_a_graph_enters_when_all_its_searches_are_done(whole, invented, request_
     empty = {**whole, "cells": [], "asked": {**whole["asked"], "datasets": []}}
     begun = with_missing(empty, later(request_of, tmp_path), {"GRACE"})
     assert (begun["cells"], begun["asked"]["datasets"]) == ([], [])  # DGI is missing
-    assert [cell["row"] for cell in begun["incomplete"]] == ["raw features", "propagated", "GRACE"]
+    kept = [(cell["row"], cell["protocols"]["strict"]["seeds"][0]) for cell in begun["incomplete"]]
+    assert kept == [(row, seed) for row in (RAW, PROPAGATED, "GRACE") for seed in (0, SEEDS)]
     assert {title: len(outer) for title, outer in missing_searches(begun, "demo").items()}.keys() >= {"DGI"}
     assert "GRACE" not in missing_searches(begun, "demo")
     fresh = request_of(methods=("grace", "dgi"), protocols=("strict",), store=Store(tmp_path / "another sitting"))
     made = with_missing(begun, fresh, {"DGI"})
-    assert len(invented) == len(searches(fresh)) == 4 * len(OUTER)  # none is computed twice
+    assert len(invented) == len(searches(fresh)) == 4 * len(outer_sets("demo"))  # none is computed twice
     assert {cell["row"]: cell for cell in made["cells"]} == {cell["row"]: cell for cell in whole["cells"]}
     assert (made["asked"]["datasets"], made["incomplete"]) == (["demo"], [])
 
@@ -77,3 +79,20 @@ def test_nothing_is_computed_without_training(whole, invented, request_of, tmp_p
     empty = {**whole, "cells": []}
     assert with_missing(empty, later(request_of, tmp_path, train=False), {"GRACE", "DGI"}) is None
     assert invented == []
+
+
+def test_tables_have_the_outer_sets_that_all_rows_have(whole, invented, request_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuned, "outer_sets", lambda graph: range(4))
+    made = with_missing(whole, later(request_of, tmp_path), {"GRACE"})
+    assert sorted(invented) == sorted((row, outer) for row in (RAW, PROPAGATED, "grace") for outer in (2, 3))
+    assert made["cells"] == whole["cells"]  # DGI has two test sets
+    assert [cell["row"] for cell in made["incomplete"]] == [row for row in (RAW, PROPAGATED, "GRACE") for _ in "23"]
+    invented.clear()
+    made = with_missing(made, later(request_of, tmp_path / "another sitting"), {"DGI"})
+    assert sorted(invented) == [("dgi", 2), ("dgi", 3)]
+    assert made["incomplete"] == []
+    every = tuned.ARTEFACT.make(later(request_of, tmp_path / "at once"), "epagcl paper tuned")
+    assert {cell["row"]: cell for cell in made["cells"]} == {cell["row"]: cell for cell in every["cells"]}
+    (cell,) = (cell for cell in made["cells"] if cell["row"] == "DGI")
+    assert cell["protocols"]["strict"]["split"] == "random 10/10/80, 4 outer test sets"
+    assert [search["outer"] for search in cell["searches"]] == [0, 1, 2, 3]
