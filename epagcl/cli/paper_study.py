@@ -60,7 +60,7 @@ def plan(
     """
     if processes < 1:
         raise InputError(f"--processes {processes}: at least 1")
-    *_, found = _planned(results, datasets, parts, data, fresh)
+    *_, found = _planned(results, datasets, parts, data, fresh, processes)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -162,6 +162,7 @@ def _planned(
     parts: Sequence[str] | None,
     root: Path | None,
     fresh: bool = False,
+    processes: int = 1,
 ) -> "tuple[dict[str, Result], Comparison | None, Plan]":
     """Read the results and the comparison beside them, and plan what they lack."""
     from epagcl.paper.page import read_comparison_beside, read_results
@@ -172,4 +173,5 @@ def _planned(
     if unknown := [part for part in wanted if part not in PARTS]:
         raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
-    return measured, comparison, plan_study(measured, comparison, root, wanted or PARTS, names_of(datasets), fresh)
+    options = wanted or PARTS, names_of(datasets), fresh, processes
+    return measured, comparison, plan_study(measured, comparison, root, *options)

@@ -72,6 +72,34 @@ class SilentProgress:
         yield None
 
 
+class InnerProgress(SilentProgress):
+    """The progress of a computation that is one run of another. Its trainings are shown; its own runs do not count.
+
+    Args:
+        outer: the progress of the other computation.
+
+    Examples:
+        >>> work = CountedProgress()
+        >>> work.plan([1.0])
+        >>> InnerProgress(work).plan([1.0, 1.0])
+        >>> work.runs
+        1
+    """
+
+    def __init__(self, outer: Progress) -> None:
+        self.outer = outer
+
+    def say(self, words: str) -> None:
+        """Pass the words on."""
+        self.outer.say(words)
+
+    @contextmanager
+    def training(self, title: str, epochs: int) -> Iterator[Callback | None]:
+        """Provide the callback of the other computation."""
+        with self.outer.training(title, epochs) as callback:
+            yield callback
+
+
 class CountedProgress(SilentProgress):
     """The counts behind a :class:`Progress`, for those that show them: how many runs are done, and the time left.
 

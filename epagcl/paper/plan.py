@@ -120,6 +120,7 @@ def plan(
     parts: Sequence[str] = PARTS,
     graphs: Collection[str] = (),
     fresh: bool = False,
+    processes: int = 1,
 ) -> Plan:
     """Return the runs of the study that the results lack. Nothing is trained.
 
@@ -132,6 +133,7 @@ def plan(
         parts: some of :data:`PARTS`.
         graphs: names of graphs, as in :func:`epagcl.data.load`; empty for all.
         fresh: list all runs, as if there were none. The stored ones then only tell how long they take.
+        processes: number of processes that will share a GPU, which makes each of them slower.
     """
     names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
@@ -149,14 +151,14 @@ def plan(
     missing = [
         runs
         for wanted in _wanted(cells).values()
-        if (runs := _missing(wanted, by_place, stored, undecided, fresh)) is not None
+        if (runs := _missing(wanted, by_place, stored, undecided, fresh, processes)) is not None
     ]
     if TUNED in parts:
         missing += _untuned(requests[TUNED], results.get(TUNED), fresh)
     if LEAKAGE in parts:
         missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE), fresh)
     if SENSITIVITY in parts:
-        missing += _uncrossed(requests[SENSITIVITY], None if fresh else results.get(SENSITIVITY), stored)
+        missing += _uncrossed(requests[SENSITIVITY], None if fresh else results.get(SENSITIVITY), stored, processes)
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
@@ -235,7 +237,9 @@ def _unscored(request: Request, result: Result | None, fresh: bool) -> list[Miss
     return missing
 
 
-def _uncrossed(request: Request, result: Result | None, stored: Sequence[CellResult]) -> list[MissingRuns]:
+def _uncrossed(
+    request: Request, result: Result | None, stored: Sequence[CellResult], processes: int
+) -> list[MissingRuns]:
     """Return the methods that lack seeds in the crossed design of seeds and splits."""
     tables = {(one["graph"]["name"], one["row"]): one for one in (result or {"crossed": []})["crossed"]}
     lacking: dict[tuple[str, str], list[crossed.CrossedRun]] = {}
@@ -245,7 +249,7 @@ def _uncrossed(request: Request, result: Result | None, stored: Sequence[CellRes
             lacking.setdefault((run.cell.name, run.cell.title), []).append(run)
     missing = []
     for (graph, title), runs in lacking.items():
-        seconds, basis = estimate(runs[0].cell, [], stored)
+        seconds, basis = estimate(runs[0].cell, [], stored, processes)
         seeds, decides = [run.seed for run in runs], "whether seeds or splits vary more"
         row = f"{title}, each seed on {crossed.SPLITS} splits"
         missing.append(MissingRuns((SENSITIVITY,), graph, row, seeds, crossed.SEEDS, seconds, basis, decides, None))
@@ -275,7 +279,8 @@ def _missing(
     by_place: Mapping[tuple[str, str], Sequence[CellResult]],
     stored: Sequence[CellResult],
     undecided: Mapping[str, list[Claim]],
-    fresh: bool = False,
+    fresh: bool,
+    processes: int,
 ) -> MissingRuns | None:
     cell = wanted.cell
     alike = [one for one in by_place.get((cell.name, cell.title), []) if same_settings(cell, one)]
@@ -292,7 +297,7 @@ def _missing(
     seeds = [seed for seed in range(count) if any(seed not in by_protocol for by_protocol in done.values())]
     if not seeds:
         return None
-    seconds, basis = estimate(cell, alike, stored)
+    seconds, basis = estimate(cell, alike, stored, processes)
     decides = _decides(cell, len(seeds) == count, wanted.parts, undecided)
     todo = replace(
         cell, seeds=count, protocols=sorted(wanted.protocols), known=frozenset(range(count)).difference(seeds)
@@ -307,17 +312,25 @@ def same_settings(cell: Cell, result: Mapping[str, Any]) -> bool:
     return all(value == stored.get(name, defaults.get(name)) for name, value in cell.resolved.items())
 
 
-def estimate(cell: Cell, alike: Iterable[CellResult], stored: Iterable[CellResult]) -> tuple[float | None, str]:
+def estimate(
+    cell: Cell, alike: Iterable[CellResult], stored: Iterable[CellResult], processes: int = 1
+) -> tuple[float | None, str]:
     """Return the expected seconds of one seed, and the runs that this comes from.
 
     The seconds of runs on another graph are scaled by epochs × size of the graph.
+
+    Args:
+        cell: the cell of the seed.
+        alike: stored results with the settings of the cell.
+        stored: all stored results.
+        processes: number of processes that share the GPU.
     """
     if not cell.models or not cell.models[0].epochs or not cell.models[0].trained:
         return 0.0, "no training"
     trained = _on_gpu(stored)
     own = [one for one in alike if one in trained]
     if own:
-        return fmean(second for one in own for second in _seconds(one)), "the same cell"
+        return fmean(second for one in own for second in _seconds(one, processes)), "the same cell"
     method = cell.row.method
     groups = {
         "row": [one for one in trained if one["row"] == cell.title],
@@ -326,8 +339,10 @@ def estimate(cell: Cell, alike: Iterable[CellResult], stored: Iterable[CellResul
     for kind, group in groups.items():
         if group:
             nearest = min(group, key=lambda one: abs(_size(one["graph"]) - _size(cell.about)))
-            return _rate(nearest) * cell.cost, f"the same {kind} on {nearest['graph']['name']}"
-    return (median(map(_rate, trained)) * cell.cost, "other methods") if trained else (None, "no stored run")
+            return _rate(nearest, processes) * cell.cost, f"the same {kind} on {nearest['graph']['name']}"
+    if not trained:
+        return None, "no stored run"
+    return median(_rate(one, processes) for one in trained) * cell.cost, "other methods"
 
 
 def _on_gpu(results: Iterable[CellResult]) -> list[CellResult]:
@@ -336,20 +351,28 @@ def _on_gpu(results: Iterable[CellResult]) -> list[CellResult]:
     return [one for one in trained if "cpu" not in one["hardware"]] or trained
 
 
-def _seconds(result: CellResult) -> list[float]:
+def _seconds(result: CellResult, processes: int = 1) -> list[float]:
+    """Return the seconds of each run as they would be if some processes shared the GPU, which they keep busy.
+
+    Where it is unknown how many have shared it, the seconds are returned as they are, unless other runs tell more.
+    """
     training = result["training"]
-    return [] if training is None or not any(training["epochs"]) else list(training["seconds"])
+    if training is None or not any(training["epochs"]):
+        return []
+    seconds = training["seconds"]
+    shared = training.get("processes", [None] * len(seconds))
+    return [second * processes / by for second, by in zip(seconds, shared, strict=True) if by] or list(seconds)
 
 
 def _size(graph: Mapping[str, Any]) -> int:
     return int(graph["nodes"] + graph["edges"])
 
 
-def _rate(result: CellResult) -> float:
+def _rate(result: CellResult, processes: int) -> float:
     """Return the seconds of a stored cell per unit of its expected cost."""
     epochs = fmean((result["training"] or {})["epochs"])
     cost = expected_cost(epochs, result["graph"]["nodes"], result["graph"]["edges"])
-    return fmean(_seconds(result)) / cost
+    return fmean(_seconds(result, processes)) / cost
 
 
 def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[str, list[Claim]]) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.hardware import resolve_device
+from epagcl.core.progress import InnerProgress
 from epagcl.data import splits as split_module
 from epagcl.evaluation import linear
 from epagcl.evaluation.linear import linear_evaluation
@@ -173,7 +174,7 @@ def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> 
         folder=folder,
         resume=folder.exists(),
         name=name,
-        work=request.work,
+        work=InnerProgress(request.work),
         **fixed,
     )
     untrained = [cls(**{**start, **fixed, "epochs": 0, "seed": seed}) for seed in _seeds(outer)]

@@ -130,6 +130,7 @@ def collect(cell: Cell, store: Store) -> CellResult | None:
     if not protocols:
         return None
     trainings = [record["training"] for record in records.values() if record["training"] is not None]
+    names = dict.fromkeys(name for one in trainings for name in one)  # records of earlier versions lack some
     return {
         "row": cell.row.title,
         "graph": cell.about,
@@ -141,7 +142,7 @@ def collect(cell: Cell, store: Store) -> CellResult | None:
         "hardware": sorted({record["hardware"]["device"] for record in records.values()}),
         "dates": sorted({record["date"][:10] for record in records.values()}),
         "commits": sorted({record["commit"] or "unknown" for record in records.values()}),
-        "training": {key: [one[key] for one in trainings] for key in trainings[0]} if trainings else None,
+        "training": {name: [one.get(name) for one in trainings] for name in names} if trainings else None,
         "protocols": protocols,
     }
 

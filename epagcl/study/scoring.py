@@ -26,6 +26,7 @@ from epagcl.methods.supervised import Supervised
 from epagcl.runs.evaluation import split_of
 from epagcl.runs.record import peak_memory_gib, provenance
 from epagcl.study.store import Key, Record, Store
+from epagcl.study.workers import number_of_workers
 
 _Value = TypeVar("_Value")
 
@@ -115,11 +116,11 @@ def score_seeds(cell: ScoredCell, seeds: list[int], store: Store, work: Progress
         )
         scores = {p: _score_linear(embeddings, cell.data, p) for p in protocols}
     shared = {**provenance(str(device)), "graph": cell.about}
-    memory = {"peak_memory_gib": peak_memory_gib(str(device))}
+    cost = {"peak_memory_gib": peak_memory_gib(str(device)), "processes": number_of_workers()}
     return {
         seed: {
             **shared,
-            "training": {**training[seed], **memory} if cell.models else None,
+            "training": {**training[seed], **cost} if cell.models else None,
             "protocols": {protocol: by_seed[seed] for protocol, by_seed in scores.items()},
         }
         for seed in seeds

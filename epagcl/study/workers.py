@@ -10,6 +10,8 @@ from pathlib import Path
 from epagcl.core.log import log
 from epagcl.core.termination import helpers
 
+#: Environment variable of the processes: how many there are.
+COUNT = "EPAGCL_PROCESSES"
 PATIENCE = 20.0  # seconds that a process has to end after SIGTERM
 
 
@@ -37,6 +39,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
     logs.mkdir(parents=True, exist_ok=True)
     # Threads of several processes would compete for the cores, and waiting threads spin.
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // count))}
+    environment = {**threads, **os.environ, COUNT: str(count)}
     deadline = None if seconds is None else time.monotonic() + seconds
     paths = [None, *(logs / f"worker-{number}.log" for number in range(1, count))]
     processes: list[subprocess.Popen[bytes]] = []
@@ -45,9 +48,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
         for path in paths:
             file = None if path is None else stack.enter_context(path.open("wb"))
             processes.append(
-                subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**threads, **os.environ}
-                )
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
             )
             helpers.add(processes[-1].pid)
         running = processes
@@ -65,6 +66,16 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             log.warning("%s: %s", path, lines[-1] if lines else "the process ended without a word")
     return len(failed)
+
+
+def number_of_workers() -> int:
+    """Return how many processes :func:`run_workers` has started together with this one; 1 if it has started none.
+
+    Examples:
+        >>> number_of_workers()
+        1
+    """
+    return int(os.environ.get(COUNT, "1"))
 
 
 def _stop(processes: Sequence["subprocess.Popen[bytes]"]) -> None:

@@ -105,6 +105,18 @@ def test_times_are_scaled_from_the_nearest_graph_and_the_gpu():
     assert estimate(wanted, [on_cpu], [on_cpu]) == (500.0, "the same cell")
 
 
+def test_a_run_that_shared_the_gpu_is_scaled_to_the_processes_that_will():
+    (wanted,) = cells(*_demo(), rows(["grace"])[3:], seeds=2, settings={"epochs": 50})
+    one = stored(wanted, 2, seconds=6.0)
+    assert estimate(wanted, [one], [one], 4) == (6.0, "the same cell")  # how many have shared it is unknown
+    one["training"]["processes"] = [None, 3]
+    assert estimate(wanted, [one], [one], 4) == (8.0, "the same cell")
+    assert estimate(wanted, [one], [one]) == (2.0, "the same cell")
+    there = one | {"graph": {**wanted.about, "name": "half", "nodes": 10, "edges": 10}}
+    alone, shared = (estimate(wanted, [], [there], processes)[0] for processes in (1, 3))
+    assert shared == pytest.approx(3 * alone)
+
+
 def _demo():
     import epagcl
 
@@ -208,23 +220,23 @@ def test_sweeps_need_fewer_seeds_than_tables(study, monkeypatch):
     request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"), dict(SMALL))
     (wanted, *_) = request.cells(lambda *_: rows(["grace"])[3:])
     several = module._Wanted(wanted, ["sensitivity"], {"strict"})
-    found = module._missing(several, {}, made["cells"], {})
+    found = module._missing(several, {}, made["cells"], {}, False, 1)
     assert (found.wanted, found.decides) == (module.SWEEP_SEEDS, "which settings matter")
     shared = module._Wanted(wanted, ["sensitivity", "accuracy"], {"strict"})
-    assert module._missing(shared, {}, made["cells"], {}).wanted == 5
+    assert module._missing(shared, {}, made["cells"], {}, False, 1).wanted == 5
     monkeypatch.setattr(module, "seeds_of", lambda graph: 20)
-    assert module._missing(shared, {}, made["cells"], {}).wanted == 20
-    assert module._missing(several, {}, made["cells"], {}).wanted == 5
+    assert module._missing(shared, {}, made["cells"], {}, False, 1).wanted == 20
+    assert module._missing(several, {}, made["cells"], {}, False, 1).wanted == 5
 
 
 def test_seeds_that_the_crossed_design_lacks_are_missing():
     request = Request(("demo",), ("epagcl",), 1, ("strict",), Store("unused"), dict(SMALL))
     run = module.crossed.crossed_runs(request)[0]
     table = {"graph": run.cell.about, "row": "EPAGCL", "settings": run.cell.resolved, "seeds": [0, 1, 2]}
-    (missing,) = module._uncrossed(request, result([], crossed=[table]), [])
+    (missing,) = module._uncrossed(request, result([], crossed=[table]), [], 1)
     assert missing.seeds == list(range(3, module.crossed.SEEDS))
     assert (missing.parts, missing.graph, missing.cell) == (("sensitivity",), "demo", None)
-    (missing,) = module._uncrossed(request, None, [])
+    (missing,) = module._uncrossed(request, None, [], 1)
     assert len(missing.seeds) == module.crossed.SEEDS
     other = {**table, "settings": {**table["settings"], "lr": 9.0}, "seeds": list(range(99))}
     assert len(module._uncrossed(request, result([], crossed=[other]), [])) == 1
