@@ -239,7 +239,7 @@ def test_seeds_that_the_crossed_design_lacks_are_missing():
     (missing,) = module._uncrossed(request, None, [], 1)
     assert len(missing.seeds) == module.crossed.SEEDS
     other = {**table, "settings": {**table["settings"], "lr": 9.0}, "seeds": list(range(99))}
-    assert len(module._uncrossed(request, result([], crossed=[other]), [])) == 1
+    assert len(module._uncrossed(request, result([], crossed=[other]), [], 1)) == 1
     assert module._uncrossed(request, result([], crossed=[{**table, "seeds": list(range(99))}]), []) == []
 
 
