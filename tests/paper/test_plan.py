@@ -240,7 +240,7 @@ def test_seeds_that_the_crossed_design_lacks_are_missing():
     assert len(missing.seeds) == module.crossed.SEEDS
     other = {**table, "settings": {**table["settings"], "lr": 9.0}, "seeds": list(range(99))}
     assert len(module._uncrossed(request, result([], crossed=[other]), [], 1)) == 1
-    assert module._uncrossed(request, result([], crossed=[{**table, "seeds": list(range(99))}]), []) == []
+    assert module._uncrossed(request, result([], crossed=[{**table, "seeds": list(range(99))}]), [], 1) == []
 
 
 def test_models_scored_during_training(monkeypatch):
