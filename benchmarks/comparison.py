@@ -5,6 +5,7 @@ on tuned methods comes from ``results/paper/tuned.json``.
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
 from epagcl.paper.tuned_tables import OURS
-from epagcl.paper.whole_methods import origin
+from epagcl.paper.whole_methods import origin, training_gains
 from epagcl.study.diagram import save_diagram
+from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, ranking_of, read_comparison
 
 #: The blocks of README and docs that this module fills.
-BLOCKS = ("comparison", "ranking", "by-method", "by-graph")
+BLOCKS = ("comparison", "ranking", "by-method", "by-graph", "training")
 FIGURE = "comparison.svg"
 
 
@@ -63,6 +65,7 @@ def blocks(path: Path) -> dict[str, str]:
         "ranking": "\n".join([wrap(reading(comparison)) + "\n", *after_tuning(tuned), image.format("figures"), groups]),
         "by-method": by_method(comparison),
         "by-graph": table,
+        "training": training(comparison),
     }
 
 
@@ -86,6 +89,36 @@ def after_tuning(tuned: Result | None, docs: str = "") -> list[str]:
     budget = f"{tuned_tables.TRIALS} trials of at most {tuned_tables.EPOCHS} epochs"
     text = f"If every method is tuned with the same budget ({budget}), {OURS} has {words}. {page} has the table."
     return [wrap(text) + "\n"]
+
+
+def training(comparison: Comparison) -> str:
+    """Return a paragraph on what training adds to a method's own encoder; nothing without untrained encoders."""
+    gains = training_gains(comparison)
+    if not gains:
+        return ""
+    words = Counter(test.verdict for test in gains.values())
+    by_graph: dict[str, list[PairedTest]] = {}
+    for (graph, _), test in gains.items():
+        by_graph.setdefault(graph, []).append(test)
+    better = {graph: sum(test.verdict == BETTER for test in tests) for graph, tests in by_graph.items()}
+    short = dict(zip(better, short_names(list(better)), strict=True))
+    decided = [graph for graph in better if 2 * better[graph] > len(by_graph[graph])]
+    others = [graph for graph in better if graph not in decided]
+    behind = sum(test.mean < 0 for graph in others for test in by_graph[graph])
+    paragraphs = [
+        f"Of {len(gains)} tests of a method against its own encoder with initial weights, {words[BETTER]} find the "
+        f"trained one better and {words[WORSE]} worse; {words[UNDECIDED]} are undecided."
+    ]
+    if decided:
+        where = listed([f"{short[graph]} ({better[graph]} of {len(by_graph[graph])})" for graph in decided])
+        paragraphs.append(f"Most tests find it better on {where}.")
+    if others:
+        total = sum(len(by_graph[graph]) for graph in others)
+        paragraphs.append(
+            f"On {listed([short[graph] for graph in others])}, most do not, and the untrained encoder has the higher "
+            f"mean in {behind} of {total} cases."
+        )
+    return wrap(" ".join(paragraphs)) + "\n"
 
 
 def draw(path: Path, folder: Path) -> None:

@@ -123,6 +123,29 @@ def test_a_paragraph_on_tuned_methods_follows_if_they_were_measured(file):
         assert f"]({page}#whole-methods-with-one-budget)" in text
 
 
+def test_what_training_adds_is_told_by_graph(tmp_path):
+    trained, graphs = [80.0, 80.1, 80.2, 80.1, 80.0], ["Cora", "Amazon-Photo"]
+    rows = {"DGI": dict.fromkeys(graphs, trained), "GRACE": dict.fromkeys(graphs, trained)}
+    rows |= {f"untrained {title}": {"Cora": [70.0, 70.1, 70.1, 70.2, 70.0]} for title in ("DGI", "GRACE")}
+    for title, shift in (("DGI", 0.1), ("GRACE", -0.1)):
+        rows[f"untrained {title}"]["Amazon-Photo"] = [
+            80.1 + shift,
+            79.9 + shift,
+            80.2 + shift,
+            80.0 + shift,
+            80.2 + shift,
+        ]
+    content = summarise(invented(rows), command="epagcl compare", seeds=5, protocols=["strict"])
+    assert " ".join(comparison.training(content).split()) == (
+        "Of 4 tests of a method against its own encoder with initial weights, 2 find the trained one better and 0 "
+        "worse; 2 are undecided. Most tests find it better on Cora (2 of 2). On Photo, most do not, and the untrained "
+        "encoder has the higher mean in 1 of 2 cases."
+    )
+    del rows["untrained DGI"], rows["untrained GRACE"]
+    content = summarise(invented(rows), command="epagcl compare", seeds=5, protocols=["strict"])
+    assert comparison.training(content) == ""
+
+
 def test_the_figure_is_drawn_from_the_file(file, tmp_path):
     comparison.draw(file, tmp_path / "figures")
     text = (tmp_path / "figures" / "comparison.svg").read_text()
