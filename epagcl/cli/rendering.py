@@ -301,7 +301,7 @@ def groups_note(ranking: "Ranking") -> str:
     note = f"Rows that share a bar do not differ significantly (Wilcoxon's test of each pair, Holm: {pairs})."
     if ranking.smallest_p >= ranking.alpha:
         note += f" With {counted(len(ranking.graphs), 'graph')}, no pair can."
-    return note
+    return f"{note} The bars do not use the critical difference, which is Nemenyi's."
 
 
 def show_overall(results: "Results", ranking: "Ranking | None", protocol: str) -> None:

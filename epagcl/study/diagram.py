@@ -88,12 +88,13 @@ def save_diagram(ranking: Ranking, path: str | Path) -> None:
 def diagram(ranking: Ranking) -> "Figure":
     """Return the diagram as a figure: an axis of mean ranks, labelled leaders, and a bar for each group.
 
-    The better half of the rows is labelled on the left, the other half on the right.
+    The better half of the rows is labelled on the left, the other half on the right. The bars come from tests of each
+    pair, which decide more than Nemenyi's critical difference, the ruler above the axis.
 
     Examples:
         >>> from epagcl.study.ranking import rank
         >>> diagram(rank({"a": {"x": 3, "y": 2}, "b": {"x": 1, "y": 0}})).axes[0].texts[0].get_text()
-        'critical difference 1.39'
+        "Nemenyi's critical difference 1.39"
     """
     from matplotlib.figure import Figure
 
@@ -127,7 +128,7 @@ def _draw_axis(axes: "Axes", ranking: Ranking) -> None:
     for end in (0, length):
         if end <= 1:  # otherwise the ruler is longer than the axis and has no end
             axes.plot([end, end], [-1.75, -1.45], color=INK, linewidth=1.2)
-    words = f"critical difference {ranking.critical_difference:.2f}"
+    words = f"Nemenyi's critical difference {ranking.critical_difference:.2f}"
     axes.text(0, -1.95, words, color=INK, va="bottom", fontsize=9)
     for tick in _ticks(last):
         x = (tick - 1) / (last - 1)

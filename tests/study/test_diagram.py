@@ -36,7 +36,7 @@ def test_a_difference_longer_than_the_axis_ends_in_an_arrow(ranking):
 def test_the_figure_labels_every_row_and_draws_every_group(ranking):
     axes = diagram(ranking).axes[0]
     texts = [text.get_text() for text in axes.texts]
-    assert texts[0] == "critical difference 2.00"
+    assert texts[0] == "Nemenyi's critical difference 2.00"
     assert texts[1:6] == ["1", "2", "3", "4", "5"]
     assert texts[6:] == ["a  1.00", "b  2.00", "c  3.00", "4.00  d", "5.00  e"]
     bars = [line for line in axes.lines if line.get_linewidth() == 3.5]
