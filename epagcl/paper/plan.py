@@ -14,7 +14,17 @@ from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_tables import EPOCHS, METHODS, SEEDS, TRIALS, TUNED, missing_searches, outer_sets, stored_cells
+from epagcl.paper.tuned_tables import (
+    EPOCHS,
+    FEWEST_OUTER,
+    METHODS,
+    SEEDS,
+    TRIALS,
+    TUNED,
+    missing_searches,
+    outer_sets,
+    stored_cells,
+)
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
@@ -154,7 +164,7 @@ def plan(
         if (runs := _missing(wanted, by_place, stored, undecided, fresh, processes)) is not None
     ]
     if TUNED in parts:
-        missing += _untuned(requests[TUNED], results.get(TUNED), fresh)
+        missing += _untuned(requests[TUNED], results.get(TUNED), fresh, processes)
     if LEAKAGE in parts:
         missing += _unscored(requests[LEAKAGE], results.get(LEAKAGE), fresh)
     if SENSITIVITY in parts:
@@ -190,7 +200,7 @@ def _asked(part: str, result: Result | None) -> tuple[tuple[str, ...], tuple[str
     return artefact.datasets, artefact.methods, protocols
 
 
-def _untuned(request: Request, result: Result | None, fresh: bool) -> list[MissingRuns]:
+def _untuned(request: Request, result: Result | None, fresh: bool, processes: int) -> list[MissingRuns]:
     """Return the methods that lack searches. Their time is scaled from the searches of the method on other graphs."""
     missing = []
     for graph, data in request.graphs.items():
@@ -201,6 +211,7 @@ def _untuned(request: Request, result: Result | None, fresh: bool) -> list[Missi
             own = [cell for cell in alike if cell["graph"]["name"] == graph]
             rates = [
                 sum(trial["seconds"] or 0.0 for trial in search["trials"])
+                * (processes / search.get("processes", processes))
                 * (TRIALS + SEEDS)
                 / TRIALS
                 / SEEDS
@@ -211,8 +222,9 @@ def _untuned(request: Request, result: Result | None, fresh: bool) -> list[Missi
             seeds = [SEEDS * one + k for one in outer for k in range(SEEDS)]
             where = "its searches here" if own else "its searches on other graphs"
             seconds, basis = (fmean(rates) * size, where) if rates else (None, "no stored run")
-            decides = f"the rank of {title}"
-            wanted = SEEDS * len(outer_sets(graph))
+            every = len(outer_sets(graph))
+            decides = NARROWER if every - len(outer) >= FEWEST_OUTER else f"the rank of {title}"
+            wanted = SEEDS * every
             missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))
     return missing
 

@@ -48,6 +48,7 @@ from epagcl.study.design import UNSTORED, fingerprint
 from epagcl.study.jobs import Job
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
 from epagcl.study.tuning.study import tune
+from epagcl.study.workers import number_of_workers
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 SPACE = ("default", "feature_scaling=given,row-sum,row-norm")
 #: Errors of a search that do not stop the others.
 LEFT_OUT = (InputError, TrainingError, torch.OutOfMemoryError)
+#: What a result keeps of a search; records of earlier versions lack the number of processes that shared the GPU.
+SEARCHED = ("settings", "trials", "processes")
 #: Methods whose embedding joins two vectors of width ``dim``.
 JOINED = ("greet",)
 
@@ -187,6 +190,7 @@ def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> 
             {key: trial[key] for key in ("state", "validation", "epochs", "seconds", "settings")}
             for trial in found.trials
         ],
+        "processes": number_of_workers(),
     }
 
 
@@ -216,7 +220,7 @@ def _cell(data: "Data", name: str, row: str, records: "list[Record]") -> dict[st
         "hardware": sorted({record["hardware"]["device"] for record in records}),
         "commits": sorted({record["commit"] or "unknown" for record in records}),
         "searches": [
-            {"outer": record["key"]["outer"], "settings": record["settings"], "trials": record["trials"]}
+            {"outer": record["key"]["outer"], **{name: record[name] for name in SEARCHED if name in record}}
             for record in records
             if "trials" in record
         ],

@@ -2,7 +2,7 @@ import pytest
 
 from epagcl.core.errors import InputError
 from epagcl.methods import method
-from epagcl.paper import equal_settings
+from epagcl.paper import equal_settings, tuned_tables
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
 from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
@@ -213,6 +213,21 @@ def test_methods_without_searches_are_missing(monkeypatch):
     assert by_row["DGI"].seeds == list(range(10))
     assert (by_row["DGI"].seconds, by_row["DGI"].basis) == (None, "no stored run")
     assert by_row["DGI"].decides == "the rank of DGI"
+
+
+def test_further_outer_test_sets_narrow_intervals(monkeypatch):
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
+    monkeypatch.setattr(module, "_request", lambda *_: request)
+    for place in (module, tuned_tables):
+        monkeypatch.setattr(place, "outer_sets", lambda _: range(4))
+    (data, name) = _demo()
+    searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6, "processes": 4} for outer in (0, 1)]
+    result_ = result([{"row": "GRACE", "graph": describe(data, name), "searches": searches}])
+    for processes, factor in ((1, 1 / 4), (8, 2)):  # four processes shared the GPU
+        found = plan({"tuned": result_}, None, parts=("tuned",), processes=processes).runs
+        (runs,) = (one for one in found if one.row == "GRACE")
+        assert (runs.seeds, runs.wanted, runs.decides) == (list(range(10, 20)), 20, "narrower intervals")
+        assert runs.seconds == pytest.approx(factor * 12.0 * 11 / 6 / 5)
 
 
 def test_sweeps_need_fewer_seeds_than_tables(study, monkeypatch):

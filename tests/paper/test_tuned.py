@@ -30,6 +30,7 @@ def test_searches_are_journaled_and_final_models_scored_on_outer_test_sets(small
     assert cells["GRACE"]["protocols"]["strict"]["seeds"] == [0, 1, 2, 3]
     assert [search["outer"] for search in cells["GRACE"]["searches"]] == [0, 1]
     assert {len(search["trials"]) for search in cells["GRACE"]["searches"]} == {2}
+    assert {search["processes"] for search in cells["GRACE"]["searches"]} == {1}
     journals = sorted(path.parent.name for path in (request.store.folder / "tuning" / "demo").rglob("study.journal"))
     assert [name.rsplit("--", 1)[0] for name in journals] == ["tuned-grace--0", "tuned-grace--1"]
     data = epagcl.load("demo")
