@@ -96,29 +96,29 @@ def training(comparison: Comparison) -> str:
     gains = training_gains(comparison)
     if not gains:
         return ""
-    words = Counter(test.verdict for test in gains.values())
+    verdicts = Counter(test.verdict for test in gains.values())
     by_graph: dict[str, list[PairedTest]] = {}
     for (graph, _), test in gains.items():
         by_graph.setdefault(graph, []).append(test)
     better = {graph: sum(test.verdict == BETTER for test in tests) for graph, tests in by_graph.items()}
     short = dict(zip(better, short_names(list(better)), strict=True))
-    decided = [graph for graph in better if 2 * better[graph] > len(by_graph[graph])]
-    others = [graph for graph in better if graph not in decided]
+    mostly = [graph for graph in better if 2 * better[graph] > len(by_graph[graph])]
+    others = [graph for graph in better if graph not in mostly]
     behind = sum(test.mean < 0 for graph in others for test in by_graph[graph])
-    paragraphs = [
-        f"Of {len(gains)} tests of a method against its own encoder with initial weights, {words[BETTER]} find the "
-        f"trained one better and {words[WORSE]} worse; {words[UNDECIDED]} are undecided."
+    sentences = [
+        f"Of {len(gains)} tests of a method against its own encoder with initial weights, {verdicts[BETTER]} find the "
+        f"trained one better and {verdicts[WORSE]} worse; {verdicts[UNDECIDED]} are undecided."
     ]
-    if decided:
-        where = listed([f"{short[graph]} ({better[graph]} of {len(by_graph[graph])})" for graph in decided])
-        paragraphs.append(f"Most tests find it better on {where}.")
+    if mostly:
+        where = listed([f"{short[graph]} ({better[graph]} of {len(by_graph[graph])})" for graph in mostly])
+        sentences.append(f"Most tests find it better on {where}.")
     if others:
         total = sum(len(by_graph[graph]) for graph in others)
-        paragraphs.append(
-            f"On {listed([short[graph] for graph in others])}, most do not, and the untrained encoder has the higher "
-            f"mean in {behind} of {total} cases."
+        sentences.append(
+            f"On {listed([short[graph] for graph in others])}, half of them or fewer do, and the untrained encoder "
+            f"has the higher mean in {behind} of {total} cases."
         )
-    return wrap(" ".join(paragraphs)) + "\n"
+    return wrap(" ".join(sentences)) + "\n"
 
 
 def draw(path: Path, folder: Path) -> None:
@@ -169,23 +169,16 @@ def by_method(comparison: Comparison) -> str:
 def reading(comparison: Comparison) -> str:
     """Return the result in words: the best row, the rows that differ significantly from it, and where it is behind."""
     ranking = _ranking(comparison)
-    first, second, *_ = rows = standings(comparison)
-    differs = {pair.worse for pair in ranking.pairs if pair.better == first.title and pair.corrected < ranking.alpha}
-    rest = [row.title for row in rows[1:] if row.title not in differs]
-    if not rest:
-        differ = "Its lead over every other row is significant"
-    elif differs:
-        differ = f"Its lead over every other row except {listed(rest)} is significant"
-    else:
-        differ = "Its lead over no other row is significant"
+    first, second, *_ = standings(comparison)
     short = dict(zip(ranking.graphs, short_names(ranking.graphs), strict=True))
     where = listed([f"{short[graph]} ({rival}, by {lead:.1f})" for graph, (rival, lead) in first.rivals.items()])
     behind = f"Another row is better on {where}" if first.rivals else "No row is better on any graph"
     return escape_stars(
         f"Over {counted(len(ranking.graphs), 'graph')}, {first.title} has the best mean rank, "
         f"{ranking.mean_ranks[first.title]:.1f} of {len(ranking.mean_ranks)} rows, with a mean accuracy of "
-        f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {behind}. {differ} (Wilcoxon's "
-        f"signed-rank test with Holm's correction, {ranking.alpha:g}). The second best mean rank is "
+        f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {behind}. "
+        f"{ranking.lead(first.title)} (Wilcoxon's signed-rank test with Holm's correction, {ranking.alpha:g}). The "
+        "second best mean rank is "
         f"{ranking.mean_ranks[second.title]:.1f} ({second.title}, with a mean accuracy of "
         f"{ranking.means[second.title]:.1f}%)."
     )

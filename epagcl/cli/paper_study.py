@@ -173,5 +173,6 @@ def _planned(
     if unknown := [part for part in wanted if part not in PARTS]:
         raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
-    options = wanted or PARTS, names_of(datasets), fresh, processes
-    return measured, comparison, plan_study(measured, comparison, root, *options)
+    graphs = names_of(datasets)
+    found = plan_study(measured, comparison, root, wanted or PARTS, graphs=graphs, fresh=fresh, processes=processes)
+    return measured, comparison, found

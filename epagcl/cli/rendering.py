@@ -298,7 +298,10 @@ def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -
 def groups_note(ranking: "Ranking") -> str:
     """Return a sentence on the bars of the critical-difference diagram."""
     pairs = f"{counted(len(ranking.pairs), 'pair')}, {ranking.alpha:g}"
-    note = f"Rows that share a bar do not differ significantly (Wilcoxon's test of each pair, Holm: {pairs})."
+    note = (
+        "A bar joins neighbouring rows of which no pair differs significantly (Wilcoxon's test of each pair, Holm: "
+        f"{pairs}). Rows without a common bar need not differ."
+    )
     if ranking.smallest_p >= ranking.alpha:
         note += f" With {counted(len(ranking.graphs), 'graph')}, no pair can."
     return f"{note} The bars do not use the critical difference, which is Nemenyi's."

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from epagcl.core.adjacency import gcn_adjacency, self_looped_entries
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import takes_kernels
+from epagcl.core.hardware import aligned_width, takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.randomness import Stream, uniform
 from epagcl.core.sparse import SparseMatrix, StackedMatrix, multiply
@@ -24,7 +24,6 @@ from epagcl.distributed.partition import Part
 # On a CPU, sparse and dense products with 512 columns take equal time at a density between 5% and 10%.
 DENSE_ABOVE = 0.05
 ROWS = 4096  # rows that are converted to float64 at once
-ALIGNED = 16  # a GPU reads rows of a multiple of this many numbers several times as fast as others
 MAX_ALIGNED = 2**28  # numbers above which a second copy of the features would cost too much memory
 
 
@@ -137,13 +136,15 @@ class Graph:
 
     @cached_property
     def aligned_x(self) -> Tensor | SparseMatrix:
-        """The features for the products of a training; :func:`~epagcl.nn.layers.transform` multiplies them by weights.
+        """The features for products that are repeated in training, which :func:`~epagcl.nn.layers.transform` computes.
 
-        On a GPU, dense features have further columns of zeros up to a multiple of :data:`ALIGNED`.
+        On a GPU, dense features have further columns of zeros up to the next aligned width.
         """
-        x = self.x
-        missing = -self.num_features % ALIGNED
-        if isinstance(x, Tensor) and missing and x.numel() <= MAX_ALIGNED and takes_kernels(x):
+        x, width = self.x, aligned_width(self.num_features)
+        missing = width - self.num_features
+        # The size is that of the whole graph, so that all ranks decide alike. Few columns would grow too much.
+        small = missing <= self.num_features and self.num_nodes * width <= MAX_ALIGNED
+        if isinstance(x, Tensor) and missing and small and takes_kernels(x):
             return F.pad(x, (0, missing))
         return x
 

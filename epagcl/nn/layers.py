@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.hardware import takes_kernels
+from epagcl.core.hardware import aligned_width, takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.sparse import SparseMatrix, StackedMatrix
 
@@ -201,7 +201,7 @@ def transform(
             return masked_product(x, weight, mask)
         return x @ per_view(weight, mask, views).flatten(0, -2)
     weight = per_view(weight, mask, views)
-    if x.shape[1] > weight.shape[-2]:
+    if x.shape[1] == aligned_width(weight.shape[-2]) > weight.shape[-2]:
         weight = F.pad(weight, (0, 0, 0, x.shape[1] - weight.shape[-2]))
     if weight.dim() == 2:
         return x @ weight

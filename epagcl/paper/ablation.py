@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from epagcl.methods import Method
@@ -22,6 +22,7 @@ BASE, OURS = "Random Add", "EPAGCL"
 ADD_ONLY, DROP_ONLY, BOTH, RANDOM_DROP = "Add Only", "Drop Only", "Add to Both Views", "Random Drop"
 POOL, TEXT, TEXT_DROP = "Random Add, fixed pool", "EPAGCL, text's direction", "Drop Only, text's direction"
 ORACLE = "oracle"
+COLLAPSE = 20  # points below the median of its row at which a run counts as collapsed
 
 
 def variants() -> list[Row]:
@@ -179,7 +180,8 @@ def reading(result: Result) -> list[str]:
     def difference(one: str, other: str) -> str:
         """Return the difference on each graph with its interval and verdict."""
         tests = claim_tests(result, protocol, one, [other])
-        return "; ".join(f"{graph} {test}, {test.decision}" for (graph, _), test in tests.items()) or "not measured"
+        words = (f"{graph} {test}, {test.decision}, {test.n} seeds" for (graph, _), test in tests.items())
+        return "; ".join(words) or "not measured"
 
     others = [row.title for row in variants()[:6] if row.title != OURS]
     words = [test.verdict for test in claim_tests(result, protocol, OURS, others).values()]
@@ -196,7 +198,26 @@ def reading(result: Result) -> list[str]:
         f"{difference(DROP_ONLY, TEXT_DROP)} without.",
         "The oracle knows the true classes. It drops edges between classes with probability 0.85, others with 0.15. "
         f"Its gain over EPAGCL in points: {difference(ORACLE, OURS)}. Over {DROP_ONLY}: "
-        f"{difference(ORACLE, DROP_ONLY)}. This is what guidance by EPR could gain by dropping alone.",
+        f"{difference(ORACLE, DROP_ONLY)}. Guidance by EPR could at best gain this by dropping alone.",
+        *_collapsed(result, protocol),
+    ]
+
+
+def _collapsed(result: Result, protocol: str) -> list[str]:
+    """Return a paragraph on the runs that are far below the others of their row, which make intervals wide."""
+    found = []
+    for graph in measured_graphs(result):
+        rows = []
+        for title, runs in runs_by_seed(result, protocol, graph).items():
+            middle = median(runs.values())
+            if count := sum(run < middle - COLLAPSE for run in runs.values()):
+                rows.append(f"{title} ({count} of {len(runs)})")
+        found += [f"{graph}: {', '.join(rows)}"] if rows else []
+    if not found:
+        return []
+    return [
+        f"**Some runs collapse**: they are more than {COLLAPSE} points below the median of their row. They make "
+        f"intervals wide, and means depend on which seeds are compared. {'. '.join(found)}."
     ]
 
 
@@ -219,4 +240,5 @@ ARTEFACT = Artefact(
     tables=tables,
     figures=figures,
     reading=reading,
+    captions={"": f"Each kind of views minus {BASE}; orange: EPAGCL, grey: the oracle, which reads labels"},
 )

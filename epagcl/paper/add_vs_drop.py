@@ -83,6 +83,17 @@ def gaps(result: Result, protocol: str, graph: str, kind: str = "add") -> dict[f
     return paired_tests({rate: (dropped[rate], added[rate]) for rate in sorted(set(added) & set(dropped))})
 
 
+def all_gaps(result: Result) -> dict[tuple[str, str, float], PairedTest]:
+    """Return dropping minus adding by graph, kind and rate, with Holm's correction for all these tests."""
+    pairs = {}
+    for graph in measured_graphs(result):
+        by_kind = curves(result, result["asked"]["protocols"][0], graph)
+        for kind in ("add", "pool"):
+            for rate in sorted(set(by_kind[kind]) & set(by_kind["drop"])):
+                pairs[graph, kind, rate] = (by_kind["drop"][rate], by_kind[kind][rate])
+    return paired_tests(pairs)
+
+
 def tables(result: Result) -> list[Table]:
     """Return a table of the accuracy by kind and rate for each protocol."""
     first, *others = result["asked"]["protocols"]

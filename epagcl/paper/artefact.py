@@ -164,6 +164,7 @@ class Artefact:
         methods: methods that are measured by default; empty for all.
         runs: number of runs by default.
         protocols: protocols by default.
+        captions: what the figures show, by slug.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Artefact:
     methods: tuple[str, ...] = ()
     runs: int = 5
     protocols: tuple[str, ...] = ("strict", "paper")
+    captions: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, request: Request, command: str) -> Result:
         """Measure, and add the options, the command, the date, the hardware and the versions."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.core.progress import Progress, SilentProgress
-from epagcl.paper import find_artefact, leakage, tuned_joining
+from epagcl.paper import find_artefact, leakage, significance, tuned_joining
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, MissingRuns, Plan, same_settings
@@ -78,7 +78,8 @@ def complete(
     """Compute missing runs, and return the results that they have changed.
 
     Several processes may share the store. Runs of older code are kept if their settings are today's. A run that one
-    part of the study has also enters the other parts that need it.
+    part of the study has also enters the other parts that need it. The tests of Appendix E use the runs of the table of
+    accuracies.
 
     Args:
         results: results of the artefacts by name.
@@ -122,6 +123,10 @@ def complete(
             made = JOBS[part](results[part], request, {runs.row for runs in wanted})
             if made is not None:
                 changed[part] = {**made, "command": _command(results[part]["command"], part), **provenance(device)}
+    if "significance" in results and "accuracy" in results:
+        made = significance.of_accuracies(results["significance"], changed.get("accuracy", results["accuracy"]))
+        if made is not None:
+            changed["significance"] = {**made, "command": _command(made["command"], "accuracy"), **provenance()}
     if comparison is None or not new.get(COMPARISON):
         return Completed(changed, None)
     by_graph: dict[str, list[CellResult]] = {}

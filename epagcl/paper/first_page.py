@@ -4,27 +4,33 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import listed
-from epagcl.paper import add_vs_drop, drawing, significance, tuned_tables
+from epagcl.paper import add_vs_drop, drawing, judges, tuned_tables, views_only
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import measured_graphs
+from epagcl.paper.cell_scores import measured_graphs, ranks_of
 from epagcl.paper.tables import wrap
 from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.paper.verdicts import verdicts
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
-from epagcl.study.diagram import diagram
+from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE
+from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, paired_against, ranking_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: What the words of the page mean.
+TERMS = (
+    "A row is a method or a reference: raw features, propagated features, or an encoder with its initial weights. Rank "
+    "1 is the best. Tests on single graphs are paired; tests over graphs are Wilcoxon's. All have Holm's correction."
+)
 PAPERS = "EPAGCL"
 #: EPAGCL's nearest relatives: the same loss, other views.
 RELATIVES = ("GRACE", "GCA")
 RANKS, GAINS, RATES = "first-ranks", "first-gains", "add-vs-drop-curves"
 TITLES = {
-    RANKS: "Mean ranks over graphs; rows that share a bar do not differ significantly",
+    RANKS: f"Mean ranks over graphs; {BARS}",
     GAINS: "Accuracy of each row minus that of propagated features, which need no training; a dot is a graph",
     RATES: "Adding against dropping edges as the only augmentation",
 }
@@ -32,113 +38,129 @@ TITLES = {
 
 def first_page(results: dict[str, Result], comparison: Comparison | None) -> str:
     """Return the sentences and figures that can be made from the results, as Markdown."""
-    sentences = [
-        *(_comparison_sentences(comparison, results.get(TUNED)) if comparison else []),
-        _significance_sentence(results),
-        _rates_sentence(results),
-        _claims_sentence(results),
+    items = [
+        *(_comparison_items(comparison, results) if comparison else []),
+        _papers_item(results),
+        _rates_item(results),
+        _claims_item(results),
     ]
     shown = [RANKS, GAINS] if comparison and ranking_of(comparison["results"], comparison["protocol"]) else []
     shown += [RATES] if "add-vs-drop" in results and measured_graphs(results["add-vs-drop"]) else []
-    lines = [wrap(sentence, bullet=f"{number}. ") for number, sentence in enumerate(filter(None, sentences), start=1)]
+    lines = [wrap(item, bullet=f"{number}. ") for number, item in enumerate(filter(None, items), start=1)]
     if not lines:
         return ""
     for name in shown:
         path = f"figures/paper/{name}"
         lines += ["", f"[![{TITLES[name]}]({path}.png)]({path}.svg)", "", wrap(f"*{TITLES[name]}.*")]
-    return "\n".join(["## In two minutes", "", *lines, ""])
+    return "\n".join(["## In two minutes", "", wrap(TERMS), "", *lines, ""])
 
 
-def _comparison_sentences(comparison: Comparison, tuned: Result | None) -> list[str]:
-    """Return a sentence on the best row, also after tuning, and one on what training adds to the graph itself."""
-    results, protocol = comparison["results"], comparison["protocol"]
-    ranking = ranking_of(results, protocol)
+def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> list[str]:
+    """Return an item on the best row, also after tuning, and one on what training adds to propagated features."""
+    protocol = comparison["protocol"]
+    ranking = ranking_of(comparison["results"], protocol)
     if ranking is None or OURS not in ranking.mean_ranks or PROPAGATED not in ranking.means:
         return []
-    scores = accuracies(results, protocol)
-    wins = sum(
-        scores[OURS][graph] >= max(row[graph] for row in scores.values() if graph in row) for graph in ranking.graphs
-    )
+    best = next(iter(ranking.mean_ranks))
+    counts = sorted({len(cell["seeds"]) for cells in comparison["results"].values() for cell in cells})
+    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
     tests = {
         pair: test
-        for pair, test in paired_against(results, protocol, OURS).items()
+        for pair, test in paired_against(comparison["results"], protocol, OURS).items()
         if not pair[1].startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
     }
     words = [test.verdict for test in tests.values()]
-    counts = sorted({len(cell["seeds"]) for cells in results.values() for cell in cells})
-    methods = {title: mean for title, mean in ranking.means.items() if not title.startswith((UNTRAINED_PREFIX, RAW))}
-    below = [title for title, mean in methods.items() if mean < methods[PROPAGATED]]
-    above = [title for title, mean in methods.items() if mean > methods[PROPAGATED]]
-    first = (
-        f"**{OURS} has the best mean rank, {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over "
-        f"{len(ranking.graphs)} graphs**"
-        if next(iter(ranking.mean_ranks)) == OURS
-        else f"**{next(iter(ranking.mean_ranks))} has the best mean rank over {len(ranking.graphs)} graphs**"
-    )
     sentences = [
-        f"{first}: the mean of {OURS} is the highest on {wins}, and of {len(words)} paired tests against the other "
-        f"trained methods, {words.count(BETTER)} find it better and {words.count(WORSE)} worse ({protocol} protocol, "
-        f"{counts[0]} to {counts[-1]} seeds; its one setting was chosen by validation accuracy over these graphs)"
-        f"{_after_tuning(tuned)}."
+        f"**{best} has the best mean rank, {ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows over "
+        f"{len(ranking.graphs)} graphs** ({protocol} protocol, {seeds} seeds).",
+        f"{ranking.lead(best)}.",
+        f"Of {len(words)} tests of {OURS} against the other trained methods on single graphs, {words.count(BETTER)} "
+        f"find it better and {words.count(WORSE)} worse.",
+        *_after_tuning(results.get(TUNED)),
+        f"Limits of {OURS}: its one setting was chosen by validation accuracy over these graphs, and tuning starts "
+        f"from it{_with_papers_classifier(results)}.",
     ]
-    without = ranking.means.get(UNTRAINED_PREFIX + OURS)
-    reached = [
-        f"{title} ({methods[title]:.1f}{f'; {without:.1f} untrained' if title == OURS and without is not None else ''})"
-        for title in above
-    ]
-    if below and above:
-        sentences.append(
-            "**The graph itself does most of the work**: propagated features, which need no training, reach "
-            f"{methods[PROPAGATED]:.1f} on average, raw features {ranking.means[RAW]:.1f}; of the methods that were "
-            f"run on all graphs, {listed(below)} stay below ({fmean(methods[title] for title in below):.1f} on "
-            f"average), and only {listed(reached)} {'is' if len(above) == 1 else 'are'} above."
-        )
-    return sentences
+    return [" ".join(sentences), *_beyond_propagation(ranking)]
 
 
-def _after_tuning(tuned: Result | None) -> str:
-    """Return how the best row stands if every method is tuned with the same budget, as the end of a sentence."""
+def _after_tuning(tuned: Result | None) -> list[str]:
+    """Return a sentence on the best row if every method is tuned with the same budget."""
     words = tuned_tables.standing(tuned) if tuned else ""
-    return f"; tuned with one budget for every method, {OURS} has {words}" if words else ""
+    return [f"If every method is tuned with one budget, {OURS} has {words}."] if words else []
 
 
-def _significance_sentence(results: dict[str, Result]) -> str:
-    if "significance" not in results:
+def _with_papers_classifier(results: dict[str, Result]) -> str:
+    """Return the mean rank of EPAGCL+ by the paper's protocol, as the end of a sentence."""
+    result = results.get("accuracy")
+    ranks = ranks_of(result, "paper") if result and "paper" in result["asked"]["protocols"] else None
+    if ranks is None or OURS not in ranks.mean:
         return ""
-    result = results["significance"]
-    protocol = result["protocols"][0]
-    words = [test.verdict for _, test in significance.family_of(result, protocol)]
-    found = "No test finds" if BETTER not in words else f"{words.count(BETTER)} of {len(words)} tests find"
+    place = f"{ranks.mean[OURS]:.1f} of {len(ranks.mean)} over {len(ranks.graphs)} graphs"
+    return f"; with the paper's classifier, which has no penalty, its mean rank is {place}"
+
+
+def _beyond_propagation(ranking: Ranking) -> list[str]:
+    """Return an item on the trained methods against propagated features."""
+    own = ranking.means[PROPAGATED]
+    trained = {
+        title: mean
+        for title, mean in ranking.means.items()
+        if not title.startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
+    }
+    below, above = ([title for title in trained if (trained[title] > own) == over] for over in (False, True))
+    if not below or not above:
+        return []
+    ahead = [title for title in trained if PROPAGATED in ranking.beaten_by(title)]
+    behind = [title for title in trained if title in ranking.beaten_by(PROPAGATED)]
+    decided = [f"{listed(ahead)} {'is' if len(ahead) == 1 else 'are'} significantly better"] if ahead else []
+    decided += [f"{listed(behind)} {'is' if len(behind) == 1 else 'are'} significantly worse"] if behind else []
+    reached = listed([f"{title} {trained[title]:.1f}" for title in above])
+    return [
+        f"**{len(below)} of {len(trained)} trained methods have a lower mean than propagated features, which need no "
+        f"training**: {min(trained[title] for title in below):.1f} to {max(trained[title] for title in below):.1f}, "
+        f"against {own:.1f} (raw features {ranking.means[RAW]:.1f}). The others reach more: {reached}. Over the "
+        f"graphs, {listed(decided) or 'none'}{'; the other differences are undecided' if decided else ' is decided'}."
+    ]
+
+
+def _papers_item(results: dict[str, Result]) -> str:
+    tests = judges.against_others(results["accuracy"]) if "accuracy" in results else {}
+    if not tests:
+        return ""
+    words = [test.verdict for test in tests.values()]
+    protocol = results["accuracy"]["asked"]["protocols"][0]
     return (
-        f"**{found} {PAPERS}, with its paper's settings, better than a baseline**: of {len(words)} pairs of graph and "
-        f"method ({protocol} protocol), it is worse in {words.count(WORSE)}, and {words.count(UNDECIDED)} are "
-        "undecided; the settings of the baselines were published or tuned, so that this compares settings as well as "
-        f"methods{_ranks_after_tuning(results)}."
+        f"**{PAPERS}, with its paper's settings, is better than another method in {words.count(BETTER)} of "
+        f"{len(words)} tests, and worse in {words.count(WORSE)}** ({len({graph for graph, _ in tests})} graphs, "
+        f"{protocol} protocol). This compares settings as well as methods: those of the others were published or "
+        f"tuned.{_ranks_after_tuning(results)}"
     )
 
 
 def _ranks_after_tuning(results: dict[str, Result]) -> str:
-    """Return the mean ranks of EPAGCL and its nearest relatives after tuning, as the end of a sentence."""
+    """Return a sentence on the mean ranks of EPAGCL and its nearest relatives after tuning."""
     ranking = tuned_tables.ranking_of(results[TUNED]) if TUNED in results else None
     if ranking is None or any(title not in ranking.mean_ranks for title in (PAPERS, *RELATIVES)):
         return ""
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
     alike = any({PAPERS, *RELATIVES} <= set(group) for group in ranking.groups)
     return (
-        f"; tuned with one budget for every method, the mean rank of {PAPERS} is {ranking.mean_ranks[PAPERS]:.1f} of "
-        f"{len(ranking.mean_ranks)} rows, against {others}{', which is no significant difference' if alike else ''}"
+        f" Tuned with one budget, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of {len(ranking.mean_ranks)} rows, "
+        f"against {others}{', which is no significant difference' if alike else ''}."
     )
 
 
-def _rates_sentence(results: dict[str, Result]) -> str:
+def _rates_item(results: dict[str, Result]) -> str:
     if "add-vs-drop" not in results:
         return ""
     result = results["add-vs-drop"]
-    protocol = result["asked"]["protocols"][0]
-    few = _few_new_pairs(result, protocol)
+    few = _few_new_pairs(result, result["asked"]["protocols"][0])
+    kind = "pool" if few else "add"
     parts, decided = [], []
     for graph in measured_graphs(result):
-        tests = add_vs_drop.gaps(result, protocol, graph, "pool" if few else "add").values()
+        tests = [
+            test for (place, own, _), test in add_vs_drop.all_gaps(result).items() if (place, own) == (graph, kind)
+        ]
         if tests:
             better = sum(test.verdict == BETTER for test in tests)
             decided += [graph] * (better == len(tests))
@@ -151,7 +173,20 @@ def _rates_sentence(results: dict[str, Result]) -> str:
     note = "; with new random pairs for every view, there are too few runs" if few else ""
     return (
         f"**Dropping edges is better than adding them at every rate {where}**: dropping minus {added} is "
-        f"{listed(parts)} on average over the rates{note}."
+        f"{listed(parts)} on average over the rates{note}.{_edges_alone(results)}"
+    )
+
+
+def _edges_alone(results: dict[str, Result]) -> str:
+    """Return a sentence on dropping against adding with everything else equal."""
+    tests = views_only.drop_over_add(results["views"]) if "views" in results else []
+    if not tests:
+        return ""
+    words = [test.verdict for test in tests]
+    return (
+        f" With equal settings on {len(words)} graphs, and edges chosen by EPR, the difference is "
+        f"{fmean(test.mean for test in tests):+.1f} points: better on {words.count(BETTER)}, worse on "
+        f"{words.count(WORSE)}, undecided on {words.count(UNDECIDED)}."
     )
 
 
@@ -162,7 +197,7 @@ def _few_new_pairs(result: Result, protocol: str) -> bool:
     return min(new, default=0) < min(pool, default=0)
 
 
-def _claims_sentence(results: dict[str, Result]) -> str:
+def _claims_item(results: dict[str, Result]) -> str:
     words = [str(row[2]) for row in verdicts(results).rows]
     counts = {word: words.count(word) for word in ("holds", "in part", "contradicted", "undecided")}
     if not words:

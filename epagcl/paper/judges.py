@@ -34,7 +34,6 @@ from epagcl.study.paired_test import (
     PairedTest,
     corrected,
     paired_test,
-    paired_tests,
 )
 from epagcl.study.statistics import holm
 
@@ -82,14 +81,7 @@ def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdi
 
 def drop_over_add(result: Result) -> Verdict:
     """Judge dropping against adding new random pairs and pairs of a fixed pool, at every rate with both."""
-    protocol = result["asked"]["protocols"][0]
-    pairs = {}
-    for graph in measured_graphs(result):
-        by_kind = add_vs_drop.curves(result, protocol, graph)
-        for kind in ("add", "pool"):
-            for rate in set(by_kind[kind]) & set(by_kind["drop"]):
-                pairs[graph, kind, rate] = (by_kind["drop"][rate], by_kind[kind][rate])
-    tests = paired_tests(pairs)
+    tests = add_vs_drop.all_gaps(result)
     parts = []
     for kind, words in (("add", "new random pairs"), ("pool", "a fixed pool")):
         own = [test for (_, name, _), test in tests.items() if name == kind]
@@ -166,13 +158,18 @@ def epr_below_half(result: Result) -> Verdict:
 def first_place(result: Result) -> Verdict:
     """Judge EPAGCL against every other self-supervised method on every graph."""
     protocol = result["asked"]["protocols"][0]
-    ranks = ranks_of(result, protocol).mean
-    tests = against(result, protocol, "EPAGCL", [t for t in self_supervised_titles(result) if t != "EPAGCL*"])
+    ranks, tests = ranks_of(result, protocol).mean, against_others(result)
     if "EPAGCL" not in ranks or not tests:
         return NOT_MEASURED
     place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
     more = f"; place {place} of {len(ranks)} by mean rank ({protocol} protocol, settings of the recipes)"
     return from_tests(tests.values(), "pairs of graph and method", more)
+
+
+def against_others(result: Result) -> dict[tuple[str, str], PairedTest]:
+    """Test EPAGCL against every other self-supervised method on every graph, by the first protocol."""
+    others = [title for title in self_supervised_titles(result) if title != "EPAGCL*"]
+    return against(result, result["asked"]["protocols"][0], "EPAGCL", others)
 
 
 def reported_accuracy(result: Result) -> Verdict:

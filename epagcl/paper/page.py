@@ -75,7 +75,9 @@ def _section(artefact: Artefact, result: Result) -> str:
     lines += [wrap(paragraph, bullet="- ") for paragraph in artefact.reading(result)]
     for slug in artefact.figures(result):
         path = (FIGURES / artefact.stem(slug)).as_posix()
-        lines += ["", f"[![{artefact.title}{f', {slug}' if slug else ''}]({path}.png)]({path}.svg)"]
+        caption = artefact.captions.get(slug)
+        lines += ["", f"[![{caption or artefact.title + (f', {slug}' if slug else '')}]({path}.png)]({path}.svg)"]
+        lines += ["", wrap(f"*{caption}.*")] if caption else []
     for table in artefact.tables(result):
         lines += ["", markdown(table).rstrip("\n")]
     requested = [name.lower() for name in result["asked"]["datasets"]]

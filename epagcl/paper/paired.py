@@ -147,25 +147,27 @@ def _difference(test: PairedTest | None) -> str:
     return f"{test.mean:+.1f}{SIGNS[test.verdict]}{detectable}"
 
 
-def gains_figure(tests: Mapping[str, Sequence[PairedTest]], base: str) -> "Figure":
+def gains_figure(tests: Mapping[str, Sequence[PairedTest]], what: str) -> "Figure":
     """Return a figure with a line for each row: its difference to a base on each graph as a dot, and their mean.
 
     Args:
         tests: the tests of each row, one for each graph.
-        base: what the rows are compared with.
+        what: the difference in words.
     """
     figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.42 * len(tests) + 1.2)
-    colours = {BETTER: drawing.COLOURS[2], WORSE: drawing.COLOURS[1], UNDECIDED: drawing.GREY}
+    colours = {UNDECIDED: drawing.GREY, WORSE: drawing.COLOURS[1], BETTER: drawing.COLOURS[2]}
+    for word in colours:
+        if any(test.verdict == word for own in tests.values() for test in own):
+            axes.scatter([], [], s=26, alpha=0.8, color=colours[word], label=word)
     for place, own in enumerate(tests.values()):
-        for word in (UNDECIDED, WORSE, BETTER):
+        for word in colours:
             points = [test.mean for test in own if test.verdict == word]
-            label = "" if place else word  # one entry of the legend for all rows
-            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colours[word], zorder=3, label=label)
+            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colours[word], zorder=3)
         axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
     axes.axvline(0, color="black", lw=0.8)
     axes.set_yticks(range(len(tests)), list(tests))
     axes.set_ylim(len(tests) - 0.5, -0.5)
-    axes.set_xlabel(f"accuracy minus {base}, points; a dot is a graph, the line the mean", fontsize=9)
+    axes.set_xlabel(f"{what}, points; a dot is a graph, the line the mean", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)
     return figure

@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Estimated time of all missing runs, one after the other."""
+        """Estimated time of all missing runs, added up over the processes."""
         return sum((runs.total for runs in self.runs), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _untuned(request: Request, result: Result | None, fresh: bool, processes: in
             own = [cell for cell in alike if cell["graph"]["name"] == graph]
             rates = [
                 sum(trial["seconds"] or 0.0 for trial in search["trials"])
-                * (processes / search.get("processes", processes))
+                * min(1, processes / search.get("processes", processes))
                 * (TRIALS + SEEDS)
                 / TRIALS
                 / SEEDS
@@ -364,16 +364,18 @@ def _on_gpu(results: Iterable[CellResult]) -> list[CellResult]:
 
 
 def _seconds(result: CellResult, processes: int = 1) -> list[float]:
-    """Return the seconds of each run as they would be if some processes shared the GPU, which they keep busy.
+    """Return the seconds of each run as they would be if some processes shared the GPU.
 
-    Where it is unknown how many have shared it, the seconds are returned as they are, unless other runs tell more.
+    A run that shared it with more processes is taken to have waited for them. One that shared it with fewer may or may
+    not have filled the GPU, and keeps its seconds. So do runs of which the number is unknown, unless others tell more.
     """
     training = result["training"]
     if training is None or not any(training["epochs"]):
         return []
     seconds = training["seconds"]
     shared = training.get("processes", [None] * len(seconds))
-    return [second * processes / by for second, by in zip(seconds, shared, strict=True) if by] or list(seconds)
+    known = [(second, by) for second, by in zip(seconds, shared, strict=True) if by]
+    return [second * min(1, processes / by) for second, by in known] or list(seconds)
 
 
 def _size(graph: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from epagcl.methods import method
 from epagcl.paper import accuracy, reported
-from epagcl.paper.artefact import Artefact, Request, Result
+from epagcl.paper.artefact import Artefact, Request, Result, proper_name
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.paired import Comparison, compare, corrected_tests, differences, wins_ties_losses
 from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated
@@ -28,23 +28,44 @@ def measure(request: Request) -> Result:
     names = tuple(dict.fromkeys(name.lower() for name in (*request.methods, OURS.lower())))
     titles = [method(name.removesuffix("*")).title + "*" * name.endswith("*") for name in names]
     measured = accuracy.measure(replace(request, methods=names))
-    cells = {(cell["graph"]["name"], cell["row"]): cell for cell in measured["cells"]}
-    graphs = list(dict.fromkeys(graph for graph, _ in cells))
-    comparisons: list[Comparison] = []
-    for protocol in request.protocols:
-        pairs = [
-            compare(graph, protocol, title, _runs(cells[graph, OURS], protocol), _runs(cells[graph, title], protocol))
-            for graph in graphs
-            for title in titles
-            if title != OURS and (graph, title) in cells and (graph, OURS) in cells
-        ]
-        comparisons += [comparison for comparison in pairs if comparison["seeds"]]
+    methods = [title for title in titles if title != OURS]
     return {
-        "comparisons": comparisons,
-        "methods": [title for title in titles if title != OURS],
+        **_compared(measured["cells"], methods, request.protocols),
+        "methods": methods,
         "protocols": list(request.protocols),
         "absent": measured["absent"],
-        "measured_on": sorted({name for cell in cells.values() for name in cell["hardware"]}),
+    }
+
+
+def of_accuracies(result: Result, measured: Result) -> Result | None:
+    """Return a result with the tests of all runs that the table of accuracies has by now; None if it has these.
+
+    Args:
+        result: the result, which says which graphs and methods are compared.
+        measured: the result of :mod:`epagcl.paper.accuracy`.
+    """
+    wanted = {proper_name(name) for name in result["asked"]["datasets"]}
+    cells = [cell for cell in measured["cells"] if cell["graph"]["name"] in wanted]
+    made = _compared(cells, result["methods"], result["protocols"])
+    names = list(made["comparisons"][0]) if made["comparisons"] else []
+    before = [{name: one[name] for name in names} for one in result["comparisons"]]  # earlier versions stored more
+    return None if made["comparisons"] == before else {**result, **made}
+
+
+def _compared(cells: Sequence[dict[str, Any]], methods: Sequence[str], protocols: Sequence[str]) -> dict[str, Any]:
+    """Compare EPAGCL with each method on each graph, on the seeds that both have."""
+    by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in cells if cell["row"] in (OURS, *methods)}
+    runs = {(*place, protocol): _runs(cell, protocol) for place, cell in by_place.items() for protocol in protocols}
+    pairs = [
+        compare(graph, protocol, title, runs[graph, OURS, protocol], runs[graph, title, protocol])
+        for protocol in protocols
+        for graph in dict.fromkeys(graph for graph, _ in by_place)
+        for title in methods
+        if (graph, title) in by_place and (graph, OURS) in by_place
+    ]
+    return {
+        "comparisons": [pair for pair in pairs if pair["seeds"]],
+        "measured_on": sorted({name for cell in by_place.values() for name in cell["hardware"]}),
     }
 
 

@@ -17,7 +17,7 @@ from epagcl.paper.cell_scores import (
     scores,
 )
 from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
-from epagcl.paper.seed_counts import FEW, seeds_of
+from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.tables import Table, TableCell
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Methods of the track, in the order of the paper's table.
 METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
-#: Outer test sets of each graph without which it does not enter the tables.
+#: The fewest outer test sets with which a graph enters the tables.
 FEWEST_OUTER = 2
 #: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
 TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
@@ -46,7 +46,7 @@ def outer_sets(graph: str) -> range:
         >>> len(outer_sets("Cora")), len(outer_sets("Squirrel"))
         (4, 2)
     """
-    return range(FEWEST_OUTER * seeds_of(graph) // FEW)
+    return range(seeds_of(graph) // SEEDS)
 
 
 def titles_of(result: Result) -> list[str]:
@@ -124,7 +124,7 @@ def standing(result: Result) -> str:
     ranking = ranking_of(result)
     if ranking is None or OURS not in ranking.mean_ranks:
         return ""
-    ahead = {pair.worse for pair in ranking.pairs if pair.better == OURS and pair.corrected < ranking.alpha}
+    ahead = ranking.beaten_by(OURS)
     words = [test.verdict for test in against(result, OURS).values()]
     others = len(ranking.mean_ranks) - 1
     lead = f"all {others}" if len(ahead) == others else f"{len(ahead) or 'none'} of the {others}"
@@ -169,8 +169,7 @@ def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Tab
         f"dimensions. The budget does not limit the time. ▼ worse and ▲ better than {OURS} by paired tests with Holm's "
         "correction; other differences are undecided. The tests allow for runs on one test set being alike: the "
         f"variance between the test sets is {min(ratios):.1f} to {max(ratios):.1f} times that of the runs on one, and "
-        f"{median(ratios):.1f} times in the "
-        "median over graphs."
+        f"{median(ratios):.1f} times in the median over graphs."
     )
     return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], lines, note)
 
@@ -179,8 +178,8 @@ def _counts_of_sets(result: Result) -> str:
     """Return how many outer test sets the graphs have, in words."""
     graphs: dict[int, list[str]] = {}
     for graph in measured_graphs(result):
-        runs = runs_by_seed(result, PROTOCOL, graph).values()
-        graphs.setdefault(len({outer_of(seed) for own in runs for seed in own}), []).append(graph)
+        one_row, *_ = runs_by_seed(result, PROTOCOL, graph).values()  # all rows have the same test sets
+        graphs.setdefault(len(set(map(outer_of, one_row))), []).append(graph)
     if len(graphs) == 1:
         return f"{next(iter(graphs))} on each graph"
     return ", ".join(f"{count} on {listed(names)}" for count, names in sorted(graphs.items(), reverse=True)) or "none"
@@ -247,7 +246,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = untrained_gains(result)
     if not tests:
         return {}
-    figure = gains_figure(by_row(tests), "its own untrained encoder")
+    figure = gains_figure(by_row(tests), "tuned method minus its untrained encoder")
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 
@@ -258,15 +257,26 @@ def reading(result: Result) -> list[str]:
     paragraphs = []
     if ranking is not None:
         best = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
-        groups = "; ".join(", ".join(group) for group in ranking.groups) or "none"
+        others = len(ranking.mean_ranks) - 1
+        beaten = {title: rows for title in ranking.mean_ranks if (rows := ranking.beaten_by(title))}
+        pairs = [
+            f"{title} from {'every other row' if len(rows) == others else listed(sorted(rows))}"
+            for title, rows in beaten.items()
+        ]
+        test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
+        differ = f"These differ significantly: {'; '.join(pairs)}. No other pair does" if pairs else "No pair differs"
         paragraphs.append(
-            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. Rows that do not differ "
-            f"significantly (Wilcoxon's test of each pair, Holm): {groups}."
+            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test})."
         )
     for other in (PROPAGATED, RAW):
-        behind = [title for title in titles if title not in (RAW, PROPAGATED) and _mean_gain(result, title, other) < 0]
+        behind = {
+            title: gain
+            for title in titles
+            if title not in (RAW, PROPAGATED) and (gain := _mean_gain(result, title, other)) < 0
+        }
         if behind and other in titles:
-            paragraphs.append(f"Tuned, and still below {other} on average over the graphs: {', '.join(behind)}.")
+            words = ", ".join(f"{title} (by {-gain:.1f} points)" for title, gain in behind.items())
+            paragraphs.append(f"Tuned, and on average over the graphs below {other}: {words}.")
     gains = untrained_gains(result)
     if ahead := Counter(graph for (graph, _), test in gains.items() if test.mean < 0):
         decided = sum(test.verdict == WORSE for test in gains.values())
@@ -274,7 +284,8 @@ def reading(result: Result) -> list[str]:
         ours = [graph for (graph, title), test in gains.items() if title == OURS and test.mean < 0]
         paragraphs.append(
             f"A method's own untrained encoder has a higher mean than the tuned method in {ahead.total()} of "
-            f"{len(gains)} cases ({where}; {OURS}: {listed(ours)}). Tests decide {decided} of them."
+            f"{len(gains)} cases ({where}; {OURS}: {listed(ours)}). "
+            f"{f'Tests decide {decided}' if decided else 'No test decides any'} of them."
         )
     absent = [graph for graph in graphs_of(result) if graph in result["absent"]]
     if absent:

@@ -32,7 +32,7 @@ from epagcl.paper.view_variants import (
 )
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import Cell, cells, rows
-from epagcl.study.diagram import diagram
+from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
 
@@ -78,6 +78,11 @@ def against(result: Result, base: str = UNIFORM) -> dict[tuple[str, str], Paired
             if title not in (base, *REFERENCES) and title in runs and base in runs
         }
     )
+
+
+def drop_over_add(result: Result) -> list[PairedTest]:
+    """Return the tests of only dropping against only adding, both by EPR, one for each graph."""
+    return [test for (_, title), test in against(result, ADD_ONLY).items() if title == DROP_ONLY]
 
 
 def titles_of(result: Result) -> list[str]:
@@ -152,7 +157,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = against(result)
     if not tests:
         return {}
-    figure = gains_figure(by_row(tests), UNIFORM)
+    figure = gains_figure(by_row(tests), f"accuracy minus {UNIFORM}")
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
 
@@ -199,4 +204,5 @@ ARTEFACT = Artefact(
     tables=tables,
     figures=figures,
     reading=reading,
+    captions={"": f"Each kind of views minus {UNIFORM}", "ranks": f"Mean ranks of the views; {BARS}"},
 )

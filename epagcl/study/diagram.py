@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: What the bars of the figure mean.
+BARS = "a bar joins neighbours of which no pair differs significantly"
 #: Formats of the figure.
 SUFFIXES = (".svg", ".png")
 #: Colours with enough contrast on white and on dark pages. The background is transparent.

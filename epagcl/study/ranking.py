@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
+from epagcl.core.formatting import listed
 from epagcl.study.statistics import DECIMALS, holm, signed_rank
 
 #: The level of all tests.
@@ -87,6 +88,23 @@ class Ranking:
     def smallest_p(self) -> float:
         """The smallest corrected p with this number of graphs, if all differences have the same sign."""
         return min(1.0, 2.0 ** (1 - len(self.graphs)) * len(self.pairs))
+
+    def beaten_by(self, title: str) -> set[str]:
+        """Return the rows that are worse than a row by Wilcoxon's test over the graphs, after Holm's correction."""
+        return {pair.worse for pair in self.pairs if pair.better == title and pair.corrected < self.alpha}
+
+    def lead(self, title: str) -> str:
+        """Return in words over which rows the lead of the best row is significant.
+
+        Examples:
+            >>> rank({"a": {"x": 3, "y": 2}, "b": {"x": 1, "y": 0}}).lead("a")
+            'Its lead over no other row is significant'
+        """
+        beaten = self.beaten_by(title)
+        rest = [other for other in self.mean_ranks if other != title and other not in beaten]
+        if not beaten:
+            return "Its lead over no other row is significant"
+        return f"Its lead over every other row{f' except {listed(rest)}' if rest else ''} is significant"
 
 
 def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:

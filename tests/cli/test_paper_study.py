@@ -16,7 +16,7 @@ def planned(monkeypatch):
     monkeypatch.setattr("epagcl.paper.page.read_results", lambda _: {})
     runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE", None)
     made = [Plan([runs], {"WikiCS": "data are absent"}, {})]
-    monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_: made[0])
+    monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_, **__: made[0])
     return made
 
 

@@ -41,7 +41,9 @@ def test_dense_features_are_aligned_where_kernels_run(use_triton, monkeypatch):
     for kept in (multiple, sparse, x.double()):
         graph = Graph.from_data(Data(x=kept, edge_index=edge_index))
         assert graph.aligned_x is graph.x
-    monkeypatch.setattr("epagcl.data.graph.MAX_ALIGNED", 41)
+    few = Graph.from_data(Data(x=x[:, :5], edge_index=edge_index))
+    assert few.aligned_x is few.x  # 5 columns would become 16
+    monkeypatch.setattr("epagcl.data.graph.MAX_ALIGNED", 63)
     graph = Graph.from_data(Data(x=x, edge_index=edge_index))
     assert graph.aligned_x is graph.x
 

@@ -42,12 +42,18 @@ def test_columns_of_zeros_after_the_features_change_nothing(members, masked):
     weight = torch.randn(members, 3, 2, dtype=torch.float64).squeeze(0).requires_grad_()
     mask = (torch.rand(2 * members, 3) > 0.3).double() if masked else None
     results = []
-    for features in (x, F.pad(x, (0, 4))):
+    for features in (x, F.pad(x, (0, 13))):
         product = transform(features, weight, mask, 2 * members if masked else members, 5)
         results.append((product, *torch.autograd.grad(product.square().sum(), weight)))
     for plain, padded in zip(*results, strict=True):
         torch.testing.assert_close(plain, padded)
     assert results[0][0].shape == (10 * members if masked else 5 * members, 2)
+
+
+@pytest.mark.parametrize("columns", [2, 4, 7, 17])
+def test_features_of_another_width_are_refused(columns):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        transform(torch.ones(5, columns), torch.ones(3, 2))
 
 
 @pytest.mark.parametrize("root", [False, True])

@@ -128,6 +128,18 @@ def test_runs_of_one_part_enter_the_others_that_need_them(study, monkeypatch):
     assert scores([own]) is None
 
 
+def test_the_tests_of_appendix_e_use_the_runs_of_the_accuracies(study, monkeypatch):
+    monkeypatch.setattr(completion, "GRAPHS", ("demo",))
+    accuracies = result([cell("EPAGCL", "demo", [80, 81, 82]), cell("GRACE", "demo", [70, 71, 73])], datasets=("demo",))
+    tests = {"comparisons": [], "methods": ["GRACE"], "protocols": ["strict"], "command": "epagcl paper significance"}
+    results = {"accuracy": accuracies, "significance": {**tests, "asked": {"datasets": ["demo"]}}}
+    made = completed(study, results, None, wanted=["grace"], train=False).results["significance"]
+    assert [one["theirs"] for one in made["comparisons"]] == [[0.7, 0.71, 0.73]]
+    assert made["command"] == "epagcl paper significance && epagcl paper complete --parts accuracy"
+    results["significance"] = made
+    assert "significance" not in completed(study, results, None, wanted=["grace"], train=False).results
+
+
 def test_journals_are_packed_with_a_tuned_result(tmp_path, monkeypatch):
     packed = []
 

@@ -47,10 +47,10 @@ def test_the_figure_of_gains_has_a_line_of_dots_for_each_row():
     better, worse, level = corrected_tests(
         [pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([1, -1] * 3)]
     )
-    figure = gains_figure({"DGI": [better, level], "GRACE": [worse]}, "raw features")
+    figure = gains_figure({"DGI": [better, level], "GRACE": [worse]}, "accuracy minus raw features")
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["DGI", "GRACE"]
-    assert axes.get_xlabel().startswith("accuracy minus raw features")
+    assert axes.get_xlabel().startswith("accuracy minus raw features, points")
     dots = sorted((place, mean) for drawn in axes.collections for mean, place in drawn.get_offsets().tolist())
     assert [place for place, _ in dots] == [0, 0, 1]
     assert [mean for _, mean in dots] == pytest.approx([level.mean, better.mean, worse.mean])

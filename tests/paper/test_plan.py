@@ -110,7 +110,7 @@ def test_a_run_that_shared_the_gpu_is_scaled_to_the_processes_that_will():
     one = stored(wanted, 2, seconds=6.0)
     assert estimate(wanted, [one], [one], 4) == (6.0, "the same cell")  # how many have shared it is unknown
     one["training"]["processes"] = [None, 3]
-    assert estimate(wanted, [one], [one], 4) == (8.0, "the same cell")
+    assert estimate(wanted, [one], [one], 4) == (6.0, "the same cell")  # three may not have filled the GPU
     assert estimate(wanted, [one], [one]) == (2.0, "the same cell")
     there = one | {"graph": {**wanted.about, "name": "half", "nodes": 10, "edges": 10}}
     alone, shared = (estimate(wanted, [], [there], processes)[0] for processes in (1, 3))
@@ -223,7 +223,7 @@ def test_further_outer_test_sets_narrow_intervals(monkeypatch):
     (data, name) = _demo()
     searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6, "processes": 4} for outer in (0, 1)]
     result_ = result([{"row": "GRACE", "graph": describe(data, name), "searches": searches}])
-    for processes, factor in ((1, 1 / 4), (8, 2)):  # four processes shared the GPU
+    for processes, factor in ((1, 1 / 4), (8, 1)):  # four processes shared the GPU
         found = plan({"tuned": result_}, None, parts=("tuned",), processes=processes).runs
         (runs,) = (one for one in found if one.row == "GRACE")
         assert (runs.seeds, runs.wanted, runs.decides) == (list(range(10, 20)), 20, "narrower intervals")

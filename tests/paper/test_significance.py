@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from epagcl.paper import accuracy
 from epagcl.paper.artefact import Request
 from epagcl.paper.paired import wins_ties_losses
-from epagcl.paper.significance import ARTEFACT, family_of
+from epagcl.paper.significance import ARTEFACT, family_of, of_accuracies
 from epagcl.study.store import Store
 
 
@@ -133,3 +134,28 @@ def test_empty_result():
     assert table.rows[0][:4] == ["WikiCS", "GRACE", "0", "data are absent"]
     assert "of 0 pairs of graph and method" in ARTEFACT.reading(nothing)[0]
     assert ARTEFACT.figures(nothing)
+
+
+def test_new_runs_of_the_accuracies_enter_the_tests(result):
+    stored = {**result, "asked": {"datasets": ["cora"]}}
+    runs = np.linspace(0.80, 0.84, 20)
+    cells = [cell("EPAGCL", runs, list(range(20))), cell("GRACE", runs - 0.01, list(range(20)))]
+    other = [cell(row, runs, list(range(20)), graph="PubMed") for row in ("EPAGCL", "GRACE")]  # is not asked for
+    made = of_accuracies(stored, {"cells": [*cells, *other]})
+    assert [(one["graph"], one["protocol"], one["method"]) for one in made["comparisons"]] == [
+        ("Cora", "strict", "GRACE"),
+        ("Cora", "paper", "GRACE"),
+    ]
+    assert made["comparisons"][0]["ours"] == runs.tolist()
+    assert made["methods"] == result["methods"]
+    assert of_accuracies(made, {"cells": cells}) is None  # nothing is new
+    older = [{**one, "p": 0.5} for one in made["comparisons"]]  # earlier versions stored more
+    assert of_accuracies({**made, "comparisons": older}, {"cells": cells}) is None
+
+
+def test_the_committed_tests_use_all_runs_of_the_committed_accuracies():
+    folder = Path(__file__).parents[2] / "results" / "paper"
+    significance, accuracies = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("significance", "accuracy")
+    )
+    assert of_accuracies(significance, accuracies) is None

@@ -18,6 +18,7 @@ def small(monkeypatch):
     for module in (tuned, tuned_tables):
         for name, value in {"TRIALS": 2, "SEEDS": 2, "EPOCHS": 4, "WIDTH": 8}.items():
             monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(tuned, "outer_sets", lambda graph: range(2))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from epagcl.core.errors import TrainingError
 from epagcl.paper import tuned, tuned_joining
 from epagcl.paper.tuned import searches
 from epagcl.paper.tuned_joining import with_missing
@@ -64,8 +65,7 @@ def test_a_graph_enters_when_all_its_searches_are_done(whole, invented, request_
     empty = {**whole, "cells": [], "asked": {**whole["asked"], "datasets": []}}
     begun = with_missing(empty, later(request_of, tmp_path), {"GRACE"})
     assert (begun["cells"], begun["asked"]["datasets"]) == ([], [])  # DGI is missing
-    kept = [(cell["row"], cell["protocols"]["strict"]["seeds"][0]) for cell in begun["incomplete"]]
-    assert kept == [(row, seed) for row in (RAW, PROPAGATED, "GRACE") for seed in (0, SEEDS)]
+    assert [cell["row"] for cell in begun["incomplete"]] == [RAW, PROPAGATED, "GRACE"]
     assert {title: len(outer) for title, outer in missing_searches(begun, "demo").items()}.keys() >= {"DGI"}
     assert "GRACE" not in missing_searches(begun, "demo")
     fresh = request_of(methods=("grace", "dgi"), protocols=("strict",), store=Store(tmp_path / "another sitting"))
@@ -86,7 +86,9 @@ def test_tables_have_the_outer_sets_that_all_rows_have(whole, invented, request_
     made = with_missing(whole, later(request_of, tmp_path), {"GRACE"})
     assert sorted(invented) == sorted((row, outer) for row in (RAW, PROPAGATED, "grace") for outer in (2, 3))
     assert made["cells"] == whole["cells"]  # DGI has two test sets
-    assert [cell["row"] for cell in made["incomplete"]] == [row for row in (RAW, PROPAGATED, "GRACE") for _ in "23"]
+    assert {cell["row"]: cell["protocols"]["strict"]["seeds"] for cell in made["incomplete"]} == {
+        key: list(range(2 * SEEDS, 4 * SEEDS)) for key in [RAW, PROPAGATED, "GRACE"]
+    }
     invented.clear()
     made = with_missing(made, later(request_of, tmp_path / "another sitting"), {"DGI"})
     assert sorted(invented) == [("dgi", 2), ("dgi", 3)]
@@ -96,3 +98,50 @@ def test_tables_have_the_outer_sets_that_all_rows_have(whole, invented, request_
     (cell,) = (cell for cell in made["cells"] if cell["row"] == "DGI")
     assert cell["protocols"]["strict"]["split"] == "random 10/10/80, 4 outer test sets"
     assert [search["outer"] for search in cell["searches"]] == [0, 1, 2, 3]
+    assert (made["asked"]["runs"], made["asked"]["seeds"]) == (4 * SEEDS, list(range(4 * SEEDS)))
+
+
+@pytest.fixture
+def failing(monkeypatch, invented):
+    """Let the searches of a method fail on some outer test sets, of which a graph has four."""
+    monkeypatch.setattr(tuned, "outer_sets", lambda graph: range(4))
+    observe, fails = tuned.observe, set()
+
+    def sometimes(request, name, data, row, outer):
+        if (row, outer) in fails:
+            raise TrainingError("collapsed")
+        return observe(request, name, data, row, outer)
+
+    monkeypatch.setattr(tuned, "observe", sometimes)
+    return fails
+
+
+def sets_of(cells):
+    return {cell["row"]: sorted({seed // SEEDS for seed in cell["protocols"]["strict"]["seeds"]}) for cell in cells}
+
+
+def test_a_row_with_fewer_test_sets_limits_the_others(failing, request_of, tmp_path):
+    failing.add(("dgi", 3))
+    made = tuned.ARTEFACT.make(later(request_of, tmp_path), "epagcl paper tuned")
+    rows = [RAW, PROPAGATED, "GRACE", "DGI"]
+    assert sets_of(made["cells"]) == {key: [0, 1, 2] for key in rows}
+    assert sets_of(made["incomplete"]) == {key: [3] for key in rows[:3]}
+    failing.clear()
+    made = with_missing(made, later(request_of, tmp_path / "another sitting"), {"DGI"})
+    assert sets_of(made["cells"]) == {key: [0, 1, 2, 3] for key in rows}
+
+
+def test_a_new_row_with_fewer_test_sets_leaves_the_rest_for_later(failing, request_of, tmp_path):
+    made = tuned.ARTEFACT.make(later(request_of, tmp_path), "epagcl paper tuned")
+    failing |= {("gmi", 2), ("gmi", 3)}
+    options = {"protocols": ("strict",), "store": Store(tmp_path / "another sitting")}
+    made = with_missing(made, request_of(methods=("grace", "dgi", "gmi"), **options), {"GMI"})
+    rows = [RAW, PROPAGATED, "GRACE", "DGI"]
+    assert sets_of(made["cells"]) == {key: [0, 1] for key in [*rows, "GMI"]}
+    assert sets_of(made["incomplete"]) == {key: [2, 3] for key in rows}
+
+
+def test_a_method_that_fails_everywhere_is_no_row(failing, request_of, tmp_path):
+    failing |= {("dgi", outer) for outer in range(4)}
+    made = tuned.ARTEFACT.make(later(request_of, tmp_path), "epagcl paper tuned")
+    assert sets_of(made["cells"]) == {key: [0, 1, 2, 3] for key in [RAW, PROPAGATED, "GRACE"]}

@@ -62,11 +62,12 @@ def test_tests_and_text(made):
     assert list(ranking_of(made).mean_ranks) == ["EPAGCL+", "propagated", "DGI", "raw features"]
     text = " ".join(reading(made))
     assert "EPAGCL+ 1.0, propagated 2.0, DGI 3.0" in text
-    assert "Tuned, and still below propagated on average over the graphs: DGI." in text
+    assert "No pair differs (Wilcoxon's test of each pair, Holm: 6 pairs)." in text
+    assert "Tuned, and on average over the graphs below propagated: DGI (by 2.0 points)." in text
     assert "untrained encoder has a higher mean" not in text
     made["cells"][2]["untrained"] = row("DGI", "Cora", [80, 80, 81])["protocols"]["strict"]
     words = "A method's own untrained encoder has a higher mean than the tuned method in 1 of 4 cases (Cora 1;"
-    assert f"{words} EPAGCL+: none). Tests decide 0 of them." in " ".join(reading(made))
+    assert f"{words} EPAGCL+: none). No test decides any of them." in " ".join(reading(made))
     assert set(figures(made)) == {"", "ranks"}
 
 
@@ -95,3 +96,16 @@ def test_the_standing_in_words(made):
 
 def test_nothing_is_drawn_without_methods():
     assert figures(result([], datasets=("cora",), protocols=("strict",))) == {}
+
+
+def test_rows_that_differ_over_many_graphs_are_named():
+    means = {"raw features": 50.0, "propagated": 60.0, "EPAGCL+": 70.0}
+    cells = [
+        row(title, f"graph {k}", [mean + (k % 3 if title != "propagated" else 0) + 0.1 * seed for seed in range(3)])
+        for k in range(9)
+        for title, mean in means.items()
+    ]
+    graphs = [f"graph {k}" for k in range(9)]
+    text = " ".join(reading(result(cells, datasets=graphs, protocols=("strict",))))
+    assert "These differ significantly: EPAGCL+ from every other row; propagated from raw features." in text
+    assert "No other pair does (Wilcoxon's test of each pair, Holm: 3 pairs)." in text

@@ -27,7 +27,7 @@ def test_all_processes_run_and_print_to_their_logs(tmp_path, capfd):
     assert helpers == set()
 
 
-def test_processes_know_their_number(tmp_path):
+def test_processes_know_how_many_they_are(tmp_path):
     text = "from epagcl.study.workers import number_of_workers; print(number_of_workers())"
     run_workers(program(text), 2, tmp_path)
     assert (tmp_path / "worker-1.log").read_text() == "2\n"
