@@ -272,11 +272,11 @@ def reading(result: Result) -> list[str]:
         behind = {
             title: gain
             for title in titles
-            if title not in (RAW, PROPAGATED) and (gain := _mean_gain(result, title, other)) < 0
+            if title not in (RAW, PROPAGATED) and round(gain := _mean_gain(result, title, other), 1) < 0
         }
         if behind and other in titles:
-            words = ", ".join(f"{title} (by {-gain:.1f} points)" for title, gain in behind.items())
-            paragraphs.append(f"Tuned, and on average over the graphs below {other}: {words}.")
+            words = listed([f"{title} {-gain:.1f}" for title, gain in behind.items()])
+            paragraphs.append(f"Tuned, and on average over the graphs below {other}, in points: {words}.")
     gains = untrained_gains(result)
     if ahead := Counter(graph for (graph, _), test in gains.items() if test.mean < 0):
         decided = sum(test.verdict == WORSE for test in gains.values())

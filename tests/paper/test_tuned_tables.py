@@ -63,7 +63,7 @@ def test_tests_and_text(made):
     text = " ".join(reading(made))
     assert "EPAGCL+ 1.0, propagated 2.0, DGI 3.0" in text
     assert "No pair differs (Wilcoxon's test of each pair, Holm: 6 pairs)." in text
-    assert "Tuned, and on average over the graphs below propagated: DGI (by 2.0 points)." in text
+    assert "Tuned, and on average over the graphs below propagated, in points: DGI 2.0." in text
     assert "untrained encoder has a higher mean" not in text
     made["cells"][2]["untrained"] = row("DGI", "Cora", [80, 80, 81])["protocols"]["strict"]
     words = "A method's own untrained encoder has a higher mean than the tuned method in 1 of 4 cases (Cora 1;"
