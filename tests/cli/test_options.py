@@ -81,7 +81,7 @@ def test_the_earlier_name_of_a_renamed_option_is_accepted(run):
 
 @pytest.mark.slow
 def test_the_earlier_value_of_a_setting_is_accepted(run, tmp_path):
-    method = ("train", "demo", *FAST, "--method", "epagcl", "--runs", 1, "--json")
+    method = ("train", "demo", *FAST, "--method", "epagcl", "--runs", 1, "--no-references", "--json")
     code, out, err = run(*method, "--drop", "eq7")
     assert code == 0, err
     assert json.loads(out)["method"]["drop"] == "eq9"
@@ -94,6 +94,8 @@ def test_the_earlier_value_of_a_setting_is_accepted(run, tmp_path):
 @pytest.mark.slow
 def test_options_are_written_with_hyphens_or_underscores(run):
     for option in ("--p-drop-1", "--p_drop_1"):
-        code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", option, "0.15", "--overwrite")
+        code, out, _ = run(
+            "train", "demo", *FAST, "--runs", 1, "--no-references", "--json", option, "0.15", "--overwrite"
+        )
         assert code == 0
         assert json.loads(out)["method"]["p_drop_1"] == 0.15

@@ -19,10 +19,10 @@ from tests.study.conftest import SMALL
 def test_a_long_training_gets_advice_to_use_batches(run, monkeypatch, caplog):
     monkeypatch.setattr(progress, "LONG_SECONDS", 0)
     monkeypatch.setattr(progress, "SETTLED_SECONDS", 0)
-    assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
+    assert run("train", "demo", *FAST, "--runs", 1, "--no-references")[0] == 0
     assert any("--batch-size 512 is faster" in message for message in caplog.messages)
     caplog.clear()
-    assert run("train", "demo", *FAST, "--runs", 1, "--batch-size", 64, "--overwrite")[0] == 0
+    assert run("train", "demo", *FAST, "--runs", 1, "--no-references", "--batch-size", 64, "--overwrite")[0] == 0
     assert not any("--batch-size 512" in message for message in caplog.messages)
 
 
@@ -66,7 +66,7 @@ def test_the_time_left_of_a_resumed_run_uses_the_pace_of_all_its_epochs(caplog):
 @pytest.mark.slow
 def test_without_a_terminal_progress_is_a_line_of_the_log_now_and_then(run, monkeypatch, caplog):
     monkeypatch.setattr(progress, "LOG_SECONDS", 0)
-    assert run("train", "demo", *FAST, "--runs", 1)[0] == 0
+    assert run("train", "demo", *FAST, "--runs", 1, "--no-references")[0] == 0
     lines = [message for message in caplog.messages if message.startswith("EPAGCL seed 0: epoch")]
     assert [re.match(r"EPAGCL seed 0: epoch (\d) of 2, loss \d\.\d+, [\d.e-]+ s left", line)[1] for line in lines] == [
         "1",

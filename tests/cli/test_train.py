@@ -128,7 +128,7 @@ def test_train_on_a_named_graph_prints_scores_and_writes_a_run_folder(run, tmp_p
 
 @pytest.mark.slow
 def test_json_output_is_json_only(run):
-    code, out, _ = run("train", "demo", *FAST, "--runs", 1, "--json", "--out", "r")
+    code, out, _ = run("train", "demo", *FAST, "--no-references", "--runs", 1, "--json", "--out", "r")
     assert code == 0
     result = json.loads(out)
     assert result["folder"] == "r"
@@ -148,7 +148,7 @@ def test_options_override_the_configuration_file_which_overrides_the_recipe(run,
 
 @pytest.mark.slow
 def test_several_seeds_have_a_run_folder_each(run, tmp_path):
-    code, out, _ = run("train", "demo", *FAST, "--seeds", 2, "--seed", 5, "--json", "--out", "r")
+    code, out, _ = run("train", "demo", *FAST, "--no-references", "--seeds", 2, "--seed", 5, "--json", "--out", "r")
     assert code == 0
     assert json.loads(out)["seeds"] == [5, 6]
     assert (tmp_path / "r" / "seed-6" / "embeddings.npy").exists()
@@ -156,17 +156,17 @@ def test_several_seeds_have_a_run_folder_each(run, tmp_path):
 
 @pytest.mark.slow
 def test_an_existing_run_needs_resume_or_overwrite(run):
-    assert run("train", "demo", *FAST, "--runs", 1, "--quiet")[0] == 0
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet")[0] == 0
     code, _, err = run("train", "demo", *FAST, "--quiet")
     assert code == 2
     assert "already exists; give another --out, --resume to continue it, or --overwrite" in err
-    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--resume")[0] == 0
-    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--overwrite")[0] == 0
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet", "--resume")[0] == 0
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet", "--overwrite")[0] == 0
 
 
 @pytest.mark.slow
 def test_a_requeued_slurm_job_goes_on_or_starts_if_it_had_not_yet(run, monkeypatch, tmp_path):
-    arguments = ["train", "demo", *FAST, "--runs", 1, "--quiet", "--out", "run"]
+    arguments = ["train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet", "--out", "run"]
     code, _, err = run(*arguments, "--resume")
     assert (code, "no run of one seed to resume" in err) == (2, True)
     (tmp_path / "run").mkdir()
@@ -182,7 +182,7 @@ def test_a_requeued_slurm_job_goes_on_or_starts_if_it_had_not_yet(run, monkeypat
 
 @pytest.mark.slow
 def test_quiet_prints_nothing(run, caplog):
-    assert run("train", "demo", *FAST, "--runs", 1, "--quiet") == (0, "", "")
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet") == (0, "", "")
     assert caplog.messages == []
 
 
@@ -226,7 +226,7 @@ def test_an_interrupted_training_can_be_resumed_with_the_printed_command(run, mo
 
 @pytest.mark.slow
 def test_overwrite_keeps_the_old_run_if_the_new_one_cannot_start(run, tmp_path):
-    assert run("train", "demo", *FAST, "--runs", 1, "--quiet", "--out", "good")[0] == 0
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--quiet", "--out", "good")[0] == 0
     assert run("train", "demo", *FAST[:-2], "--device", "mps", "--out", "good", "--overwrite")[0] == 2
     assert (tmp_path / "good" / "metrics.json").exists()
 
@@ -288,10 +288,12 @@ def test_every_method_trains_from_the_command_line(run, tmp_path, name):
 @pytest.mark.slow
 def test_a_run_logs_to_tensorboard(run):
     pytest.importorskip("tensorboard")
-    assert run("train", "demo", *FAST, "--runs", 1, "--log", "tensorboard", "--out", "r", "--quiet") == (0, "", "")
+    assert run(
+        "train", "demo", *FAST, "--no-references", "--runs", 1, "--log", "tensorboard", "--out", "r", "--quiet"
+    ) == (0, "", "")
     assert len(list(Path("r").glob("events.out.tfevents.*"))) == 1
     code, _, err = run("train", "demo", *FAST, "--log", "paper", "--out", "s")
     assert (code, err) == (2, "epagcl: no logger 'paper'; choose one of tensorboard, wandb\n")
     assert not Path("s").exists()
-    assert run("train", "demo", *FAST, "--runs", 1, "--out", "r", "--overwrite", "--quiet")[0] == 0
+    assert run("train", "demo", *FAST, "--no-references", "--runs", 1, "--out", "r", "--overwrite", "--quiet")[0] == 0
     assert not list(Path("r").glob("events.*"))

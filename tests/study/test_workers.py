@@ -7,7 +7,7 @@ import time
 import pytest
 
 from epagcl.core.termination import helpers
-from epagcl.study.workers import run_workers
+from epagcl.study.workers import COUNT, number_of_workers, run_workers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -27,10 +27,12 @@ def test_all_processes_run_and_print_to_their_logs(tmp_path, capfd):
     assert helpers == set()
 
 
-def test_processes_know_how_many_they_are(tmp_path):
-    text = "from epagcl.study.workers import number_of_workers; print(number_of_workers())"
-    run_workers(program(text), 2, tmp_path)
+def test_processes_know_how_many_they_are(tmp_path, monkeypatch):
+    run_workers(program(f"import os; print(os.environ[{COUNT!r}])"), 2, tmp_path)
     assert (tmp_path / "worker-1.log").read_text() == "2\n"
+    assert number_of_workers() == 1
+    monkeypatch.setenv(COUNT, "2")
+    assert number_of_workers() == 2
 
 
 def test_threads_are_divided_among_processes(tmp_path, monkeypatch):
