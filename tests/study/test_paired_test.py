@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -98,6 +100,21 @@ def test_grouped_tests_of_equal_methods_have_the_right_size_and_plain_ones_do_no
     grouped, plain = grouped_tests(pairs, by_outer, dict.fromkeys(pairs, ratio)), paired_tests(pairs)
     assert np.mean([test.p < 0.05 for test in grouped.values()]) == pytest.approx(0.05, abs=0.015)
     assert np.mean([test.p < 0.05 for test in plain.values()]) > 0.15
+
+
+@pytest.mark.parametrize(("groups", "ratio"), [(2, 0.8), (2, 8.0), (4, 3.0)])
+def test_grouped_tests_keep_their_level_with_a_ratio_that_is_pooled_over_rows(groups, ratio):
+    rng = np.random.default_rng(2)
+    decided = []
+    for _ in range(80):  # graphs, each with twelve equal rows, whose differences have the variance 1 within a group
+        parts = (OVERLAP * (1 + ratio), (12, 1, 1)), (ratio, (12, groups, 1)), (1.0, (12, groups, 5))
+        values = sum((variance / 2) ** 0.5 * rng.normal(size=shape) for variance, shape in parts)
+        first, *others = rows = [dict(enumerate(row)) for row in values.reshape(12, -1).tolist()]
+        pooled = group_ratio(combinations(rows, 2), by_outer)
+        pairs = {name: (first, other) for name, other in enumerate(others)}
+        tests = grouped_tests(pairs, by_outer, dict.fromkeys(pairs, pooled))
+        decided += [test.p < 0.05 for test in tests.values()]
+    assert np.mean(decided) == pytest.approx(0.05, abs=0.04)
 
 
 def test_the_error_of_a_grouped_test_is_that_of_its_formula():
