@@ -64,3 +64,18 @@ def result(cells, absent=None, datasets=("Cora",), protocols=("strict",), **more
     asked = {"datasets": list(datasets), "protocols": list(protocols)}
     origin = {"command": "epagcl paper x", "date": "2026-01-01T", "commit": "c", "hardware": {"device": "cpu"}}
     return {**origin, "asked": asked, "cells": cells, "absent": absent or {}, **more}
+
+
+def stored(one, seeds, seconds=2.0, **more):
+    """Return the result of a cell of a study, with its settings and times."""
+    epochs = one.models[0].epochs if one.models else 0
+    training = {"epochs": [epochs] * seeds, "seconds": [seconds] * seeds}
+    made = cell(one.title, one.name, [80.0] * seeds, settings=one.resolved, training=training, **more)
+    return made | {"graph": one.about}
+
+
+def demo():
+    """Return the packaged graph and its name."""
+    import epagcl
+
+    return epagcl.load("demo"), "demo"

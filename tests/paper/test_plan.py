@@ -5,13 +5,13 @@ from epagcl.methods import method
 from epagcl.paper import equal_settings, tuned_tables
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
-from epagcl.paper.plan import MissingRuns, Plan, estimate, plan, same_settings, undecided_claims
+from epagcl.paper.plan import MissingRuns, Plan, plan, same_settings, undecided_claims
 from epagcl.paper.tuned_tables import METHODS
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
-from epagcl.study.design import cells, expected_cost, rows
+from epagcl.study.design import rows
 from epagcl.study.store import Store
-from tests.paper.conftest import SMALL, cell, result
+from tests.paper.conftest import SMALL, cell, demo, result, stored
 
 
 @pytest.fixture
@@ -21,14 +21,6 @@ def study(monkeypatch):
     request = Request(("demo",), ("grace", "gcn"), 1, ("strict",), Store("unused"), dict(SMALL))
     monkeypatch.setattr(module, "_request", lambda *_: request)
     return {one.title: one for one in request.cells(lambda *_: rows(request.methods))}
-
-
-def stored(one, seeds, seconds=2.0, **more):
-    """Return the result of a cell of the study."""
-    epochs = one.models[0].epochs if one.models else 0
-    training = {"epochs": [epochs] * seeds, "seconds": [seconds] * seeds}
-    made = cell(one.title, one.name, [80.0] * seeds, settings=one.resolved, training=training, **more)
-    return made | {"graph": one.about}
 
 
 def results_of(study, seeds):
@@ -62,7 +54,7 @@ def test_a_fresh_plan_lists_all_searches(monkeypatch):
     request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
     monkeypatch.setattr(module, "_request", lambda *_: request)
     searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6} for outer in (0, 1)]
-    stored_ = result([{"row": "GRACE", "graph": describe(*_demo()), "searches": searches}])
+    stored_ = result([{"row": "GRACE", "graph": describe(*demo()), "searches": searches}])
     lacking, all_ = (
         {runs.row: runs for runs in plan({"tuned": stored_}, None, parts=("tuned",), fresh=fresh).runs}
         for fresh in (False, True)
@@ -88,39 +80,6 @@ def test_runs_with_other_settings_do_not_count(study):
     assert same_settings(grace, older)  # the setting is newer than the run and has its default
     older["settings"] = {**grace.resolved, "lr": 9.0}
     assert not same_settings(grace, older)
-
-
-def test_times_are_scaled_from_the_nearest_graph_and_the_gpu():
-    (wanted,) = cells(*_demo(), rows(["grace"])[3:], seeds=1, settings={"epochs": 50})
-    assert estimate(wanted, [], []) == (None, "no stored run")
-    half = {**wanted.about, "name": "half", "nodes": 10, "edges": 10}
-    far = {**wanted.about, "name": "far", "nodes": 10**6, "edges": 10**6}
-    there = stored(wanted, 1, seconds=3.0) | {"graph": half}
-    others = [there, stored(wanted, 1, seconds=99.0) | {"graph": far}]
-    seconds, basis = estimate(wanted, [], others)
-    assert basis == "the same row on half"
-    assert seconds == pytest.approx(3.0 * wanted.cost / expected_cost(50, 10, 10))
-    on_cpu = stored(wanted, 1, seconds=500.0, hardware=["cpu"])
-    assert estimate(wanted, [on_cpu], [on_cpu, *others])[1] == "the same row on half"  # slower, and not comparable
-    assert estimate(wanted, [on_cpu], [on_cpu]) == (500.0, "the same cell")
-
-
-def test_a_run_that_shared_the_gpu_is_scaled_to_the_processes_that_will():
-    (wanted,) = cells(*_demo(), rows(["grace"])[3:], seeds=2, settings={"epochs": 50})
-    one = stored(wanted, 2, seconds=6.0)
-    assert estimate(wanted, [one], [one], 4) == (6.0, "the same cell")  # how many have shared it is unknown
-    one["training"]["processes"] = [None, 3]
-    assert estimate(wanted, [one], [one], 4) == (6.0, "the same cell")  # three may not have filled the GPU
-    assert estimate(wanted, [one], [one]) == (2.0, "the same cell")
-    there = one | {"graph": {**wanted.about, "name": "half", "nodes": 10, "edges": 10}}
-    alone, shared = (estimate(wanted, [], [there], processes)[0] for processes in (1, 3))
-    assert shared == pytest.approx(3 * alone)
-
-
-def _demo():
-    import epagcl
-
-    return epagcl.load("demo"), "demo"
 
 
 def test_undecided_claims_are_named_by_their_artefact():
@@ -201,7 +160,7 @@ def test_a_graph_that_does_not_exist_is_refused():
 def test_methods_without_searches_are_missing(monkeypatch):
     request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
     monkeypatch.setattr(module, "_request", lambda *_: request)
-    (data, name) = _demo()
+    (data, name) = demo()
     about = describe(data, name)
     search = {"outer": 0, "settings": {}, "trials": [{"seconds": 2.0}] * 6}
     here = {"row": "GRACE", "graph": about, "searches": [search]}
@@ -220,7 +179,7 @@ def test_further_outer_test_sets_narrow_intervals(monkeypatch):
     monkeypatch.setattr(module, "_request", lambda *_: request)
     for place in (module, tuned_tables):
         monkeypatch.setattr(place, "outer_sets", lambda _: range(4))
-    (data, name) = _demo()
+    (data, name) = demo()
     searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6, "processes": 4} for outer in (0, 1)]
     result_ = result([{"row": "GRACE", "graph": describe(data, name), "searches": searches}])
     for processes, factor in ((1, 1 / 4), (8, 1)):  # four processes shared the GPU
