@@ -115,11 +115,12 @@ def _beyond_propagation(ranking: Ranking) -> list[str]:
     decided = [f"{listed(ahead)} {'is' if len(ahead) == 1 else 'are'} significantly better"] if ahead else []
     decided += [f"{listed(behind)} {'is' if len(behind) == 1 else 'are'} significantly worse"] if behind else []
     reached = listed([f"{title} {trained[title]:.1f}" for title in above])
+    verdict = f"{listed(decided)}; the other differences are undecided" if decided else "no difference is decided"
     return [
         f"**{len(below)} of {len(trained)} trained methods have a lower mean than propagated features, which need no "
         f"training**: {min(trained[title] for title in below):.1f} to {max(trained[title] for title in below):.1f}, "
         f"against {own:.1f} (raw features {ranking.means[RAW]:.1f}). The others reach more: {reached}. Over the "
-        f"graphs, {listed(decided) or 'none'}{'; the other differences are undecided' if decided else ' is decided'}."
+        f"graphs, {verdict}."
     ]
 
 
@@ -156,12 +157,9 @@ def _rates_item(results: dict[str, Result]) -> str:
     result = results["add-vs-drop"]
     few = _few_new_pairs(result, result["asked"]["protocols"][0])
     kind = "pool" if few else "add"
-    parts, decided = [], []
+    parts, decided, gaps = [], [], add_vs_drop.all_gaps(result)
     for graph in measured_graphs(result):
-        tests = [
-            test for (place, own, _), test in add_vs_drop.all_gaps(result).items() if (place, own) == (graph, kind)
-        ]
-        if tests:
+        if tests := [test for (place, own, _), test in gaps.items() if (place, own) == (graph, kind)]:
             better = sum(test.verdict == BETTER for test in tests)
             decided += [graph] * (better == len(tests))
             mean = fmean(test.mean for test in tests)

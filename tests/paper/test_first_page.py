@@ -26,7 +26,7 @@ def test_sentences_have_the_numbers_of_the_comparison(comparison):
     assert "on single graphs, 2 find it better and 0 worse." in text
     assert "2. **1 of 2 trained methods have a lower mean than propagated features" in text
     assert "62.5 to 62.5, against 66.0 (raw features 56.0). The others reach more: EPAGCL+ 76.0." in text
-    assert "Over the graphs, none is decided." in text
+    assert "Over the graphs, no difference is decided." in text
     assert f"figures/paper/{RANKS}.png" in text
     assert f"figures/paper/{GAINS}.svg" in text
 
