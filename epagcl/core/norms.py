@@ -1,8 +1,10 @@
-"""Lengths of feature rows, summed in float64."""
+"""Lengths of rows: of features, summed in float64, and of activations."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.sparse import SparseMatrix
 from epagcl.core.streamed import StreamedRows
 
@@ -38,3 +40,18 @@ def inverse_norms(x: Tensor | SparseMatrix | StreamedRows, columns: Tensor | Non
     norm = total.sqrt()
     inverse = torch.where(norm > torch.finfo(torch.float32).tiny, 1 / norm, 0.0)
     return inverse[:, None].to(device, torch.float32)
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Return x/‖x‖ of each row, differentiable once; rows of zeros stay zeros.
+
+    Examples:
+        >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    if takes_kernels(x):
+        from epagcl.core.kernels import unit
+
+        return unit.unit_rows(x)
+    return F.normalize(x, dim=1)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import has_triton
+from epagcl.core.norms import unit_rows
 from epagcl.core.permute import permute_rows
 from epagcl.losses.infonce.loss import check_temperature
 from epagcl.losses.infonce.tiled import LOG2_E
@@ -60,7 +60,7 @@ def neighbour_nce(
     check_temperature(temperature)
     if batch_size < 0:
         raise InputError(f"batch_size={batch_size}: give the number of nodes in a batch, or 0 for all nodes")
-    a, b = (F.normalize(x if x.dtype == torch.float64 else x.float(), dim=1) for x in (a, b))
+    a, b = (unit_rows(x if x.dtype == torch.float64 else x.float()) for x in (a, b))
     batch_size = min(batch_size or n, n)
     if order is not None and batch_size < n:
         position = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=order.device))

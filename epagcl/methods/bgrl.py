@@ -37,9 +37,16 @@ class Layer(nn.Module):
             self.register_buffer("mean", torch.zeros(out_features))
             self.register_buffer("var", torch.ones(out_features))
 
-    def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None, aggregated: Tensor | None = None
+    ) -> Tensor:
         """Return the output of V views, ``[V·N, out_features]``; ``mask`` ``[V, F]`` hides input columns."""
-        product = self._standardised(x, adjacency) if self.standardise else self.gcn.product(x, adjacency, mask)
+        if self.standardise:
+            product = self._standardised(x, adjacency)
+        elif aggregated is not None:
+            product = cast("GCNLayer", self.gcn).product(x, adjacency, mask, aggregated=aggregated)
+        else:
+            product = self.gcn.product(x, adjacency, mask)
         if self.norm == "batch" and self.training:
             return self._activated_batch_norm(product, adjacency.shape[0])
         return self.activation(self._normalise(product + self.gcn.bias, adjacency.shape[0]), self.shift)
@@ -93,10 +100,28 @@ class Encoder(nn.Module):
         """The number of hops from which a node receives information."""
         return sum(layer.gcn.hops for layer in cast("Iterable[Layer]", self.layers))
 
-    def forward(self, x: Tensor | SparseMatrix, adjacency: Adjacency, mask: Tensor | None = None) -> Tensor:
-        """Return the representations of V views, ``[V·N, widths[-1]]``; ``mask`` ``[V, F]`` hides input columns."""
+    def aggregated(self, x: Tensor | SparseMatrix, adjacency: Adjacency) -> Tensor | None:
+        """Return ÂX if the first layer multiplies the features by Â and not by its weights first, else None."""
+        first = cast("Layer", self.layers[0]).gcn
+        return first.aggregated(x, adjacency) if isinstance(first, GCNLayer) else None
+
+    def forward(
+        self,
+        x: Tensor | SparseMatrix,
+        adjacency: Adjacency,
+        mask: Tensor | None = None,
+        aggregated: Tensor | None = None,
+    ) -> Tensor:
+        """Return the representations of V views, ``[V·N, widths[-1]]``.
+
+        Args:
+            x: the features.
+            adjacency: Â of each view.
+            mask: ``[V, F]``, 0 for the features that a view hides.
+            aggregated: the result of :meth:`aggregated`, if it is known.
+        """
         first, *others = self.layers
-        h: Tensor = first(x, adjacency, mask)
+        h: Tensor = first(x, adjacency, mask, aggregated)
         for layer in others:
             h = layer(h, adjacency, None)
         return h
@@ -208,10 +233,11 @@ class BGRL(Method):
         """Return the loss; each view goes through both networks."""
         p_masks = (self.p_mask_1, self.p_mask_2)
         mask = feature_masks(graph.num_features, p_masks, seed=self.seed, epoch=epoch, device=graph.device)
-        adjacency = prepared.adjacency(epoch)
-        q = network.predictor(network.encoder(graph.aligned_x, adjacency, mask))
+        x, adjacency = graph.aligned_x, prepared.adjacency(epoch)
+        aggregated = network.encoder.aggregated(x, adjacency)  # once for both networks
+        q = network.predictor(network.encoder(x, adjacency, mask, aggregated))
         with torch.no_grad():
-            z = network.target(graph.aligned_x, adjacency, mask)
+            z = network.target(x, adjacency, mask, aggregated)
         return bootstrap_loss(q, z)
 
     def lr_factor(self, epoch: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from epagcl.core.errors import InputError
 from epagcl.core.log import log
+from epagcl.core.norms import unit_rows
 from epagcl.core.pattern import Pattern
 from epagcl.core.permute import row_products
 from epagcl.core.randomness import Stream, other_nodes, permutation, uniform
@@ -102,7 +103,7 @@ def propagate(pattern: Pattern, values: Tensor, h: Tensor) -> Tensor:
 
 def join_channels(z: Tensor) -> Tensor:
     """Concatenate both channels and normalise the rows, ``[N, 2·dim]``."""
-    return F.normalize(torch.cat(z.chunk(2), 1), dim=1)
+    return unit_rows(torch.cat(z.chunk(2), 1))
 
 
 class Prepared(NamedTuple):

@@ -68,14 +68,25 @@ class GCNLayer(nn.Module):
         mask: Tensor | None = None,
         weight: Tensor | None = None,
         root: Tensor | None = None,
+        aggregated: Tensor | None = None,
     ) -> Tensor:
-        """Return Â X W + X R without the bias, which :class:`PReLU` adds; ``weight`` and ``root`` replace W and R."""
+        """Return Â X W + X R without the bias, which :class:`PReLU` adds.
+
+        Args:
+            x: as in :meth:`forward`.
+            adjacency: as in :meth:`forward`.
+            mask: as in :meth:`forward`.
+            weight: replaces W.
+            root: replaces R.
+            aggregated: Â X, if it is known.
+        """
         weight, root = self.weight if weight is None else weight, self.root if root is None else root
         num_nodes, views = adjacency.shape[0], adjacency.views
-        if not isinstance(x, Tensor) or not self._aggregates_first(x):
+        aggregated = self.aggregated(x, adjacency) if aggregated is None else aggregated
+        if aggregated is None:
             weights = weight if root is None else torch.cat([weight, root], -1)
             return self.aggregate(transform(x, weights, mask, views, num_nodes), adjacency)
-        product = transform(adjacency @ x, weight, mask, views, num_nodes)
+        product = transform(aggregated, weight, mask, views, num_nodes)
         if root is None:
             return product
         return _add_own(product, transform(x, root, mask, views, num_nodes))
@@ -106,15 +117,17 @@ class GCNLayer(nn.Module):
         neighbours, own = projected.chunk(2, 1)
         return _add_own(multiply(neighbours), own)
 
-    def _aggregates_first(self, x: Tensor) -> bool:
-        """Return whether (ÂX)W costs less than Â(XW).
+    def aggregated(self, x: Tensor | SparseMatrix, adjacency: Adjacency) -> Tensor | None:
+        """Return Â X if (ÂX)W costs less than Â(XW), else None.
 
         The first multiplies Â by F columns, the second by F'. In training, the backward pass multiplies by Â again.
         Only the product ÂX of features without gradient needs no second product.
         """
+        if not isinstance(x, Tensor):
+            return None
         in_features, out_features = self.weight.shape[-2:]
         constant = torch.is_grad_enabled() and not x.requires_grad
-        return in_features < (2 if constant else 1) * out_features
+        return adjacency @ x if in_features < (2 if constant else 1) * out_features else None
 
 
 def _add_own(product: Tensor, own: Tensor) -> Tensor:

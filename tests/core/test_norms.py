@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from epagcl.core import norms
-from epagcl.core.norms import inverse_norms
+from epagcl.core.norms import inverse_norms, unit_rows
 from epagcl.core.sparse import SparseMatrix
 
 
@@ -20,3 +20,17 @@ def test_norms_equal_float64_at_every_scale(monkeypatch, scale, sparse, some):
     ours = inverse_norms(SparseMatrix.from_torch(x.to_sparse_csr()) if sparse else x, columns if some else None)
     torch.testing.assert_close(ours[:, 0].double(), expected, rtol=1e-6, atol=0)
     assert ours[4] == 0
+
+
+def test_unit_rows_have_length_1_and_the_gradient_of_torch():
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(unit_rows(x).square().sum(1), torch.ones(5, dtype=torch.float64))
+    assert torch.autograd.gradcheck(unit_rows, x)
+
+
+def test_unit_rows_by_kernels_equal_those_of_torch(device, use_triton):
+    pytest.importorskip("triton")
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).to(device)
+    plain = unit_rows(x)
+    use_triton(True)
+    torch.testing.assert_close(unit_rows(x), plain)

@@ -1,6 +1,7 @@
 import copy
 import math
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 
 import epagcl
 from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.methods.bgrl import Predictor, bootstrap_loss
@@ -73,6 +75,19 @@ def test_loss_and_gradient_equal_an_explicit_computation(small_graph, norm, enco
     trained = [p for p in network.parameters() if p.requires_grad]
     gradients = [torch.autograd.grad(value, trained) for value in (loss, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "residual"])
+def test_both_networks_share_the_product_of_adjacency_and_dense_features(small_graph, encoder, monkeypatch):
+    method, graph, network, views = start(small_graph, encoder=encoder, hidden=48)  # 40 columns are fewer than 48
+    widths, kind = [], type(views.adjacency(4))
+    multiply = kind.__matmul__
+    monkeypatch.setattr(kind, "__matmul__", lambda a, h: widths.append(h.shape[1]) or multiply(a, h))
+    loss = method.loss(network, graph, views, 4)
+    assert widths.count(40) == 1
+    sparse = replace(graph, x=SparseMatrix.from_torch(graph.x.to_sparse_csr()))
+    torch.testing.assert_close(loss, method.loss(network, sparse, views, 4))
+    assert widths.count(40) == 1  # sparse features are multiplied by the weights first
 
 
 @pytest.mark.parametrize("views", [1, 2])

@@ -35,6 +35,27 @@ def test_a_root_weight_adds_a_linear_layer(small_graph, widths):
     assert [tuple(weight.shape) for weight in layer.weights] == [widths, widths]
 
 
+@pytest.mark.parametrize(
+    ("out_features", "dense", "training", "first"),
+    [(41, True, False, True), (40, True, False, False), (21, True, True, True), (20, True, True, False),
+     (41, False, True, False)],
+)  # fmt: skip
+def test_dense_features_are_multiplied_by_the_adjacency_first_if_that_costs_less(
+    small_graph, out_features, dense, training, first
+):
+    graph = Graph.from_data(check(small_graph))
+    layer, x = GCNLayer(40, out_features), graph.x
+    if not dense:
+        x = SparseMatrix.from_torch(x.to_sparse_csr())
+    with torch.set_grad_enabled(training):
+        aggregated = layer.aggregated(x, graph.adjacency)
+    assert (aggregated is not None) == first
+    if aggregated is not None:
+        torch.testing.assert_close(aggregated, graph.adjacency.to_dense() @ x)
+        known = layer.product(x, graph.adjacency, aggregated=2 * aggregated)
+        torch.testing.assert_close(known, 2 * layer.product(x, graph.adjacency))
+
+
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize("masked", [False, True])
 def test_columns_of_zeros_after_the_features_change_nothing(members, masked):

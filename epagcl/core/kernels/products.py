@@ -8,7 +8,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments
+from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, block_size, on_device_of_arguments
+
+NARROW = 8  # columns of rows that one thread reads
 
 
 class Update(NamedTuple):
@@ -191,7 +193,8 @@ def multiply_pattern(
     (a, first), (b, second) = [*terms, (0.0, out), (0.0, out)][:2]  # the kernels ignore what is missing
     flags = {"TERMS": len(terms), "PRODUCT": product}
     spill = torch.empty(views * spills, width, device=h.device)
-    block = block_size(width)
+    # Threads share the columns of wide rows, and the entries of narrow ones.
+    block, unroll = (block_size(width), 16) if width > NARROW else (triton.next_power_of_2(width), MAX_CHUNK)
     warps = max(1, block // 128)
     stride, col_stride = (t.shape[1] if t.dim() == 2 else 0 for t in (weight, col))
     count = weight if chunks.count is None else chunks.count
@@ -202,7 +205,7 @@ def multiply_pattern(
         *(width, chunks.num_rows, spills, stride, col_stride, h_stride, scale, a, b),
         COUNTED=chunks.count is not None,
         **flags,
-        UNROLL=16,
+        UNROLL=unroll,
         BLOCK=block,
         num_warps=warps,
     )

@@ -15,7 +15,7 @@ from tests.core.kernels.matrices import random_matrix
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
 
-@pytest.mark.parametrize("width", [1, 3, 32, 40, 130])
+@pytest.mark.parametrize("width", [1, 3, 8, 9, 32, 40, 130])
 def test_product_equals_the_dense_product(device, width):
     dense, matrix = random_matrix(19, 23, device=device)
     h = torch.randn(23, width)
