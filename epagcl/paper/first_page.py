@@ -1,5 +1,6 @@
 """The first page of the results: three figures and five sentences, made from the results and the comparison."""
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -110,18 +111,29 @@ def _beyond_propagation(ranking: Ranking) -> list[str]:
     below, above = ([title for title in trained if (trained[title] > own) == over] for over in (False, True))
     if not below or not above:
         return []
-    ahead = [title for title in trained if PROPAGATED in ranking.beaten_by(title)]
-    behind = [title for title in trained if title in ranking.beaten_by(PROPAGATED)]
-    decided = [f"{listed(ahead)} {'is' if len(ahead) == 1 else 'are'} significantly better"] if ahead else []
-    decided += [f"{listed(behind)} {'is' if len(behind) == 1 else 'are'} significantly worse"] if behind else []
     reached = listed([f"{title} {trained[title]:.1f}" for title in above])
-    verdict = f"{listed(decided)}; the other differences are undecided" if decided else "no difference is decided"
     return [
         f"**{len(below)} of {len(trained)} trained methods have a lower mean than propagated features, which need no "
         f"training**: {min(trained[title] for title in below):.1f} to {max(trained[title] for title in below):.1f}, "
-        f"against {own:.1f} (raw features {ranking.means[RAW]:.1f}). The others reach more: {reached}. Over the "
-        f"graphs, {verdict}."
+        f"against {own:.1f} (raw features {ranking.means[RAW]:.1f}). The others reach more: {reached}. "
+        f"{_decided(ranking, PROPAGATED, list(trained))}"
     ]
+
+
+def _decided(ranking: Ranking, base: str, titles: Sequence[str]) -> str:
+    """Return a sentence that names the rows that are significantly better or worse than a base."""
+    ahead = [title for title in titles if base in ranking.beaten_by(title)]
+    behind = [title for title in titles if title in ranking.beaten_by(base)]
+    parts = [
+        f"{listed(rows)} {'is' if len(rows) == 1 else 'are'} significantly {word}"
+        for rows, word in ((ahead, "better"), (behind, "worse"))
+        if rows
+    ]
+    rest = len(titles) - len(ahead) - len(behind)
+    words = listed(parts) if parts else "no difference is decided"
+    if parts and rest:
+        words += "; the other differences are undecided" if rest > 1 else "; the other difference is undecided"
+    return f"Over the graphs, {words}."
 
 
 def _papers_item(results: dict[str, Result]) -> str:
@@ -144,10 +156,9 @@ def _ranks_after_tuning(results: dict[str, Result]) -> str:
     if ranking is None or any(title not in ranking.mean_ranks for title in (PAPERS, *RELATIVES)):
         return ""
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
-    alike = any({PAPERS, *RELATIVES} <= set(group) for group in ranking.groups)
     return (
         f" Tuned with one budget, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of {len(ranking.mean_ranks)} rows, "
-        f"against {others}{', which is no significant difference' if alike else ''}."
+        f"against {others}. {_decided(ranking, PAPERS, RELATIVES)}"
     )
 
 

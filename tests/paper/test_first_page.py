@@ -61,11 +61,29 @@ def test_the_tuned_track_is_in_the_same_sentences(comparison):
     )
     assert "(2 graphs, strict protocol)" in text
     assert "of 8 tests on single graphs, 8 find it better and 0 worse." in text
-    words = "its mean rank is 3.0 of 5 rows, against 5.0 (GRACE) and 4.0 (GCA), which is no significant difference."
+    words = (
+        "its mean rank is 3.0 of 5 rows, against 5.0 (GRACE) and 4.0 (GCA). Over the graphs, no difference is decided."
+    )
     assert words in text
     without = result([one for one in cells if one["row"] != "GCA"], datasets=("cora", "texas"), protocols=("strict",))
     text = " ".join(first_page({"tuned": without, "accuracy": accuracy}, comparison).split())
     assert "against 5.0" not in text
+
+
+def test_rows_that_differ_significantly_are_named(comparison):
+    graphs = [f"graph {number}" for number in range(12)]
+    rows = {"propagated": 60.0, "EPAGCL": 70.0, "GRACE": 50.0, OURS: 80.0}
+    scores = {title: [mean + place % 3 for place in range(12)] for title, mean in rows.items()}
+    scores["GCA"] = [70.0 + place % 3 + (1 if place % 2 else -1) for place in range(12)]  # as often better as worse
+    cells = [
+        cell(title, graph, [own[place] + shift for shift in (0.0, 0.1, -0.1)])
+        for title, own in scores.items()
+        for place, graph in enumerate(graphs)
+    ]
+    tuned = result(cells, datasets=graphs, protocols=("strict",))
+    accuracy = result([cell(title, "Cora", [80.0, 80.1, 80.2]) for title in ("EPAGCL", "GRACE")])
+    text = " ".join(first_page({"tuned": tuned, "accuracy": accuracy}, comparison).split())
+    assert "(GCA). Over the graphs, GRACE is significantly worse; the other difference is undecided." in text
 
 
 def test_another_winner_is_named(comparison):
