@@ -39,6 +39,9 @@ ARTEFACTS = {
     "sensitivity": ArtefactEntry(
         "sensitivity", "Beyond the paper", "which settings of EPAGCL and EPAGCL+ matter; training seeds against splits"
     ),
+    "choices": ArtefactEntry(
+        "choices", "Beyond the paper", "single choices against the recipe: feature scaling, directions of edges, rates"
+    ),
     "tsne": ArtefactEntry("tsne", "Figure 3", "t-SNE maps of raw features and embeddings, coloured by class"),
     "epr": ArtefactEntry(
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"

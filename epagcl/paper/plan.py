@@ -35,13 +35,13 @@ from epagcl.study.summary import Comparison
 
 COMPARISON = "comparison"
 LEAKAGE = "leakage"
-SENSITIVITY = "sensitivity"
+SENSITIVITY, CHOICES = "sensitivity", "choices"
 #: What runs give that decide neither a rank nor a claim.
 NARROWER = "narrower intervals"
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
-ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY)
+ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY, CHOICES)
 #: The parts of the study.
 PARTS = (*ARTEFACTS, LEAKAGE, TUNED, COMPARISON)
 
@@ -330,7 +330,7 @@ def _decides(cell: Cell, empty: bool, parts: Sequence[str], undecided: Mapping[s
     ranked = not cell.row.reference and bool(cell.models) and not cell.models[0].supervised
     if empty and ranked and set(parts) & RANKED:
         return f"the rank of {cell.title}"
-    if empty and SENSITIVITY in parts:
+    if empty and {SENSITIVITY, CHOICES} & set(parts):
         return "which settings matter"
     claims = [
         claim for part in parts for claim in undecided.get(part, []) if not claim.rows or cell.title in claim.rows

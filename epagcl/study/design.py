@@ -51,6 +51,7 @@ class Row:
         settings: settings that take precedence over all others.
         kind: class of the method if it is not registered under ``method``.
         reference: whether the row is there for comparison only.
+        recipe: title of the row whose recipe is used; empty: that of the row itself.
 
     Examples:
         >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).key
@@ -62,6 +63,7 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict)
     kind: type[Method] | None = None
     reference: bool = False
+    recipe: str = ""
 
     @property
     def key(self) -> str:
@@ -79,7 +81,8 @@ class Row:
         if self.method is None:
             return [], None
         cls = self.kind or method(self.method)
-        recipe_settings = {} if graph is None else recipe(graph, self.title.lower()) or recipe(graph, self.method)
+        title = (self.recipe or self.title).lower()
+        recipe_settings = {} if graph is None else recipe(graph, title) or recipe(graph, self.method)
         source = recipe_settings.pop("source", "defaults")
         setting_names = {field.name for field in cls.setting_fields()}
         own = {name: value for name, value in current_settings(settings).items() if name in setting_names}
