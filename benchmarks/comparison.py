@@ -16,6 +16,7 @@ from epagcl.paper import tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
+from epagcl.paper.tuned_budget import EPOCHS, TRIALS
 from epagcl.paper.tuned_tables import OURS
 from epagcl.paper.whole_methods import origin, training_gains
 from epagcl.study.diagram import save_diagram
@@ -86,7 +87,7 @@ def after_tuning(tuned: Result | None, docs: str = "") -> list[str]:
     if not words:
         return []
     page = f"[Whole methods with one budget]({docs}results.md#whole-methods-with-one-budget)"
-    budget = f"{tuned_tables.TRIALS} trials of at most {tuned_tables.EPOCHS} epochs"
+    budget = f"{TRIALS} trials of at most {EPOCHS} epochs"
     text = f"If every method is tuned with the same budget ({budget}), {OURS} has {words}. {page} has the table."
     return [wrap(text) + "\n"]
 

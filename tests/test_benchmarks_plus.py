@@ -263,10 +263,3 @@ def test_the_exploration_is_complete():
         for row in part["validation_accuracy"].values():
             assert len(row) == 15
             assert all(value is None or 0 < value < 100 for value in row)
-
-
-def test_the_table_of_other_choices_leaves_out_the_evidence_of_epagcl_plus():
-    before = tables.evidence_table()
-    assert (EVIDENCE / "epagcl-plus--exploration.json").exists()
-    assert "exploration" not in before
-    assert before.count("\n") == 2 + len(list(EVIDENCE.glob("*--*--*.json")))

@@ -15,17 +15,8 @@ from epagcl.paper.operators import GRAPHS
 from epagcl.paper.run_times import estimate
 from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_tables import (
-    EPOCHS,
-    FEWEST_OUTER,
-    METHODS,
-    SEEDS,
-    TRIALS,
-    TUNED,
-    missing_searches,
-    outer_sets,
-    stored_cells,
-)
+from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, outer_sets
+from epagcl.paper.tuned_tables import FEWEST_OUTER, METHODS, TUNED, missing_searches, stored_cells
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult

@@ -1,6 +1,6 @@
 """Whole methods, each tuned with the same budget: the same trials, epochs, width and seeds for every method and graph.
 
-A graph has some outer test sets, :func:`~epagcl.paper.tuned_tables.outer_sets`. For each, every method is searched on
+A graph has some outer test sets, :func:`~epagcl.paper.tuned_budget.outer_sets`. For each, every method is searched on
 the other nodes, and the best settings are then trained again with new seeds and scored. No search reads a label of its
 test set.
 """
@@ -22,23 +22,12 @@ from epagcl.evaluation.linear import linear_evaluation
 from epagcl.methods import method
 from epagcl.methods.base import Method
 from epagcl.methods.propagated import Propagated
-from epagcl.methods.recipes import recipe
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import MANY
+from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, space_around, start_of
 from epagcl.paper.tuned_cells import comparable, scores_of
-from epagcl.paper.tuned_tables import (
-    EPOCHS,
-    METHODS,
-    PROTOCOL,
-    SEEDS,
-    TRIALS,
-    WIDTH,
-    figures,
-    outer_sets,
-    reading,
-    tables,
-)
+from epagcl.paper.tuned_tables import METHODS, PROTOCOL, figures, reading, tables
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.runs.record import describe, provenance
 from epagcl.study import tuning
@@ -56,26 +45,10 @@ if TYPE_CHECKING:
     from epagcl.data.splits import Split
     from epagcl.study.store import Record, Store
 
-#: The searched settings: the default space, and how feature rows are scaled.
-SPACE = ("default", "feature_scaling=given,row-sum,row-norm")
 #: Errors of a search that do not stop the others.
 LEFT_OUT = (InputError, TrainingError, torch.OutOfMemoryError)
 #: What a result keeps of a search; records of earlier versions lack the number of processes that shared the GPU.
 SEARCHED = ("settings", "trials", "processes")
-#: Methods whose embedding joins two vectors of width ``dim``.
-JOINED = ("greet",)
-
-
-def budget(name: str) -> dict[str, Any]:
-    """Return the settings that no search may change: the width of the embedding, and the number of epochs.
-
-    Training does not stop early. The search chooses the number of epochs among ten, by validation accuracy.
-
-    Examples:
-        >>> budget("greet")
-        {'dim': 128, 'epochs': 300, 'patience': 0}
-    """
-    return {"dim": WIDTH // 2 if name in JOINED else WIDTH, "epochs": EPOCHS, "patience": 0}
 
 
 class Search(NamedTuple):
@@ -143,7 +116,7 @@ def _key(request: Request, name: str, data: "Data", row: str, outer: int) -> dic
         "outer": outer,
         "start": start,
         "fixed": {setting: value for setting, value in fixed.items() if setting not in UNSTORED},
-        "budget": {"trials": TRIALS, "seeds": SEEDS, "space": list(SPACE), "epochs": EPOCHS, "width": WIDTH},
+        "budget": {"trials": TRIALS, "seeds": SEEDS, "space": space_around(start), "epochs": EPOCHS, "width": WIDTH},
         "code": code_version(*classes, linear, split_module, tuning, observe, budget),
     }
 
@@ -152,7 +125,7 @@ def search_settings(request: Request, graph: str, cls: type[Method]) -> tuple[di
     """Return the settings of the first trial, which are those of the recipe, and those that no trial changes."""
     fixed = {**budget(cls.name), "device": request.device}
     fixed |= {name: value for name, value in request.settings.items() if name in cls().get_params()}
-    return {name: value for name, value in recipe(graph, cls.name).items() if name not in ("source", *fixed)}, fixed
+    return {name: value for name, value in start_of(graph, cls).items() if name not in fixed}, fixed
 
 
 def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> "Record":
@@ -174,7 +147,7 @@ def observe(request: Request, name: str, data: "Data", row: str, outer: int) -> 
         trials=TRIALS,
         seeds=1,
         seed=outer,
-        space=list(SPACE),
+        space=space_around(start),
         start=start,
         test=False,
         folder=folder,

@@ -29,7 +29,7 @@ def outer_sets_by_place(cells: Iterable[TunedCell]) -> dict[Place, set[int]]:
     """Return the outer test sets on which each row has runs, by graph and row."""
     found: dict[Place, set[int]] = {}
     for cell in cells:
-        found.setdefault(_place(cell), set()).update(_outer_sets(cell))
+        found.setdefault(place_of(cell), set()).update(_outer_sets(cell))
     return found
 
 
@@ -49,15 +49,26 @@ def comparable(
     for graph in dict.fromkeys(graph for graph, _ in done):
         common = set.intersection(*(done.get((graph, row), set()) for row in rows(graph)))
         shared[graph] = common if len(common) >= FEWEST_OUTER else set()
-    parts = [part for cell in cells for part in _by_outer_set(cell)]
-    chosen, others = (
-        [part for part in parts if (_outer_sets(part) <= shared[part["graph"]["name"]]) == inside]
-        for inside in (True, False)
-    )
-    return _joined(chosen), _joined(others)
+
+    def is_shared(place: Place, outer: int) -> bool:
+        return outer in shared[place[0]]
+
+    return chosen_parts(cells, is_shared), chosen_parts(cells, lambda place, outer: not is_shared(place, outer))
 
 
-def _place(cell: TunedCell) -> Place:
+def chosen_parts(cells: Iterable[TunedCell], wanted: Callable[[Place, int], bool]) -> list[TunedCell]:
+    """Return the runs of the cells on some outer test sets.
+
+    Args:
+        cells: the cells.
+        wanted: says whether the runs of a place on an outer test set are returned.
+    """
+    parts = (part for cell in cells for part in _by_outer_set(cell))
+    return _joined(part for part in parts if all(wanted(place_of(part), outer) for outer in _outer_sets(part)))
+
+
+def place_of(cell: TunedCell) -> Place:
+    """Return the graph and the row of a cell."""
     return cell["graph"]["name"], cell["row"]
 
 
@@ -91,7 +102,7 @@ def _joined(parts: Iterable[TunedCell]) -> list[TunedCell]:
     """Return one cell for each row of each graph."""
     by_place: dict[Place, list[TunedCell]] = {}
     for part in parts:
-        by_place.setdefault(_place(part), []).append(part)
+        by_place.setdefault(place_of(part), []).append(part)
     return [_one_cell(own) for own in by_place.values()]
 
 

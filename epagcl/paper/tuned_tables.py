@@ -17,8 +17,8 @@ from epagcl.paper.cell_scores import (
     scores,
 )
 from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
-from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.tables import Table, TableCell
+from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, outer_sets, starts_at_recipe
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
@@ -32,21 +32,9 @@ if TYPE_CHECKING:
 METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
 #: The fewest outer test sets with which a graph enters the tables.
 FEWEST_OUTER = 2
-#: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
-TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
 PROTOCOL = "strict"
 TUNED = "tuned"
 OURS = "EPAGCL+"
-
-
-def outer_sets(graph: str) -> range:
-    """Return the seeds of a graph's outer splits. Each has a test set of its own, which its searches do not see.
-
-    Examples:
-        >>> len(outer_sets("Cora")), len(outer_sets("Squirrel"))
-        (4, 2)
-    """
-    return range(seeds_of(graph) // SEEDS)
 
 
 def titles_of(result: Result) -> list[str]:
@@ -60,12 +48,16 @@ def stored_cells(result: Result | None) -> list[dict[str, Any]]:
 
 
 def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
-    """Return the outer splits on which the methods of the track have not been searched, by title."""
+    """Return the outer splits on which the methods of the track have not been searched, by title.
+
+    A search that did not start at today's recipe is repeated.
+    """
     done = {
         (cell["row"], search["outer"])
         for cell in stored_cells(result)
         if cell["graph"]["name"] == graph
         for search in cell["searches"]
+        if starts_at_recipe(search, graph, cell["row"])
     }
     lacking = {
         title: [outer for outer in outer_sets(graph) if (title, outer) not in done]
@@ -169,7 +161,7 @@ def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Tab
         f"dimensions. The budget does not limit the time. ▼ worse and ▲ better than {OURS} by paired tests with Holm's "
         "correction; other differences are undecided. The tests allow for runs on one test set being alike: the "
         f"variance between the test sets is {min(ratios):.1f} to {max(ratios):.1f} times that of the runs on one, and "
-        f"{median(ratios):.1f} times in the median over graphs."
+        f"{median(ratios):.1f} times in the median over graphs.{_other_starts(result)}"
     )
     return Table("", "Methods tuned with one budget", ["method", *graphs, "rank"], lines, note)
 
@@ -213,6 +205,25 @@ def _untrained(result: Result) -> Table:
     return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
 
 
+def _other_starts(result: Result) -> str:
+    """Return a sentence on the searches that did not start at the recipe; empty if there are none."""
+    places: dict[str, list[str]] = {}
+    count = total = 0
+    for cell in result["cells"]:
+        graph, title = cell["graph"]["name"], cell["row"]
+        others = sum(not starts_at_recipe(search, graph, title) for search in cell["searches"])
+        count, total = count + others, total + len(cell["searches"])
+        if others:
+            places.setdefault(title, []).append(graph)
+    if not count:
+        return ""
+    where = "; ".join(f"{title}: {', '.join(graphs)}" for title, graphs in places.items())
+    return (
+        f" In {count} of {total} searches, the first trial has other settings than today's recipe, which was outside "
+        f"the searched space or has changed ({where})."
+    )
+
+
 def _chosen(result: Result) -> Table:
     """Return how often the search kept the settings of the recipe, and what it gained on validation nodes."""
     lines: list[list[TableCell | str]] = []
@@ -235,7 +246,8 @@ def _chosen(result: Result) -> Table:
         )
     columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs", "seconds a search"]
     note = (
-        "The first trial has the settings of the recipe. Gains on validation nodes are too high, since trials compete. "
+        "The first trial has the settings of the recipe, but for the searches that the first table names. Gains on "
+        "validation nodes are too high, since trials compete. "
         "The journals of all searches are in `results/tuning`."
     )
     return Table("searches", "What the searches chose", columns, lines, note, folded=True)

@@ -7,15 +7,16 @@ import epagcl
 from epagcl.core.errors import TrainingError
 from epagcl.methods import method
 from epagcl.methods.recipes import recipe
-from epagcl.paper import tuned, tuned_tables
-from epagcl.paper.tuned import ARTEFACT, budget
+from epagcl.paper import tuned, tuned_budget, tuned_tables
+from epagcl.paper.tuned import ARTEFACT
+from epagcl.paper.tuned_budget import budget
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
 
 
 @pytest.fixture
 def small(monkeypatch):
     """A budget of two trials and two final seeds on two outer test sets."""
-    for module in (tuned, tuned_tables):
+    for module in (tuned, tuned_tables, tuned_budget):
         for name, value in {"TRIALS": 2, "SEEDS": 2, "EPOCHS": 4, "WIDTH": 8}.items():
             monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(tuned, "outer_sets", lambda graph: range(2))

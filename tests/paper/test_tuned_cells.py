@@ -1,7 +1,7 @@
 """Which runs of tuned methods can be compared: those on the outer test sets that all rows have."""
 
+from epagcl.paper.tuned_budget import SEEDS
 from epagcl.paper.tuned_cells import comparable, outer_sets_by_place, scores_of
-from epagcl.paper.tuned_tables import SEEDS
 
 
 def cell(row, outer, graph="Cora", untrained=True, **more):

@@ -7,8 +7,9 @@ import pytest
 from epagcl.core.errors import TrainingError
 from epagcl.paper import tuned, tuned_joining
 from epagcl.paper.tuned import searches
+from epagcl.paper.tuned_budget import SEEDS, outer_sets
 from epagcl.paper.tuned_joining import with_missing
-from epagcl.paper.tuned_tables import SEEDS, missing_searches, outer_sets
+from epagcl.paper.tuned_tables import missing_searches
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.store import Store
 
@@ -59,6 +60,20 @@ def test_missing_outer_sets_are_computed_and_joined(whole, invented, request_of,
     assert invented == [("grace", 1)]
     assert {cell["row"]: cell for cell in made["cells"]} == {cell["row"]: cell for cell in whole["cells"]}
     assert with_missing(whole, later(request_of, tmp_path), {"GRACE"}) is None
+
+
+def test_a_search_that_started_elsewhere_is_replaced(whole, invented, request_of, tmp_path):
+    stale = copy.deepcopy(whole)
+    (cell,) = (cell for cell in stale["cells"] if cell["row"] == "DGI")
+    cell["searches"][1]["trials"] = [{"validation": 0.9, "settings": {"lr": 0.5}}]
+    cell["protocols"]["strict"]["accuracy"]["runs"][SEEDS:] = [0.0] * SEEDS
+    assert missing_searches(stale, "demo")["DGI"] == [1]
+    unchanged = with_missing(stale, later(request_of, tmp_path, train=False), {"DGI"})
+    assert unchanged is None  # until there is a new one
+    made = with_missing(stale, later(request_of, tmp_path), {"DGI"})
+    assert invented == [("dgi", 1)]
+    assert {cell["row"]: cell for cell in made["cells"]} == {cell["row"]: cell for cell in whole["cells"]}
+    assert missing_searches(made, "demo").get("DGI") is None
 
 
 def test_a_graph_enters_when_all_its_searches_are_done(whole, invented, request_of, tmp_path):

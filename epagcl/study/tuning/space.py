@@ -74,6 +74,15 @@ class Range:
         """Return the value of the range that is closest to ``value``."""
         return type(self.low)(min(max(value, self.low), self.high))
 
+    def including(self, value: float) -> "Range":
+        """Return the smallest range that also contains a value. A logarithmic range takes positive values only.
+
+        Examples:
+            >>> str(Range(0.0001, 0.01, log=True).including(0.1))
+            '0.0001:0.1:log'
+        """
+        return self if self.log and value <= 0 else Range(min(self.low, value), max(self.high, value), self.log)
+
     def rounded(self, value: Any) -> Any:
         """Return a float rounded to four significant digits, but within the range; an integer unchanged."""
         return value if isinstance(self.low, int) else self.nearest(float(f"{value:.4g}"))
@@ -99,6 +108,15 @@ class Choice:
     def nearest(self, value: Any) -> Any:
         """Return the value if it is one of the choices, else None."""
         return value if value in self.ends else None
+
+    def including(self, value: Any) -> "Choice":
+        """Return a choice that also has a value.
+
+        Examples:
+            >>> str(Choice((0, 10, 20)).including(25))
+            '0,10,20,25'
+        """
+        return self if value in self.ends else Choice((*self.ends, value))
 
     def rounded(self, value: Any) -> Any:
         """Return the value unchanged."""
@@ -136,7 +154,7 @@ def space_of(
         space: name → ``"0.1:0.6"``, ``"1e-4:1e-2:log"``, ``"128,256"``, (low, high), (low, high, "log"), or a list of
             values; or a list of words such as ``"lr=1e-4:1e-2:log"``, where ``"default"`` adds the default space.
             None: the default space.
-        start: model with the settings that are not searched.
+        start: model with the settings that are not searched. The default space is widened to contain its settings.
         fixed: names of settings with a value of the user, which are removed from the default space.
     """
     if space is None:
@@ -147,7 +165,10 @@ def space_of(
     fields = {field.name: field for field in method.setting_fields()}
     searched: Space = {}
     if ("default", None) in pairs:
-        searched = {name: values for name, values in default_space(method).items() if name not in fixed}
+        own = start.get_params()
+        searched = {
+            name: values.including(own[name]) for name, values in default_space(method).items() if name not in fixed
+        }
     for stem, value in pairs:
         if (stem, value) == ("default", None):
             continue

@@ -45,6 +45,18 @@ def test_every_method_accepts_the_ends_of_its_default_space(name):
             cls(**{setting_name: end})
 
 
+def test_the_default_space_is_widened_to_contain_the_start():
+    start = epagcl.method("greet")(k=25, lr=0.1, weight_decay=0.5, temperature=0.05, p_drop_1=0.9)
+    space = space_words(space_of(type(start), None, start))
+    assert space["k"] == "0,10,20,30,25"
+    assert space["lr"] == "0.0001:0.1:log"
+    assert space["weight_decay"].endswith(",0.001,0.5")
+    assert (space["temperature"], space["p_drop_1"]) == ("0.05:1:log", "0:0.9")
+    own = space_of(type(start), ["default", "k=0,10"], start)
+    assert own["k"] == Choice((0, 10))  # a user's own choice stays
+    assert Range(0.1, 1.0, log=True).including(0.0) == Range(0.1, 1.0, log=True)
+
+
 def test_a_users_method_gets_a_space_from_its_settings():
     @method_settings
     class Mine(epagcl.DGI):
