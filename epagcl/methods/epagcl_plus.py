@@ -48,9 +48,9 @@ class EPAGCLPlus(Sampled):
     features without training. EPAGCL+ therefore combines, with X̂ the feature rows at unit length:
 
     1. *Contrastive models.* ``members`` models with root weights (residual) and as many with several scales are trained
-       side by side in one pass, each with InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) on its own two views.
-       Views drop edges by Eq. (9), add nearest neighbours of Â²X̂, and hide feature columns. Negatives come from random
-       batches of ``batch_size`` nodes.
+       side by side in one pass, each with InfoNCE (:class:`~epagcl.methods.contrast.Contrast`) of two views. The two
+       models of a member share the edges of their views. Views drop edges by Eq. (9), add nearest neighbours of Â²X̂,
+       and hide feature columns. Negatives come from random batches of ``batch_size`` nodes.
     2. *A global model.* One PageRank layer, trained side by side with the others with the loss of
        :class:`~epagcl.methods.dgi.DGI`.
     3. *Propagated features.* Principal components of Â²X̂, of personalised PageRank S X̂ on the graph in which each node

@@ -16,8 +16,8 @@ class GRACE(Contrast):
 
     From `"Deep Graph Contrastive Representation Learning" <https://arxiv.org/abs/2006.04131>`_.
     :class:`~epagcl.methods.contrast.Contrast` defines the loss. ``dim`` is ``num_hidden`` in the authors' code, whose
-    first layer is twice as wide. As in every method here, both directions of a pair are dropped together; the authors'
-    code samples them independently, so its views are directed graphs.
+    first layer is twice as wide. As in every method here except GREET, both directions of a pair are dropped together;
+    the authors' code samples them independently, so its views are directed graphs.
 
     Examples:
         >>> import epagcl

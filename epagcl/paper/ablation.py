@@ -198,7 +198,7 @@ def reading(result: Result) -> list[str]:
         f"{difference(DROP_ONLY, TEXT_DROP)} without.",
         "The oracle knows the true classes. It drops edges between classes with probability 0.85, others with 0.15. "
         f"Its gain over EPAGCL in points: {difference(ORACLE, OURS)}. Over {DROP_ONLY}: "
-        f"{difference(ORACLE, DROP_ONLY)}. Guidance by EPR could at best gain this by dropping alone.",
+        f"{difference(ORACLE, DROP_ONLY)}.",
         *_collapsed_reading(result, protocol),
     ]
 

@@ -77,17 +77,21 @@ def curves(result: Result, protocol: str, graph: str) -> dict[str, dict[float, d
 
 
 def gaps(result: Result, protocol: str, graph: str, kind: str = "add") -> dict[float, PairedTest]:
-    """Return dropping minus adding on common seeds at each rate, with Holm's correction for the rates of a graph."""
-    by_kind = curves(result, protocol, graph)
-    added, dropped = by_kind[kind], by_kind["drop"]
-    return paired_tests({rate: (dropped[rate], added[rate]) for rate in sorted(set(added) & set(dropped))})
+    """Return the tests of :func:`all_gaps` for a graph and a kind of adding, by rate."""
+    tests = all_gaps(result, protocol)
+    return {rate: test for (place, own, rate), test in tests.items() if (place, own) == (graph, kind)}
 
 
-def all_gaps(result: Result) -> dict[tuple[str, str, float], PairedTest]:
-    """Return dropping minus adding by graph, kind and rate, with Holm's correction for all these tests."""
+def all_gaps(result: Result, protocol: str | None = None) -> dict[tuple[str, str, float], PairedTest]:
+    """Return dropping minus adding by graph, kind and rate, with Holm's correction for all these tests.
+
+    Args:
+        result: the result.
+        protocol: the protocol; None: the first one of the result.
+    """
     pairs = {}
     for graph in measured_graphs(result):
-        by_kind = curves(result, result["asked"]["protocols"][0], graph)
+        by_kind = curves(result, protocol or result["asked"]["protocols"][0], graph)
         for kind in ("add", "pool"):
             for rate in sorted(set(by_kind[kind]) & set(by_kind["drop"])):
                 pairs[graph, kind, rate] = (by_kind["drop"][rate], by_kind[kind][rate])
@@ -124,10 +128,9 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         "At rate r both views lose, or both gain, r·|E| edges on average, all with equal probability. Added edges are "
         "drawn again for every view of every epoch. With a fixed pool, one to two random pairs per edge are drawn once "
         "per model, like the candidates of Algorithm 1, and return during training. Differences are on common "
-        "seeds, with 95% intervals that are corrected for overlapping splits, verdicts with Holm's correction for the "
-        f"rates of a line, and the smallest difference that such a test can show. Measured on {' and '.join(devices)}. "
-        "The paper shows only a chart, so there "
-        "are no reported numbers."
+        "seeds, with 95% intervals that are corrected for overlapping splits, verdicts with Holm's correction for all "
+        "differences of the table, and the smallest difference that such a test can show. Measured on "
+        f"{' and '.join(devices)}. The paper shows only a chart, so there are no reported numbers."
     )
     columns = ["graph", "views", *(f"{rate:g}" for rate in rates)]
     return Table(slug, f"Adding against dropping, {protocol} protocol", columns, lines, note)
@@ -214,7 +217,7 @@ def reading(result: Result) -> list[str]:
                 best.append(f"{means[rate]:.1f} ({KINDS[kind]}, rate {rate:g})")
         paragraphs.append(
             f"**{graph}**: {' '.join(filter(None, comparisons))} A rate counts if the paired test is significant after "
-            f"correction for overlapping splits and for the number of rates. Best accuracies: {', '.join(best)}."
+            f"correction for overlapping splits and for all tests of the table. Best accuracies: {', '.join(best)}."
         )
     return paragraphs
 

@@ -1,4 +1,4 @@
-"""EPAGCL with views that know the classes: an upper bound for choosing the edges to drop."""
+"""EPAGCL with views that know the classes: a reference for choosing the edges to drop."""
 
 from typing import Any, Self
 
@@ -17,8 +17,8 @@ from epagcl.views.sampling import Views, ViewSampler
 class Oracle(EPAGCL):
     """EPAGCL that drops edges between classes far more often than edges within a class.
 
-    It bounds what guidance by EPR can reach by dropping alone. It reads labels, so it is no method for practical use
-    and is not registered.
+    It shows what knowing the classes adds to dropping. It reads labels, so it is no method for practical use and is not
+    registered.
     """
 
     runs_on_ranks = False

@@ -215,7 +215,10 @@ def _untuned(request: Request, result: Result | None, fresh: bool, processes: in
             where = "its searches here" if own else "its searches on other graphs"
             seconds, basis = (fmean(rates) * size, where) if rates else (None, "no stored run")
             every = len(outer_sets(graph))
+            began = {search["outer"] for cell in own for search in cell["searches"]}
             decides = NARROWER if every - len(outer) >= FEWEST_OUTER else f"the rank of {title}"
+            if not fresh and began & set(outer):  # these searches had another start
+                decides = f"the rank of {title}, searched from its recipe"
             wanted = SEEDS * every
             missing.append(MissingRuns((TUNED,), graph, title, seeds, wanted, seconds, basis, decides, None))
     return missing

@@ -116,14 +116,12 @@ def standing(result: Result) -> str:
     ranking = ranking_of(result)
     if ranking is None or OURS not in ranking.mean_ranks:
         return ""
-    ahead = ranking.beaten_by(OURS)
     words = [test.verdict for test in against(result, OURS).values()]
-    others = len(ranking.mean_ranks) - 1
-    lead = f"all {others}" if len(ahead) == others else f"{len(ahead) or 'none'} of the {others}"
     return (
         f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs "
-        f"(without untrained encoders), a significant lead over {lead} others by Wilcoxon's test over the graphs, and "
-        f"of {len(words)} tests on single graphs, {words.count(BETTER)} find it better and {words.count(WORSE)} worse"
+        f"(without untrained encoders), a significant lead over {ranking.beaten_rows(OURS)} by Wilcoxon's test over "
+        f"the graphs, and of {len(words)} tests on single graphs, {words.count(BETTER)} find it better and "
+        f"{words.count(WORSE)} worse"
     )
 
 

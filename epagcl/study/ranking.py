@@ -100,11 +100,13 @@ class Ranking:
             >>> rank({"a": {"x": 3, "y": 2}, "b": {"x": 1, "y": 0}}).lead("a")
             'Its lead over no other row is significant'
         """
+        return f"Its lead over {self.beaten_rows(title)} is significant"
+
+    def beaten_rows(self, title: str) -> str:
+        """Return the rows that a row is significantly better than in words, such as ``every other row except b``."""
         beaten = self.beaten_by(title)
         rest = [other for other in self.mean_ranks if other != title and other not in beaten]
-        if not beaten:
-            return "Its lead over no other row is significant"
-        return f"Its lead over every other row{f' except {listed(rest)}' if rest else ''} is significant"
+        return f"every other row{f' except {listed(rest)}' if rest else ''}" if beaten else "no other row"
 
 
 def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:

@@ -2,6 +2,7 @@ import pytest
 
 from epagcl.core.errors import InputError
 from epagcl.methods import method
+from epagcl.methods.recipes import recipe
 from epagcl.paper import equal_settings, tuned_tables
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
@@ -172,6 +173,23 @@ def test_methods_without_searches_are_missing(monkeypatch):
     assert by_row["DGI"].seeds == list(range(10))
     assert (by_row["DGI"].seconds, by_row["DGI"].basis) == (None, "no stored run")
     assert by_row["DGI"].decides == "the rank of DGI"
+
+
+def test_searches_that_began_elsewhere_are_missing(monkeypatch):
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
+    monkeypatch.setattr(module, "_request", lambda *_: request)
+    (data, name) = demo()
+    searches = [
+        {"outer": outer, "settings": {}, "trials": [{"seconds": 2.0, "settings": {"lr": lr}}]}
+        for outer, lr in enumerate((recipe("demo", "grace")["lr"], 0.9))
+    ]
+    stored = result([{"row": "GRACE", "graph": describe(data, name), "searches": searches}])
+    for fresh, seeds, decides in (
+        (False, [5, 6, 7, 8, 9], "the rank of GRACE, searched from its recipe"),
+        (True, list(range(10)), "the rank of GRACE"),
+    ):
+        by_row = {runs.row: runs for runs in plan({"tuned": stored}, None, parts=("tuned",), fresh=fresh).runs}
+        assert (by_row["GRACE"].seeds, by_row["GRACE"].decides) == (seeds, decides)
 
 
 def test_further_outer_test_sets_narrow_intervals(monkeypatch):

@@ -15,9 +15,7 @@ def test_every_search_space_contains_the_recipe(graph, name):
     cls, start, fixed = method(name), start_of(graph, method(name)), budget(name)
     space = space_of(cls, space_around(start), cls(**start, **fixed), fixed)
     settings = {**cls().settings(), **start}
-    assert {key: values.nearest(settings[key]) for key, values in space.items()} == {
-        key: settings[key] for key in space
-    }
+    assert all(values.nearest(settings[key]) == settings[key] for key, values in space.items())
 
 
 def test_the_start_is_the_recipe_without_the_budget():
