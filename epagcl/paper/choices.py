@@ -167,9 +167,11 @@ def figures(result: Result) -> "dict[str, Figure]":
             if test.interval is not None:
                 axes.plot(test.interval, [place, place], color=colour, lw=1.5)
     axes.axvline(0, color="black", lw=0.8)
+    widest = 1 + 1.3 * max(abs(test.mean) for test in tests.values())  # collapsed runs have intervals of 100 points
+    axes.set_xlim(-widest, widest)
     axes.set_yticks(range(len(tests)), [f"{title}, {graph}" for graph, title in tests], fontsize=8)
     axes.set_ylim(len(tests) - 0.5, -0.5)
-    axes.set_xlabel("with the choice minus with the recipe, points; corrected 95% interval", fontsize=9)
+    axes.set_xlabel("with the choice minus with the recipe, points; corrected 95% interval, cut at the frame", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)
     return {"": figure}
