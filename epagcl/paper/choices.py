@@ -171,7 +171,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     axes.set_xlim(-widest, widest)
     axes.set_yticks(range(len(tests)), [f"{title}, {graph}" for graph, title in tests], fontsize=8)
     axes.set_ylim(len(tests) - 0.5, -0.5)
-    axes.set_xlabel("with the choice minus with the recipe, points; corrected 95% interval, cut at the frame", fontsize=9)
+    axes.set_xlabel("choice minus recipe, points; corrected 95% intervals, cut at the frame", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)
     return {"": figure}
