@@ -126,6 +126,25 @@ def test_statements_of_the_methods_page_match_the_results():
         assert leakage_tables.by_rule(row)["validation"]["mean"] > leakage_tables.by_rule(row)["paper"]["mean"]
 
 
+def test_statements_on_choices_match_the_results():
+    from epagcl.paper import choices
+
+    tests = choices.against_recipes(read_results(ROOT / "results" / "paper")["choices"])
+    hotter = tests["Cora", "EPAGCL: temperature 0.5, 200 epochs"]
+    assert (f"{hotter.mean:+.1f}", hotter.n, hotter.verdict) == ("+1.5", 20, "undecided")
+    scaling = {(title.split(":")[0], graph): test for (graph, title), test in tests.items() if choices.GIVEN in title}
+    gmi = scaling.pop(("GMI", "CiteSeer"))
+    assert (round(gmi.mean), gmi.verdict) == (-11, "worse")
+    assert len({title for title, _ in scaling}) == 6
+    assert f"{max(abs(test.mean) for test in scaling.values()):.1f}" == "1.4"
+    separate = {title.split(":")[0]: test for (_, title), test in tests.items() if choices.SEPARATE in title}
+    assert set(separate) == {"GRACE", "GCA", "CCA-SSG"}
+    assert f"{max(abs(test.mean) for test in separate.values()):.1f}" == "0.3"
+    together = tests["Cora", f"GREET: {choices.TOGETHER}"]
+    assert (round(together.mean), together.verdict) == (-10, "worse")
+    assert {test.verdict for test in (*scaling.values(), *separate.values())} == {"undecided"}
+
+
 def test_the_mixture_of_epagcl_plus_is_described_as_it_is_computed():
     from fractions import Fraction
 
