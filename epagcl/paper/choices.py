@@ -142,11 +142,13 @@ def tables(result: Result) -> list[Table]:
                 numbers = [*(f"{mean:.1f}" for mean in means), str(test), test.verdict]
                 detectable = "–" if test.detectable is None else f"{test.detectable:.1f}"
                 lines.append([choice.base, graph, choice.words, *numbers, detectable, str(test.n)])
+    devices = sorted({device for cell in result["cells"] for device in cell["hardware"]})
     columns = ["method", "graph", "choice", "recipe", "with the choice", "difference", "verdict", "detectable", "seeds"]
     note = (
         f"Protocol {PROTOCOL}; accuracy in percent over the seeds that both have, which share splits and training "
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
-        f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points."
+        f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points. Measured on "
+        f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
     )
     return [Table("", "Choices that differ from the recipes", columns, lines, note)] if lines else []
 
