@@ -20,7 +20,7 @@ from tests.paper.conftest import cell, result
 
 @pytest.mark.slow
 def test_small_measurement_has_every_variant(request_of, tmp_path):
-    made = ARTEFACT.make(request_of(protocols=("strict",)), "epagcl paper ablation")
+    made = ARTEFACT.make(request_of(protocols=("strict",), runs=1), "epagcl paper ablation")
     assert [c["row"] for c in made["cells"]] == [row.title for row in variants()]
     assert all(c["settings"]["p_mask_1"] == c["settings"]["p_mask_2"] == 0 for c in made["cells"])
     files = {path.name for path in ARTEFACT.write(made, tmp_path / "out")}

@@ -12,7 +12,7 @@ from tests.paper.conftest import SMALL, cell, result
 @pytest.mark.slow
 def test_small_measurement_has_every_kind(request_of, tmp_path, monkeypatch):
     monkeypatch.setattr(add_vs_drop, "RATES", (0.2, 0.6))
-    made = ARTEFACT.make(request_of(protocols=("strict",)), "epagcl paper add-vs-drop")
+    made = ARTEFACT.make(request_of(protocols=("strict",), runs=1), "epagcl paper add-vs-drop")
     kinds = [f"{kind} {rate}" for rate in (0.2, 0.6) for kind in ("add", "pool", "drop")]
     assert [c["row"] for c in made["cells"]] == ["untrained encoder", *kinds]
     files = {path.name for path in ARTEFACT.write(made, tmp_path / "out")}
