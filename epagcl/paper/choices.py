@@ -24,6 +24,8 @@ PROTOCOL = "strict"
 CITATIONS = ("Cora", "CiteSeer")
 GIVEN, SCALED = "features as given", "feature rows of sum 1"
 SEPARATE, TOGETHER = "the directions of an edge drawn separately", "the directions of an edge drawn together"
+#: The code of runs that were taken over from files of an earlier version, which recorded no digest.
+TAKEN_OVER = "before digests"
 #: The groups of choices that the text summarises, with what the recipes do.
 GROUPS = {
     (GIVEN, SCALED): "Feature scaling. The published code of most methods divides feature rows by their sum",
@@ -149,8 +151,22 @@ def tables(result: Result) -> list[Table]:
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
         f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points. Measured on "
         f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
+        f"{_taken_over(result)}"
     )
     return [Table("", "Choices that differ from the recipes", columns, lines, note)] if lines else []
+
+
+def _taken_over(result: Result) -> str:
+    """Return a sentence on the rows that no command of this version computed; empty if there are none."""
+    old = [cell for cell in result["cells"] if cell["code"] == TAKEN_OVER]
+    if not old:
+        return ""
+    rows = "; ".join(f"{cell['row']} ({cell['graph']['name']})" for cell in old)
+    dates = listed(sorted({date for cell in old for date in cell["dates"]}))
+    return (
+        f" Runs of {dates}, computed by an earlier version and taken over from its files without computing them again: "
+        f"{rows}."
+    )
 
 
 def figures(result: Result) -> "dict[str, Figure]":

@@ -221,7 +221,8 @@ def _with_runs(
 
 def _command(first: str, part: str) -> str:
     """Return the commands that compute a result: the one that began it, and the one that completed it."""
-    return f"{first.split(' && ')[0]} && epagcl paper complete --parts {part}"
+    begun, completed = first.split(" && ")[0], f"epagcl paper complete --parts {part}"
+    return completed if begun == completed else f"{begun} && {completed}"
 
 
 def ordered(cells: Sequence[CellResult], graphs: Sequence[str], rows: Sequence[str]) -> list[CellResult]:

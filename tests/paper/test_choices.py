@@ -1,6 +1,6 @@
 import pytest
 
-from epagcl.paper.choices import ARTEFACT, CHOICES, GIVEN, SEPARATE, Choice, against_recipes, cells_of
+from epagcl.paper.choices import ARTEFACT, CHOICES, GIVEN, SEPARATE, TAKEN_OVER, Choice, against_recipes, cells_of
 from epagcl.paper.directions import DirectedGRACE
 from epagcl.study.design import Row
 from tests.paper.conftest import cell, demo, result
@@ -80,6 +80,14 @@ def test_means_are_over_common_seeds():
     cells = [cell("GMI", "Cora", [70, 72, 74, 90]), cell(f"GMI: {GIVEN}", "Cora", [60, 62, 64])]
     ((*_, recipe, chosen, _, _, _, seeds),) = ARTEFACT.tables(result(cells, datasets=("cora",)))[0].rows
     assert (recipe, chosen, seeds) == ("72.0", "62.0", "3")
+
+
+def test_rows_taken_over_from_an_earlier_version_are_named():
+    cells = [cell("GMI", "Cora", [70, 72, 74]), cell(f"GMI: {GIVEN}", "Cora", [60, 62, 64], code=TAKEN_OVER)]
+    (table,) = ARTEFACT.tables(result(cells, datasets=("cora",)))
+    assert "Runs of 2026-01-01, computed by an earlier version" in table.note
+    assert table.note.endswith(f": GMI: {GIVEN} (Cora).")
+    assert "earlier version" not in ARTEFACT.tables(invented())[0].note
 
 
 def test_without_runs_there_is_nothing_to_say():

@@ -38,6 +38,14 @@ def accuracies(made):
     return {one["row"]: one["protocols"]["strict"]["accuracy"]["runs"] for one in made["cells"]}
 
 
+def test_a_result_that_complete_has_begun_names_it_once():
+    assert completion._command("epagcl paper choices", "choices") == (
+        "epagcl paper choices && epagcl paper complete --parts choices"
+    )
+    once = "epagcl paper complete --parts choices"
+    assert completion._command(once, "choices") == completion._command(f"{once} && {once}", "choices") == once
+
+
 def test_runs_are_added_to_the_stored_ones(study, tmp_path):
     whole = study.runs_of(study.cells(lambda *_: rows(study.methods)))
     part = result(json.loads(json.dumps(whole["cells"])), datasets=("demo",))

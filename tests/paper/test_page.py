@@ -82,7 +82,7 @@ def test_no_outdated_figure_remains(results, comparison):
 def test_results_have_their_provenance(results, name):
     result = results[name]
     assert result["artefact"] == name
-    assert result["command"].startswith(f"epagcl paper {name}")
+    assert result["command"].startswith((f"epagcl paper {name}", f"epagcl paper complete --parts {name}"))
     assert result["command"].count("epagcl paper complete") <= 1
     assert {"date", "hardware", "versions", "commit", "asked"} <= set(result)
     assert result["asked"]["seeds"] == list(range(result["asked"]["runs"]))
