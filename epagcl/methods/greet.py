@@ -145,7 +145,7 @@ class GREET(Method):
     From `"Beyond Smoothing: Unsupervised Graph Representation Learning with Edge Heterophily Discriminating"
     <https://arxiv.org/abs/2211.14065>`_. As in the authors' code, noise ε and dropout are sampled independently for the
     two directions of an edge, so L and H are not symmetric. If both directions shared them, two hops would often return
-    to the start node, and the accuracy on Cora would be ten points lower. The embedding uses no noise, that is,
+    to the start node, and the accuracy on Cora would be nine points lower. The embedding uses no noise, that is,
     ε = ½ and w = σ(θ); the code samples noise there as well. The weights of the last epoch are used; the code uses the
     weights with the best validation accuracy.
 

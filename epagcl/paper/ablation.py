@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from epagcl.methods import Method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs, runs_by_seed
+from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.oracle import Oracle
 from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.tables import Table, TableCell, marked
@@ -22,7 +23,6 @@ BASE, OURS = "Random Add", "EPAGCL"
 ADD_ONLY, DROP_ONLY, BOTH, RANDOM_DROP = "Add Only", "Drop Only", "Add to Both Views", "Random Drop"
 POOL, TEXT, TEXT_DROP = "Random Add, fixed pool", "EPAGCL, text's direction", "Drop Only, text's direction"
 ORACLE = "oracle"
-COLLAPSE = 20  # points below the best median of a row on its graph at which a run counts as collapsed
 
 
 def variants() -> list[Row]:
@@ -199,33 +199,7 @@ def reading(result: Result) -> list[str]:
         "The oracle knows the true classes. It drops edges between classes with probability 0.85, others with 0.15. "
         f"Its gain over EPAGCL in points: {difference(ORACLE, OURS)}. Over {DROP_ONLY}: "
         f"{difference(ORACLE, DROP_ONLY)}.",
-        *_collapsed_reading(result, protocol),
-    ]
-
-
-def collapsed(result: Result, protocol: str, graph: str) -> dict[str, int]:
-    """Return the number of collapsed runs of each row that has any.
-
-    A row's own median would hide that most of its runs collapse, so runs are compared with that of the best row.
-    """
-    runs = runs_by_seed(result, protocol, graph)
-    best = max((median(own.values()) for own in runs.values()), default=0.0)
-    counts = {title: sum(run < best - COLLAPSE for run in own.values()) for title, own in runs.items()}
-    return {title: count for title, count in counts.items() if count}
-
-
-def _collapsed_reading(result: Result, protocol: str) -> list[str]:
-    """Return a paragraph on the collapsed runs, which make intervals wide."""
-    found = []
-    for graph in measured_graphs(result):
-        runs, counts = runs_by_seed(result, protocol, graph), collapsed(result, protocol, graph)
-        rows = ", ".join(f"{title} ({count} of {len(runs[title])})" for title, count in counts.items())
-        found += [f"{graph}: {rows}."] if rows else []
-    if not found:
-        return []
-    return [
-        f"**Some runs collapse**: they are more than {COLLAPSE} points below the median of the best row. They make "
-        f"intervals wide, and the largest differences come from them. {' '.join(found)}"
+        *collapsed_reading(result, protocol, best=True),
     ]
 
 

@@ -11,6 +11,7 @@ from epagcl.methods.base import Method
 from epagcl.paper import directions, drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
+from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import DETECTABLE
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table
@@ -24,8 +25,7 @@ PROTOCOL = "strict"
 CITATIONS = ("Cora", "CiteSeer")
 GIVEN, SCALED = "features as given", "feature rows of sum 1"
 SEPARATE, TOGETHER = "the directions of an edge drawn separately", "the directions of an edge drawn together"
-#: The code of runs that were taken over from files of an earlier version, which recorded no digest.
-TAKEN_OVER = "before digests"
+RATE = "learning rate 0.1 as published"
 #: The groups of choices that the text summarises, with what the recipes do.
 GROUPS = {
     (GIVEN, SCALED): "Feature scaling. The published code of most methods divides feature rows by their sum",
@@ -84,8 +84,8 @@ CHOICES = (
     Choice("cca-ssg", SEPARATE, kind=directions.DirectedCCASSG),
     Choice("greet", TOGETHER, ("Cora",), kind=directions.SymmetricGREET),
     Choice("epagcl", "temperature 0.5, 200 epochs", settings={"temperature": 0.5, "epochs": 200}),
-    Choice("grace", "learning rate 0.1 as published", ("Amazon-Photo",), {"lr": 0.1}),
-    Choice("gca*", "learning rate 0.1 as published for GCA", ("Amazon-Photo",), {"lr": 0.1}),
+    Choice("grace", RATE, ("Amazon-Photo",), {"lr": 0.1}),
+    Choice("gca*", f"{RATE} for GCA", ("Amazon-Photo",), {"lr": 0.1}),
 )
 
 
@@ -151,22 +151,8 @@ def tables(result: Result) -> list[Table]:
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
         f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points. Measured on "
         f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
-        f"{_taken_over(result)}"
     )
     return [Table("", "Choices that differ from the recipes", columns, lines, note)] if lines else []
-
-
-def _taken_over(result: Result) -> str:
-    """Return a sentence on the rows that no command of this version computed; empty if there are none."""
-    old = [cell for cell in result["cells"] if cell["code"] == TAKEN_OVER]
-    if not old:
-        return ""
-    rows = "; ".join(f"{cell['row']} ({cell['graph']['name']})" for cell in old)
-    dates = listed(sorted({date for cell in old for date in cell["dates"]}))
-    return (
-        f" Runs of {dates}, computed by an earlier version and taken over from its files without computing them again: "
-        f"{rows}."
-    )
 
 
 def figures(result: Result) -> "dict[str, Figure]":
@@ -196,7 +182,7 @@ def figures(result: Result) -> "dict[str, Figure]":
 
 
 def reading(result: Result) -> list[str]:
-    """Return a paragraph on each group of choices."""
+    """Return a paragraph on each group of choices, and one on collapsed runs."""
     tests = against_recipes(result)
     paragraphs = []
     for words, subject in GROUPS.items():
@@ -208,7 +194,7 @@ def reading(result: Result) -> list[str]:
         }
         if own:
             paragraphs.append(f"**{subject.split('.')[0]}.**{subject.split('.', 1)[1]}. {_decided(own)}")
-    return paragraphs
+    return paragraphs + collapsed_reading(result, PROTOCOL)
 
 
 def _decided(tests: dict[tuple[str, Choice], PairedTest]) -> str:

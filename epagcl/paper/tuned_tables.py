@@ -16,6 +16,7 @@ from epagcl.paper.cell_scores import (
     runs_by_seed,
     scores,
 )
+from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
 from epagcl.paper.tables import Table, TableCell
 from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, outer_sets, starts_at_recipe
@@ -229,7 +230,7 @@ def _chosen(result: Result) -> Table:
         searches = [search for cell in result["cells"] if cell["row"] == title for search in cell["searches"]]
         if not searches:
             continue
-        gains, first, epochs, seconds = [], 0, [], []
+        gains, first, epochs = [], 0, []
         for search in searches:
             done = [trial for trial in search["trials"] if trial["validation"] is not None]
             best = max(trial["validation"] for trial in done)
@@ -237,16 +238,13 @@ def _chosen(result: Result) -> Table:
             first += start == best
             gains += [100 * (best - start)] if start is not None else []
             epochs.append(search["settings"]["epochs"])
-            seconds.append(sum(trial["seconds"] or 0.0 for trial in search["trials"]))
         mean_gain = f"{fmean(gains):+.1f}" if gains else "–"
-        lines.append(
-            [title, str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", f"{fmean(seconds):.0f}"]
-        )
-    columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs", "seconds a search"]
+        lines.append([title, str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}"])
+    columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs"]
+    exceptions = ", but for the searches that the first table names" if _other_starts(result) else ""
     note = (
-        "The first trial has the settings of the recipe, but for the searches that the first table names. Gains on "
-        "validation nodes are too high, since trials compete. "
-        "The journals of all searches are in `results/tuning`."
+        f"The first trial has the settings of the recipe{exceptions}. Gains on validation nodes are too high, since "
+        "trials compete. The journals of all searches are in `results/tuning`."
     )
     return Table("searches", "What the searches chose", columns, lines, note, folded=True)
 
@@ -262,7 +260,7 @@ def figures(result: Result) -> "dict[str, Figure]":
 
 
 def reading(result: Result) -> list[str]:
-    """Return paragraphs on the ranking with one budget, on training, and on what is missing."""
+    """Return paragraphs on the ranking with one budget, on training, on collapsed runs, and on what is missing."""
     ranking, titles = ranking_of(result), titles_of(result)
     paragraphs = []
     if ranking is not None:
@@ -297,6 +295,7 @@ def reading(result: Result) -> list[str]:
             f"{len(gains)} cases ({where}; {OURS}: {listed(ours)}). "
             f"{f'Tests decide {decided}' if decided else 'No test decides any'} of them."
         )
+    paragraphs += collapsed_reading(result, PROTOCOL)
     absent = [graph for graph in graphs_of(result) if graph in result["absent"]]
     if absent:
         paragraphs.append(f"Not measured: {', '.join(absent)}.")

@@ -10,7 +10,6 @@ from epagcl.paper.ablation import (
     ORACLE,
     OURS,
     claim_tests,
-    collapsed,
     gains,
     variants,
 )
@@ -59,14 +58,6 @@ def test_other_numbers_of_seeds_are_named():
     made = result([cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87]), cell(ORACLE, "Cora", [70])])
     assert str(gains(made, "strict", "Cora")[OURS]).endswith(" [3 seeds]")
     assert "[" not in str(gains(made, "strict", "Cora")[ORACLE])
-
-
-def test_runs_far_below_the_best_row_collapsed():
-    most, some = [20, 30, 25, 90], [91, 92, 20, 93]
-    made = result([cell(BASE, "Cora", most), cell(OURS, "Cora", some), cell(DROP_ONLY, "Cora", [90, 91, 92, 93])])
-    assert collapsed(made, "strict", "Cora") == {BASE: 3, OURS: 1}
-    assert collapsed(made, "strict", "CiteSeer") == {}
-    assert f"Cora: {BASE} (3 of 4), {OURS} (1 of 4)." in ARTEFACT.reading(made)[-1]
 
 
 def test_reading_decides_each_claim():

@@ -1,6 +1,6 @@
 import pytest
 
-from epagcl.paper.choices import ARTEFACT, CHOICES, GIVEN, SEPARATE, TAKEN_OVER, Choice, against_recipes, cells_of
+from epagcl.paper.choices import ARTEFACT, CHOICES, GIVEN, RATE, SEPARATE, Choice, against_recipes, cells_of
 from epagcl.paper.directions import DirectedGRACE
 from epagcl.study.design import Row
 from tests.paper.conftest import cell, demo, result
@@ -82,12 +82,11 @@ def test_means_are_over_common_seeds():
     assert (recipe, chosen, seeds) == ("72.0", "62.0", "3")
 
 
-def test_rows_taken_over_from_an_earlier_version_are_named():
-    cells = [cell("GMI", "Cora", [70, 72, 74]), cell(f"GMI: {GIVEN}", "Cora", [60, 62, 64], code=TAKEN_OVER)]
-    (table,) = ARTEFACT.tables(result(cells, datasets=("cora",)))
-    assert "Runs of 2026-01-01, computed by an earlier version" in table.note
-    assert table.note.endswith(f": GMI: {GIVEN} (Cora).")
-    assert "earlier version" not in ARTEFACT.tables(invented())[0].note
+def test_collapsed_runs_are_named():
+    photo = [cell("GRACE", "Amazon-Photo", [90, 91, 92]), cell(f"GRACE: {RATE}", "Amazon-Photo", [90, 20, 92])]
+    assert ARTEFACT.reading(result(photo, datasets=("amazon-photo",)))[-1].endswith(
+        f"Amazon-Photo: GRACE: {RATE} (1 of 3)."
+    )
 
 
 def test_without_runs_there_is_nothing_to_say():

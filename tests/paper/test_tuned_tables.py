@@ -52,8 +52,8 @@ def test_tables(made):
     assert differences.rows[2][1] == "+7.0 ▲ (0.2)"
     assert {line[0]: line[1] for line in untrained.rows} == {"untrained DGI": "71.0 ▼", "untrained EPAGCL+": "81.0 ▼"}
     chosen = {line[0]: line[1:] for line in searches.rows}
-    assert chosen["DGI"] == ["2", "0", "+10.0", "100", "4"]
-    assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200", "4"]
+    assert chosen["DGI"] == ["2", "0", "+10.0", "100"]
+    assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200"]
 
 
 def test_tests_and_text(made):
