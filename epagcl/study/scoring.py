@@ -11,7 +11,7 @@ from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
 
-from epagcl.core.errors import TrainingError
+from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.hardware import resolve_device
 from epagcl.core.log import log
 from epagcl.core.progress import Progress
@@ -111,9 +111,7 @@ def score_seeds(cell: ScoredCell, seeds: list[int], store: Store, work: Progress
         }
         scores = {p: by_kind[kinds[p]] for p in protocols}
     else:
-        embeddings = _train_each(
-            cell, seeds, training, lambda model: _fit(model, cell, work).embed(cell.data).to(device)
-        )
+        embeddings = _train_each(cell, seeds, training, partial(_embedding, cell, store, work))
         scores = {p: _score_linear(embeddings, cell.data, p) for p in protocols}
     shared = {**provenance(str(device)), "graph": cell.about}
     cost = {"peak_memory_gib": peak_memory_gib(str(device)), "processes": number_of_workers()}
@@ -147,6 +145,24 @@ def _train_each(
             "effective_rank": history[-1]["effective_rank"] if history else None,
         }
     return values
+
+
+def _embedding(cell: ScoredCell, store: Store, work: Progress, model: Method) -> Tensor:
+    """Train a model, or finish a training that was interrupted, and return the embedding on the model's device.
+
+    Before an interruption, and every few seconds, the training is saved in the store.
+    """
+    checkpoint = store.checkpoint(cell.key(model.seed))
+    try:
+        _fit(model, cell, work, checkpoint=checkpoint, resume=True)
+    except InputError as error:
+        if not checkpoint.exists():  # the error is not about the saved training
+            raise
+        log.warning("%s, seed %d starts over: %s", cell.title, model.seed, error)
+        checkpoint.unlink()
+        _fit(model, cell, work, checkpoint=checkpoint)
+    checkpoint.unlink(missing_ok=True)
+    return model.embed(cell.data).to(resolve_device(model.device))
 
 
 def _fit(model: Method, cell: ScoredCell, work: Progress, **options: Any) -> Method:

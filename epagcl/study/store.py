@@ -48,6 +48,10 @@ class Store:
         parts = (_folder_name(key["graph"]["name"]), _folder_name(key["what"]))
         return self.folder.joinpath(*parts, f"{digest}.json")
 
+    def checkpoint(self, key: Key) -> Path:
+        """Return the path of the unfinished training of a key."""
+        return self.path(key).with_suffix(".safetensors")
+
     def read(self, key: Key) -> Record | None:
         """Return the record of a key, or None if there is no readable record."""
         try:

@@ -1,14 +1,19 @@
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
 import epagcl
+from epagcl.core.errors import InputError
+from epagcl.core.progress import SilentProgress
 from epagcl.data import block_model
 from epagcl.evaluation.linear import linear_evaluation
 from epagcl.methods.supervised import Supervised
 from epagcl.study import scoring
-from epagcl.study.design import rows
+from epagcl.study.comparison import collect, fill
+from epagcl.study.design import cells, rows
+from epagcl.study.store import Store
 from tests.study.conftest import SMALL, compare, row
 
 
@@ -74,3 +79,64 @@ def test_each_seed_has_its_own_published_split(tmp_path, data):
     splits = epagcl.data.geom_splits(graph)[:2]
     expected = linear_evaluation([graph.x] * 2, graph.y, "public", splits=splits)
     assert result["protocols"]["public"]["accuracy"]["runs"] == pytest.approx(expected.runs)
+
+
+class Interrupted(SilentProgress):
+    """Ends a training after an epoch, and records the epochs that were reported."""
+
+    def __init__(self, last=None):
+        self.last, self.epochs = last, []
+
+    @contextmanager
+    def training(self, title, epochs):
+        def callback(row):
+            self.epochs.append(row["epoch"])
+            if row["epoch"] == self.last:
+                raise KeyboardInterrupt
+
+        yield callback
+
+
+@pytest.mark.parametrize("name", ["epagcl", "bgrl", "greet", "epagcl+"])
+def test_an_interrupted_training_is_finished_later(tmp_path, data, monkeypatch, name):
+    monkeypatch.setenv("EPAGCL_CHECKPOINT_SECONDS", "0")
+    settings = {"dim": 8, "epochs": 6, "device": "cpu"}
+    (cell,) = cells(data, "g", [row(name)], seeds=1, protocols=["strict"], settings=settings)
+    whole, broken = Store(tmp_path / "whole"), Store(tmp_path / "broken")
+    fill([cell], whole)
+    with pytest.raises(KeyboardInterrupt):
+        fill([cell], broken, Interrupted(last=4))
+    path = broken.checkpoint(cell.key(0))
+    assert path.exists()
+    assert collect(cell, broken) is None
+    later = Interrupted()
+    fill([cell], broken, later)
+    assert later.epochs == [5, 6]
+    assert not path.exists()
+    found, expected = collect(cell, broken), collect(cell, whole)
+    assert found["protocols"] == expected["protocols"]
+    assert found["training"]["epochs"] == [6]
+    assert found["training"]["effective_rank"] == expected["training"]["effective_rank"]
+
+
+def test_a_training_whose_saved_state_is_damaged_starts_over(tmp_path, data, caplog):
+    (cell,) = cells(data, "g", [row("dgi")], seeds=1, protocols=["strict"], settings={"epochs": 2, "device": "cpu"})
+    store = Store(tmp_path)
+    path = store.checkpoint(cell.key(0))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"damaged")
+    fill([cell], store)
+    assert collect(cell, store)["training"]["epochs"] == [2]
+    assert not path.exists()
+    assert "DGI, seed 0 starts over: " in caplog.text
+
+
+def test_another_error_is_not_blamed_on_a_saved_state(tmp_path, data, caplog, monkeypatch):
+    def fail(*_, **__):
+        raise InputError("another error")
+
+    monkeypatch.setattr(epagcl.DGI, "_fit", fail)
+    (cell,) = cells(data, "g", [row("dgi")], seeds=1, protocols=["strict"], settings={"device": "cpu"})
+    with pytest.raises(InputError, match="another error"):
+        fill([cell], Store(tmp_path))
+    assert "starts over" not in caplog.text
