@@ -152,7 +152,9 @@ def classify(z: EmbeddingLike, y: Labels, *, curve: bool = True, seed: int = 0) 
     nodes = np.flatnonzero(np.isin(labels, used))
     targets = np.searchsorted(used, labels[nodes])
     rows = rows / (float(np.sqrt(np.square(rows, dtype=np.float64).mean())) or 1.0)
-    with one_thread():
+    with one_thread(), warnings.catch_warnings():
+        # In float32, the solver may stop where rounding hides any further decrease of the loss, and warns of it.
+        warnings.filterwarnings("ignore", r"lbfgs failed to converge[^:]*:\s+ABNORMAL")
         unseen = _unseen_logits(rows[nodes], targets, seed)
         temperature, before, after = _calibration(unseen, targets, seed)
         model, strength = _fit(rows[nodes], targets, seed)

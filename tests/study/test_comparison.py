@@ -17,7 +17,9 @@ from tests.study.conftest import SMALL, compare, row
 def test_each_run_is_computed_once(tmp_path, data, monkeypatch):
     trained = []
     fit = scoring._fit
-    monkeypatch.setattr(scoring, "_fit", lambda model, *rest: trained.append(model.seed) or fit(model, *rest))
+    monkeypatch.setattr(
+        scoring, "_fit", lambda model, *rest, **options: trained.append(model.seed) or fit(model, *rest, **options)
+    )
     first = compare(data, "g", row("dgi"), tmp_path, seeds=2, protocols=["strict"], settings=SMALL)
     assert trained == [0, 1]
     assert compare(data, "g", row("dgi"), tmp_path, seeds=2, protocols=["strict"], settings=SMALL) == first
@@ -43,10 +45,10 @@ def test_an_interrupted_comparison_keeps_finished_runs(tmp_path, data, monkeypat
     store, all_cells = Store(tmp_path), cells(data, "g", rows(["dgi"]), seeds=3, protocols=["strict"], settings=SMALL)
     fit = scoring._fit
 
-    def interrupted(model, *rest):
+    def interrupted(model, *rest, **options):
         if model.name == "dgi" and model.seed == 2:
             raise KeyboardInterrupt
-        return fit(model, *rest)
+        return fit(model, *rest, **options)
 
     monkeypatch.setattr(scoring, "_fit", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -94,3 +94,22 @@ def test_equal_seeds_give_equal_results():
 def test_wrong_labels(y, message):
     with pytest.raises(InputError, match=f"^{message}$"):
         classify(blobs(60)[0], y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_solver_that_stops_at_rounding_says_nothing(seed):
+    rows = np.eye(2).repeat(30, 0) + 0.1 * np.random.default_rng(seed).normal(size=(60, 2))
+    labels = [None] * 60
+    labels[:5], labels[30:35] = ["red"] * 5, ["blue"] * 5
+    assert classify(rows, labels).accuracy == 1.0  # a warning would be an error
+
+
+def test_a_solver_that_runs_out_of_steps_warns(monkeypatch):
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    fit = LogisticRegression.fit
+    monkeypatch.setattr(LogisticRegression, "fit", lambda self, *rows: fit(self.set_params(max_iter=1), *rows))
+    rows = np.random.default_rng(0).normal(size=(40, 5))
+    with pytest.warns(ConvergenceWarning, match="ITERATIONS"):
+        classify(rows, np.arange(40) % 2)
