@@ -151,8 +151,22 @@ def tables(result: Result) -> list[Table]:
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
         f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points. Measured on "
         f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
+        f"{_of_several_days(result)}"
     )
     return [Table("", "Choices that differ from the recipes", columns, lines, note)] if lines else []
+
+
+def _of_several_days(result: Result) -> str:
+    """Return a sentence on the choices whose seeds were computed on several days; empty if there are none."""
+    titles = {choice.title for choice in CHOICES}
+    rows: dict[str, list[str]] = {}
+    for cell in result["cells"]:
+        if cell["row"] in titles and len(cell["dates"]) > 1:
+            rows.setdefault(listed(cell["dates"]), []).append(f"{cell['row']} ({cell['graph']['name']})")
+    return "".join(
+        f" Some seeds were computed on an earlier day, by an earlier version ({dates}): {'; '.join(found)}."
+        for dates, found in rows.items()
+    )
 
 
 def figures(result: Result) -> "dict[str, Figure]":

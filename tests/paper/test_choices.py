@@ -89,6 +89,14 @@ def test_collapsed_runs_are_named():
     )
 
 
+def test_choices_whose_seeds_are_of_several_days_are_named():
+    days = {"dates": ["2026-01-01", "2026-01-02"]}
+    cells = [cell("GMI", "Cora", [70, 72], **days), cell(f"GMI: {GIVEN}", "Cora", [60, 62], **days)]
+    (table,) = ARTEFACT.tables(result(cells, datasets=("cora",)))
+    assert table.note.endswith(f" (2026-01-01 and 2026-01-02): GMI: {GIVEN} (Cora).")
+    assert "earlier version" not in ARTEFACT.tables(invented())[0].note
+
+
 def test_without_runs_there_is_nothing_to_say():
     empty = result([], datasets=("cora",), protocols=("strict",))
     assert ARTEFACT.reading(empty) == []
