@@ -35,6 +35,8 @@ UNMASKED = {"p_mask": 0.0, "p_mask_1": 0.0, "p_mask_2": 0.0, "dropout": 0.0, "at
 
 #: How the names of parameters end that cancel: the bias before a batch norm has a gradient of zeros.
 CANCELS = {"bgrl": ".gcn.bias"}
+#: Parameters that cancel up to rounding: CCA-SSG subtracts the mean of each column, and so the last bias.
+ROUNDED = {"cca-ssg": "encoder.layers.1.bias"}
 
 
 def may_change(name, key, p):
@@ -76,13 +78,16 @@ def test_aligned_features_change_no_loss(name):
         graph.__dict__["aligned_x"] = torch.nn.functional.pad(graph.x, (0, padded))
         torch.manual_seed(0)
         values = losses(model, network, graph, prepared, 1)
-        weights = [p for p in network.parameters() if p.requires_grad]
-        results.append((values, torch.autograd.grad(sum(values), weights, allow_unused=True)))
+        weights = {key: p for key, p in network.named_parameters() if p.requires_grad}
+        gradients = torch.autograd.grad(sum(values), list(weights.values()), allow_unused=True)
+        results.append((values, dict(zip(weights, gradients, strict=True))))
     torch.testing.assert_close(results[1][0], results[0][0])
-    for ours, theirs in zip(*(gradients for _, gradients in results), strict=True):
+    for key, ours in results[0][1].items():
+        theirs = results[1][1][key]
         assert (ours is None) == (theirs is None)
         if ours is not None:
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+            smallest = 1e-5 if key == ROUNDED.get(name) else 1e-6
+            torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=smallest)
 
 
 @every_method
