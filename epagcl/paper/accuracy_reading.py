@@ -179,11 +179,5 @@ def missing_sentences(result: "Result", protocol: str) -> str:
     absent = [f"{graph} ({reason} here)" for graph, reason in result["absent"].items()]
     if not incomplete and not absent:
         return ""
-    twins = (
-        " In the published files, Texas and Cornell have the same features and labels; only their edges differ."
-        if {"Texas", "Cornell"} <= set(graphs_of(result))
-        else ""
-    )
     missing = ", ".join([*incomplete, *absent])
-    advice = "Run the command again to compute these cells, if the data are available."
-    return f"Missing or incomplete: {missing}. {advice}{twins}"
+    return f"Missing or incomplete: {missing}. Run the command again to compute these cells, if the data are available."

@@ -10,7 +10,7 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
-from epagcl.study.ranking import Ranking, mean_ranks, rank
+from epagcl.study.ranking import Ranking, by_observation, mean_ranks, rank
 from epagcl.study.summary import compared_rows
 
 SUPERVISED = ("GCN", "GAT")
@@ -155,7 +155,8 @@ def reported_ranks_of(result: Result, protocol: str) -> Ranks:
 
 def _complete_ranks(by_graph: dict[str, dict[str, float]], titles: list[str]) -> Ranks:
     complete = [title for title in titles if by_graph and all(title in found for found in by_graph.values())]
-    return Ranks(mean_ranks(by_graph, complete), list(by_graph), [title for title in titles if title not in complete])
+    observed = by_observation(by_graph, complete)
+    return Ranks(mean_ranks(observed, complete), list(by_graph), [title for title in titles if title not in complete])
 
 
 def reported_scores(graph: str) -> dict[str, float]:

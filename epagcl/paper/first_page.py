@@ -15,7 +15,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE
-from epagcl.study.ranking import Ranking
+from epagcl.study.ranking import Ranking, same_nodes_note
 from epagcl.study.summary import Comparison, accuracies, paired_against, ranking_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
     for name in shown:
         path = f"figures/paper/{name}"
         lines += ["", f"[![{TITLES[name]}]({path}.png)]({path}.svg)", "", wrap(f"*{TITLES[name]}.*")]
-    return "\n".join(["## In two minutes", "", wrap(TERMS), "", *lines, ""])
+    terms = f"{TERMS} {same_nodes_note(list(comparison['results'])) if comparison else ''}".rstrip()
+    return "\n".join(["## In two minutes", "", wrap(terms), "", *lines, ""])
 
 
 def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> list[str]:

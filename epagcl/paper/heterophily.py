@@ -12,6 +12,7 @@ from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import RAW
 from epagcl.study.design import ORDER, Cell, rows
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest
+from epagcl.study.ranking import same_nodes_note
 from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def reading(result: Result) -> list[str]:
         equal,
         _collapses(result),
         _repeats(result),
+        same_nodes_note(measured_graphs(result)),
         settings_sentences(result),
     ]
     paragraphs.append(missing_sentences(result, result["asked"]["protocols"][0]))

@@ -21,7 +21,7 @@ REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
 #: The columns of :func:`verdict_cells`.
 VERDICT_COLUMNS = ("better", "worse", "undecided", "effect", "detectable")
 #: What a detectable difference is.
-DETECTABLE = "the smallest difference that the design finds with probability 0.8, before Holm's correction"
+DETECTABLE = "the smallest difference that the design finds with probability 0.8, at the level after Holm's correction"
 
 
 class Comparison(TypedDict):

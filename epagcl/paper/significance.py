@@ -102,10 +102,10 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         "test accuracy are in points. Interval and two-sided p are those of the t test corrected for overlapping "
         f"splits (c = {OVERLAP:g}); in brackets p after Holm's correction for the {tested} tests of this table, bold "
         f"below {ALPHA:g}. In SDs: the mean difference divided by the standard deviation of the differences. "
-        f"Detectable: the smallest true difference that such a test finds with probability {POWER:g}, before Holm's "
-        f"correction. Measured on {', '.join(result['measured_on'])}. The last column is from the paper, Appendix E, "
-        "with the p of its five runs counted once in brackets, if their signs can be recovered. The last two columns "
-        "are one-sided (EPAGCL better)."
+        f"Detectable: the smallest true difference that such a test finds with probability {POWER:g}, at the level "
+        f"after Holm's correction. Measured on {', '.join(result['measured_on'])}. The last column is from the paper, "
+        "Appendix E, with the p of its five runs counted once in brackets, if their signs can be recovered. The last "
+        "two columns are one-sided (EPAGCL better)."
     )
     return Table(slug, f"EPAGCL against each method, protocol {protocol}", columns, rows, note)
 

@@ -24,7 +24,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, group_ratio, grouped_tests
-from epagcl.study.ranking import Ranking
+from epagcl.study.ranking import Ranking, same_nodes_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -274,7 +274,8 @@ def reading(result: Result) -> list[str]:
         test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
         differ = f"These differ significantly: {'; '.join(pairs)}. No other pair does" if pairs else "No pair differs"
         paragraphs.append(
-            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test})."
+            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test}). "
+            f"{same_nodes_note(ranking.graphs)}".rstrip()
         )
     for other in (PROPAGATED, RAW):
         behind = {

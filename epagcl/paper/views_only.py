@@ -34,7 +34,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import Cell, cells, rows
 from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking
+from epagcl.study.ranking import Ranking, same_nodes_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,6 +128,7 @@ def _summary(result: Result) -> Table:
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
         f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
         f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants. "
+        + f"{same_nodes_note(list(by_graph))} ".lstrip()
         + verdict_note(f"a row against {UNIFORM}", len(tests))
     )
     return Table("", "Views with everything else equal", columns, table_rows, note)

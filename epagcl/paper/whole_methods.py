@@ -21,7 +21,7 @@ from epagcl.paper.tables import Table, markdown, wrap
 from epagcl.paper.tuned_tables import OURS
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking
+from epagcl.study.ranking import Ranking, same_nodes_note
 from epagcl.study.summary import Comparison, paired_against, ranking_of, runs_by_seed
 
 TITLE = "Whole methods with their own settings"
@@ -55,7 +55,7 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
     best = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
     paragraphs = [
         f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. The first figure of this page "
-        "shows them all."
+        f"shows them all. {same_nodes_note(ranking.graphs)}".rstrip()
     ]
     sources = Counter(
         SOURCES.get(str(cell["source"]), "others")

@@ -50,8 +50,9 @@ class PairedTest:
         interval: the 95% interval of the mean; None likewise.
         p: two-sided p-value; 1 likewise.
         corrected: p after Holm's correction for the tests of the same table.
-        detectable: the smallest true difference that a test of this design finds significant at the 5% level with
-            probability 0.8, before the correction for several tests; None likewise.
+        error: the standard error of the mean; None likewise.
+        freedom: the degrees of freedom of Student's t.
+        level: the level at which p decides: 5%, or less in a family of tests, see :func:`corrected`.
 
     Examples:
         >>> test = paired_test([1.0, 2.0, 3.0])
@@ -65,7 +66,21 @@ class PairedTest:
     interval: tuple[float, float] | None
     p: float
     corrected: float
-    detectable: float | None
+    error: float | None
+    freedom: int
+    level: float = ALPHA
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true difference that this design finds significant with probability 0.8.
+
+        In a family of tests it is larger than for one test alone, since Holm's correction lowers the level.
+        """
+        from scipy.stats import t
+
+        if self.error is None:
+            return None
+        return self.error * float(t.ppf(1 - self.level / 2, self.freedom) + t.ppf(POWER, self.freedom))
 
     @property
     def effect(self) -> float | None:
@@ -103,7 +118,7 @@ def paired_test(differences: npt.ArrayLike, overlap: float = OVERLAP) -> PairedT
     """
     d = np.round(np.asarray(differences, dtype=float), DECIMALS)
     if len(d) < FEWEST:
-        return PairedTest(len(d), float(d.mean()), None, None, 1.0, 1.0, None)
+        return PairedTest(len(d), float(d.mean()), None, None, 1.0, 1.0, None, 0)
     return _tested(d, float(d.std(ddof=1)) * (1 / len(d) + overlap) ** 0.5, len(d) - 1)
 
 
@@ -115,8 +130,7 @@ def _tested(d: npt.NDArray[np.float64], error: float, freedom: int) -> PairedTes
     same = 0.0 if mean else 1.0  # the p of the same difference in every run
     p = float(2 * t.sf(abs(mean) / error, freedom)) if error else same
     margin = error * float(t.ppf(1 - ALPHA / 2, freedom))
-    detectable = margin + error * float(t.ppf(POWER, freedom))
-    return PairedTest(len(d), mean, float(d.std(ddof=1)), (mean - margin, mean + margin), p, p, detectable)
+    return PairedTest(len(d), mean, float(d.std(ddof=1)), (mean - margin, mean + margin), p, p, error, freedom)
 
 
 def paired_tests(
@@ -215,12 +229,22 @@ def _within(groups: Sequence[Sequence[float]]) -> float:
 def corrected(family: Sequence[PairedTest]) -> list[PairedTest]:
     """Return the tests of a family with Holm's correction for their number.
 
-    Tests with too few pairs stay undecided and do not count.
+    Tests with too few pairs stay undecided and do not count. The level of a test is that at which Holm's procedure
+    decides it, given the decisions on the others: 5% divided by the number of tests less those others that are
+    significant.
 
     Examples:
         >>> [test.corrected == 2 * test.p for test in corrected([paired_test([1.0, 1.1, 1.2])] * 2)]
         [True, True]
+        >>> clear, open_ = paired_test([1.0, 1.1, 1.2], overlap=0.0), paired_test([-1.0, 0.0, 2.0])
+        >>> [test.level for test in corrected([clear, open_, open_])]
+        [0.016666666666666666, 0.025, 0.025]
     """
     tested = [test for test in family if test.n >= FEWEST]
-    p = iter(holm([test.p for test in tested]))
-    return [replace(test, corrected=next(p)) if test.n >= FEWEST else test for test in family]
+    p = holm([test.p for test in tested])
+    significant = sum(value < ALPHA for value in p)
+    found = iter(
+        replace(test, corrected=value, level=ALPHA / (len(tested) - significant + (value < ALPHA)))
+        for test, value in zip(tested, p, strict=True)
+    )
+    return [next(found) if test.n >= FEWEST else test for test in family]

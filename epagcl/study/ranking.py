@@ -9,6 +9,9 @@ ranks are further apart than the critical difference
 where :math:`q_\alpha` is the studentized range divided by :math:`\sqrt 2`. Nemenyi's test depends on the other rows of
 the table. Groups of rows therefore come from Wilcoxon's signed-rank test of each pair over the graphs, with Holm's
 correction (Benavoli, Corani & Mangili 2016).
+
+These tests take each graph as an independent observation. Named graphs with the same nodes, features and labels, such
+as Texas and Cornell, are therefore one observation: the mean of their scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +20,13 @@ from itertools import combinations
 from statistics import fmean
 
 from epagcl.core.formatting import listed
+from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.study.statistics import DECIMALS, holm, signed_rank
 
 #: The level of all tests.
 ALPHA = 0.05
+#: For a graph, another one that has the same nodes.
+SAME_NODES = {entry.name: entry.same_nodes for entry in CATALOGUE.values() if entry.same_nodes}
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class Ranking:
 
     Attributes:
         graphs: the graphs.
+        observations: what the tests count: the graphs, with those of the same nodes as one.
         mean_ranks: the mean rank of each ranked row, the best first.
         means: the mean score of each ranked row over the graphs.
         unranked: the rows that lack a graph.
@@ -75,6 +82,7 @@ class Ranking:
     """
 
     graphs: tuple[str, ...]
+    observations: tuple[str, ...]
     mean_ranks: dict[str, float]
     means: dict[str, float]
     unranked: tuple[str, ...]
@@ -86,8 +94,8 @@ class Ranking:
 
     @property
     def smallest_p(self) -> float:
-        """The smallest corrected p with this number of graphs, if all differences have the same sign."""
-        return min(1.0, 2.0 ** (1 - len(self.graphs)) * len(self.pairs))
+        """The smallest corrected p with this number of observations, if all differences have the same sign."""
+        return min(1.0, 2.0 ** (1 - len(self.observations)) * len(self.pairs))
 
     def beaten_by(self, title: str) -> set[str]:
         """Return the rows that are worse than a row by Wilcoxon's test over the graphs, after Holm's correction."""
@@ -122,23 +130,74 @@ def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:
     """
     graphs = tuple(dict.fromkeys(graph for row in scores.values() for graph in row))
     complete = [title for title, row in scores.items() if len(row) == len(graphs)]
-    if len(graphs) < 2 or len(complete) < 2:
+    by_graph = {graph: {title: scores[title][graph] for title in complete} for graph in graphs}
+    observed = by_observation(by_graph, complete)
+    if len(observed) < 2 or len(complete) < 2:
         return None
-    # Equal scores must tie despite rounding in float64.
-    rounded = {title: {graph: round(scores[title][graph], DECIMALS) for graph in graphs} for title in complete}
-    by_graph = {graph: {title: rounded[title][graph] for title in complete} for graph in graphs}
-    ranks = mean_ranks(by_graph, complete)
+    ranks = mean_ranks(observed, complete)
     order = sorted(complete, key=ranks.__getitem__)
-    pairs = _pairs(rounded, order)
+    pairs = _pairs(observed, order)
     return Ranking(
         graphs=graphs,
+        observations=tuple(observed),
         mean_ranks={title: ranks[title] for title in order},
         means={title: fmean(scores[title].values()) for title in order},
         unranked=tuple(title for title in scores if title not in ranks),
-        friedman=friedman(by_graph),
-        critical_difference=critical_difference(len(order), len(graphs)),
+        friedman=friedman(observed),
+        critical_difference=critical_difference(len(order), len(observed)),
         pairs=pairs,
         groups=_groups(order, pairs),
+    )
+
+
+def observations(graphs: Sequence[str]) -> dict[str, list[str]]:
+    """Return the observations that graphs give: each has one graph, or several with the same nodes.
+
+    Examples:
+        >>> observations(["Texas", "Cora", "Cornell"])
+        {'Texas and Cornell': ['Texas', 'Cornell'], 'Cora': ['Cora']}
+        >>> observations(["Cornell", "mine"])
+        {'Cornell': ['Cornell'], 'mine': ['mine']}
+    """
+    groups: dict[str, list[str]] = {}
+    for graph in graphs:
+        groups.setdefault(SAME_NODES.get(graph, graph), []).append(graph)
+    return {listed(group): group for group in groups.values()}
+
+
+def by_observation(by_graph: Mapping[str, Mapping[str, float]], titles: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the mean score of each row in each observation, rounded so that equal scores tie.
+
+    Args:
+        by_graph: the score of each row on each graph.
+        titles: rows with a score on every graph.
+
+    Examples:
+        >>> by_observation({"Cora": {"a": 3.0}, "Texas": {"a": 1.0}, "Cornell": {"a": 2.0}}, ["a"])
+        {'Cora': {'a': 3.0}, 'Texas and Cornell': {'a': 1.5}}
+    """
+    return {
+        name: {title: round(fmean(by_graph[graph][title] for graph in group), DECIMALS) for title in titles}
+        for name, group in observations(list(by_graph)).items()
+    }
+
+
+def same_nodes_note(graphs: Sequence[str]) -> str:
+    """Return a sentence on graphs that are one observation, or nothing if there are none.
+
+    Args:
+        graphs: names of graphs.
+
+    Examples:
+        >>> same_nodes_note(["Cora", "Texas", "Cornell"])
+        'Texas and Cornell have the same nodes, features and labels. Mean ranks and tests over graphs count them once.'
+        >>> same_nodes_note(["Cora", "Texas"])
+        ''
+    """
+    return " ".join(
+        f"{name} have the same nodes, features and labels. Mean ranks and tests over graphs count them once."
+        for name, group in observations(graphs).items()
+        if len(group) > 1
     )
 
 
@@ -212,11 +271,11 @@ def critical_difference(rows: int, graphs: int, alpha: float = ALPHA) -> float:
     return q * (rows * (rows + 1) / (6 * graphs)) ** 0.5
 
 
-def _pairs(scores: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> tuple[Pair, ...]:
+def _pairs(by_graph: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> tuple[Pair, ...]:
     """Test each pair of rows; ``better`` has the lower mean rank."""
     names = list(combinations(order, 2))
     p = [
-        signed_rank([scores[better][graph] - scores[worse][graph] for graph in scores[better]])["two_sided"]
+        signed_rank([scores[better] - scores[worse] for scores in by_graph.values()])["two_sided"]
         for better, worse in names
     ]
     return tuple(Pair(*name, *values) for name, *values in zip(names, p, holm(p), strict=True))

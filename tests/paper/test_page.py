@@ -158,14 +158,14 @@ def test_statements_of_the_documentation_hold(results):
     assert words.count("worse") > words.count("better")
     tuned = tuned_tables.ranking_of(results["tuned"])
     assert len(tuned.graphs) == 15
-    assert tuned.beaten_by("EPAGCL") == {"GRACE"}
+    assert tuned.beaten_by("EPAGCL") == set()
     assert [title for title in tuned.mean_ranks if "EPAGCL" in tuned.beaten_by(title)] == ["EPAGCL+"]
 
 
 def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     from epagcl.paper import graphs, judges
     from epagcl.paper.overlap import span_text
-    from epagcl.study.paired_test import OVERLAP, paired_test
+    from epagcl.study.paired_test import OVERLAP, corrected, paired_test
 
     text = " ".join((ROOT / "docs" / "paper.md").read_text(encoding="utf-8").split())
     overlap = results["overlap"]
@@ -174,7 +174,8 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     repeated = {name: graph["repeated"]["nodes"] for name, graph in results["graphs"]["graphs"].items()}
     correlations = graphs.drop_correlations(results["graphs"])
     spread = np.linspace(-1, 1, 20) / np.linspace(-1, 1, 20).std(ddof=1)
-    factors = [paired_test(spread[:n] / spread[:n].std(ddof=1)).detectable for n in (20, 10, 5)]
+    alone = [paired_test(spread[:n] / spread[:n].std(ddof=1)) for n in (20, 10, 5)]
+    in_family = [corrected([test] * 100)[0] for test in alone]
     least = OVERLAP**0.5 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8))
     (unmasked,) = (
         cell
@@ -190,7 +191,10 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
         f"decides wrongly in {span_text([one['ours'] for one in sizes])} of cases on the generated graphs",
         f"lies between {min(shared):.2f} and {max(shared):.2f}, and {sum(c <= OVERLAP for c in shared)} of "
         f"{len(shared)} pairs are at most 1/4",
-        "It is about {:.1f} s with 20 runs, {:.1f} s with 10 and {:.1f} s with 5.".format(*factors),
+        "it is about {:.1f} s with 20 runs, {:.1f} s with 10 and {:.1f} s with 5.".format(
+            *(t.detectable for t in alone)
+        ),
+        "Holm's correction makes it {:.1f} s, {:.1f} s and {:.1f} s.".format(*(t.detectable for t in in_family)),
         f"no number of runs goes below {least:.1f} s",
         f"{repeated['Chameleon']:,} of 2,277 and {repeated['Squirrel']:,} of 5,201 nodes repeat another node",
         f"is {min(correlations.values()):+.2f} or more on all {len(correlations)} graphs",

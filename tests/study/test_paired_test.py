@@ -51,6 +51,26 @@ def test_the_smallest_detectable_difference_is_found_with_the_stated_power():
     assert np.mean(found) == pytest.approx(0.8, abs=0.03)
 
 
+def test_in_a_family_the_detectable_difference_is_that_of_the_level_of_holms_correction():
+    rng = np.random.default_rng(2)
+    clear, *rest = [rng.normal(loc=mean, size=10) for mean in (9.0, 1.0, 0.5, 0.0)]
+    tests = corrected([paired_test(d) for d in (clear, *rest)])
+    assert [test.verdict for test in tests] == ["better"] + ["undecided"] * 3
+    assert [test.level for test in tests] == pytest.approx([ALPHA / 4] + [ALPHA / 3] * 3)
+    for test, d in zip(tests, (clear, *rest), strict=True):
+        error = d.std(ddof=1) * (1 / 10 + OVERLAP) ** 0.5
+        quantiles = stats.t.ppf(1 - test.level / 2, 9) + stats.t.ppf(0.8, 9)
+        assert test.detectable == pytest.approx(error * quantiles)
+
+
+def test_an_undecided_difference_is_never_as_large_as_the_detectable_one():
+    rng = np.random.default_rng(3)
+    family = corrected([paired_test(rng.normal(loc=rng.normal(scale=6), size=8)) for _ in range(200)])
+    undecided = [test for test in family if test.verdict == "undecided"]
+    assert 20 < len(undecided) < 180
+    assert all(abs(test.mean) < test.detectable for test in undecided)
+
+
 def test_verdicts():
     assert paired_test([5.0, 5.1, 4.9, 5.2]).verdict == "better"
     assert paired_test([-5.0, -5.1, -4.9, -5.2]).verdict == "worse"

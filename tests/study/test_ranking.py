@@ -94,3 +94,27 @@ def test_few_graphs_cannot_give_a_significant_pair():
     assert ranking.pairs[0].corrected == ranking.smallest_p == 2 / 2**5
     assert ranking.groups == (("a", "b"),)
     assert rank({"a": dict.fromkeys("uvwxyz", 2.0), "b": dict.fromkeys("uvwxyz", 1.0)}).groups == ()
+
+
+def test_graphs_with_the_same_nodes_count_once_in_mean_ranks_and_tests():
+    graphs = ["Texas", "Cora", "CiteSeer", "Cornell", "PubMed"]
+    values = random_scores(3, len(graphs), seed=5)
+    scores = {title: dict(zip(graphs, row.values(), strict=True)) for title, row in values.items()}
+    merged = {
+        title: {
+            "both": (row["Texas"] + row["Cornell"]) / 2,
+            **{graph: row[graph] for graph in [*graphs[1:3], "PubMed"]},
+        }
+        for title, row in scores.items()
+    }
+    ranking, expected = rank(scores), rank(merged)
+    assert ranking.graphs == tuple(graphs)
+    assert ranking.observations == ("Texas and Cornell", "Cora", "CiteSeer", "PubMed")
+    assert ranking.mean_ranks == expected.mean_ranks
+    assert (ranking.pairs, ranking.friedman) == (expected.pairs, expected.friedman)
+    assert (ranking.critical_difference, ranking.smallest_p) == (expected.critical_difference, expected.smallest_p)
+    assert ranking.means == {title: pytest.approx(np.mean(list(row.values()))) for title, row in scores.items()}
+
+
+def test_two_graphs_with_the_same_nodes_are_too_few_for_a_ranking():
+    assert rank({"a": {"Texas": 1.0, "Cornell": 2.0}, "b": {"Texas": 2.0, "Cornell": 1.0}}) is None

@@ -28,6 +28,7 @@ class Entry:
         download_features: number of feature columns of the download if it has other features than the file; None: the
             same.
         alias: a short name, in lower case.
+        same_nodes: an earlier graph whose nodes have the same features and labels; only the edges differ.
 
     Examples:
         >>> find("cora").classes
@@ -48,6 +49,7 @@ class Entry:
     edges_known: bool = True
     download_features: int | None = None
     alias: str | None = None
+    same_nodes: str | None = None
 
 
 def find(name: str) -> Entry:
@@ -92,7 +94,16 @@ _ENTRIES = (
     # The features are averaged word vectors, which are signed, as in WikiCS.
     Entry("ogbn-arxiv", 169343, 1157799, 128, 40, *ogb_source("ogbn-arxiv"), alias="arxiv"),
     Entry("Texas", 183, 279, 1703, 5, *pyg_source("WebKB", "texas", split="geom"), row_normalise=True),
-    Entry("Cornell", 183, 277, 1703, 5, *pyg_source("WebKB", "cornell", split="geom"), row_normalise=True),
+    Entry(
+        "Cornell",
+        183,
+        277,
+        1703,
+        5,
+        *pyg_source("WebKB", "cornell", split="geom"),
+        row_normalise=True,
+        same_nodes="Texas",
+    ),
     Entry("Wisconsin", 251, 450, 1703, 5, *pyg_source("WebKB", "wisconsin", split="geom"), row_normalise=True),
     Entry(
         "Chameleon",

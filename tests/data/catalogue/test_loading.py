@@ -5,6 +5,7 @@ import os
 import pickle
 import urllib.request
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from urllib.error import URLError
 
@@ -243,6 +244,22 @@ def test_real_coauthor_counts_are_binarised():
         pytest.skip("no Coauthor-CS.npz")
     assert read_npz(Path(REAL) / "Coauthor-CS.npz").x.values().max() == 105
     assert load("cs", REAL).x.values().unique().tolist() == [1]
+
+
+@with_real_data
+def test_the_catalogue_names_the_graphs_that_have_the_same_nodes():
+    loaded = {
+        entry.name: load(entry.name, REAL)
+        for entry in CATALOGUE.values()
+        if entry.nodes < 3000 and (Path(REAL) / f"{entry.name}.npz").exists()
+    }
+    for first, second in combinations(loaded.values(), 2):
+        equal = first.x.shape == second.x.shape and bool((first.x.to_dense() == second.x.to_dense()).all())
+        assert equal == ({first.name, second.name} == {"Texas", "Cornell"}), (first.name, second.name)
+        if equal:
+            assert torch.equal(first.y, second.y)
+            assert not torch.equal(first.edge_index, second.edge_index)
+    assert {entry.name: entry.same_nodes for entry in CATALOGUE.values() if entry.same_nodes} == {"Cornell": "Texas"}
 
 
 @pytest.mark.parametrize(
