@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from epagcl.core.formatting import counted, mean_and_std, percent
+from epagcl.core.formatting import counted, mean_and_std, paragraph, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -267,7 +267,6 @@ def short_names(graphs: Sequence[str]) -> list[str]:
 
 def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -> str:
     """Return the note of the table over all graphs: splits, seeds, tests and hardware."""
-    from epagcl.study.ranking import same_nodes_note
     from epagcl.study.summary import MIN_RUNS
 
     cells = [cell for row in results.values() for cell in row if protocol in cell["protocols"]]
@@ -285,7 +284,7 @@ def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -
             f"{ranking.critical_difference:.2f} or more are significantly different by Nemenyi's test at "
             f"{ranking.alpha:g}."
         )
-        sentences += filter(None, [same_nodes_note(ranking.graphs)])
+        sentences.append(ranking.same_nodes_note)
     if counts[0] < MIN_RUNS <= counts[-1]:
         sentences.append(f"In parentheses: means of fewer than {MIN_RUNS} runs, which are not compared.")
     if ranking is not None and ranking.unranked:
@@ -294,7 +293,7 @@ def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -
         )
     hardware = " and ".join(sorted({device for cell in cells for device in cell["hardware"]}))
     sentences.append(f"Measured on {hardware}.")
-    return " ".join(sentences)
+    return paragraph(*sentences)
 
 
 def groups_note(ranking: "Ranking") -> str:
@@ -305,7 +304,7 @@ def groups_note(ranking: "Ranking") -> str:
         f"{pairs}). Rows without a common bar need not differ."
     )
     if ranking.smallest_p >= ranking.alpha:
-        note += f" With {counted(len(ranking.observations), 'graph')}, no pair can."
+        note += f" With {counted(len(ranking.observations), 'observation')}, no pair can."
     return f"{note} The bars do not use the critical difference, which is Nemenyi's."
 
 

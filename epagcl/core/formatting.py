@@ -63,6 +63,16 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "none"
 
 
+def paragraph(*sentences: str) -> str:
+    """Return sentences with spaces between them. Empty ones are left out.
+
+    Examples:
+        >>> paragraph("One.", "", "Two.")
+        'One. Two.'
+    """
+    return " ".join(filter(None, sentences))
+
+
 def duration(seconds: float) -> str:
     """Return a time in the unit that suits it, with two or three digits.
 

@@ -1,5 +1,6 @@
 """What the accuracy tables show, in sentences."""
 
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from epagcl.core.config import current_settings
@@ -16,10 +17,11 @@ from epagcl.paper.cell_scores import (
     titles_of,
     usual_runs,
 )
+from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.tables import escape_stars
 from epagcl.runs.evaluation import PROPAGATED, UNTRAINED
 from epagcl.study.design import settings_source
-from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
+from epagcl.study.paired_test import BETTER, OVERLAP, WORSE, PairedTest, paired_tests
 from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
@@ -39,17 +41,49 @@ def source_text(cell: dict[str, Any]) -> str:
     return f"{source}, features as given" if source == "published" and by_authors and scaling == "given" else source
 
 
-def against(result: "Result", protocol: str, title: str, others: list[str]) -> dict[tuple[str, str], PairedTest]:
-    """Test a row against others on common seeds, by graph and other row, with Holm's correction for all of them."""
+def against(
+    result: "Result",
+    protocol: str,
+    title: str,
+    others: list[str],
+    *,
+    splits: int | None = None,
+    overlap: float = OVERLAP,
+) -> dict[tuple[str, str], PairedTest]:
+    """Test a row against others on common seeds, by graph and other row, with Holm's correction for all of them.
+
+    Args:
+        result: the result.
+        protocol: the protocol.
+        title: the row that is tested.
+        others: the rows that it is tested against.
+        splits: number of published splits, of which seed k is scored on split k modulo this number. Runs on the same
+            split are averaged, since they share it. None: each seed has its own split.
+        overlap: the variance that runs on the splits of one graph share, see :mod:`epagcl.study.paired_test`.
+    """
     by_graph = {graph: runs_by_seed(result, protocol, graph) for graph in measured_graphs(result)}
     return paired_tests(
         {
-            (graph, other): (runs[title], runs[other])
+            (graph, other): _by_split(runs[title], runs[other], splits)
             for graph, runs in by_graph.items()
             for other in others
             if title in runs and other in runs and other != title
-        }
+        },
+        overlap,
     )
+
+
+def _by_split(
+    ours: dict[int, float], theirs: dict[int, float], splits: int | None
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the mean of two rows' common seeds on each published split; the runs themselves without such splits."""
+    if splits is None:
+        return ours, theirs
+    places: dict[int, list[int]] = {}
+    for seed in sorted(set(ours) & set(theirs)):
+        places.setdefault(seed % splits, []).append(seed)
+    first, second = ({at: fmean(row[seed] for seed in own) for at, own in places.items()} for row in (ours, theirs))
+    return first, second
 
 
 def reading(result: "Result") -> list[str]:
@@ -59,6 +93,7 @@ def reading(result: "Result") -> list[str]:
     if "paper" in protocols:
         parts.append(_reported_sentences(result))
     parts += [_reference_sentence(result, protocols[0], reference) for reference in REFERENCE_WORDS]
+    parts += collapsed_reading(result, protocols[0])
     parts.append(missing_sentences(result, protocols[0]))
     return [part for part in parts if part]
 
@@ -89,8 +124,8 @@ def _rank_sentences(result: "Result", protocol: str) -> str:
         f"protocol. Its mean rank is {ranks['EPAGCL']:.1f}.{reported_rank} {escape_stars(first)} has the lowest mean "
         f"rank ({ranks[first]:.1f}). EPAGCL or EPAGCL\\* has the highest mean on {len(wins)} of {len(graphs)} graphs"
         + (f" ({', '.join(wins)})." if wins else ".")
-        + f"{lacking} The ranking compares methods with the settings of their recipes: some were published, some were "
-        "tuned, and widths and epochs differ."
+        + f"{lacking} The ranking compares methods with the settings of their recipes: some were published, some "
+        "tuned, some taken from a related graph, and widths and epochs differ."
     )
 
 
@@ -117,7 +152,8 @@ def settings_sentences(result: "Result") -> str:
         "Settings and epochs are published where a script of the method's repository or a table of its paper has them "
         "and the recipe follows it. For EPAGCL they are those of Appendix D, which describes a grid search for the "
         "best average accuracy and does not say by which scoring rule. Settings of our own, taken from related graphs "
-        f"or chosen on validation nodes, are used for: {listed}."
+        "or chosen on validation nodes of these graphs (no journals of these choices are kept), are used for: "
+        f"{listed}."
     ]
     if given:
         parts.append(

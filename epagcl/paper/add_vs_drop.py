@@ -173,7 +173,8 @@ def _draw_curves(axes: "Axes", result: Result, protocol: str, graph: str) -> Non
         axes.fill_between(rates, low, high, color=colour, alpha=0.2, lw=0)
         axes.plot(rates, means, "o-", ms=4, color=colour, label=KINDS[kind])
     if (floor := scores(result, protocol, graph).get(UNTRAINED)) is not None:
-        axes.axhline(floor, ls="--", lw=1, color=drawing.GREY, label=UNTRAINED)
+        ends = [min(result["rates"]), max(result["rates"])]
+        axes.plot(ends, [floor, floor], ls="--", lw=1, color=drawing.GREY, label=UNTRAINED)
     axes.set(xlabel="edges changed, share of |E|", ylabel="accuracy, %, mean ± std", title=graph)
     axes.grid(lw=0.3)
 

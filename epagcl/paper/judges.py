@@ -26,7 +26,6 @@ from epagcl.paper.cell_scores import (
     self_supervised_titles,
 )
 from epagcl.study.paired_test import (
-    ALPHA,
     BETTER,
     FEWEST,
     UNDECIDED,
@@ -35,7 +34,7 @@ from epagcl.study.paired_test import (
     corrected,
     paired_test,
 )
-from epagcl.study.statistics import holm
+from epagcl.study.statistics import ALPHA, POWER, detectable_shift, holm, holm_levels
 
 
 class Verdict(NamedTuple):
@@ -44,6 +43,13 @@ class Verdict(NamedTuple):
     word: str
     evidence: str
     detectable: str = ""
+
+
+class Case(NamedTuple):
+    """Whether a case is better (for a claim), worse or undecided, and the smallest effect that its test could show."""
+
+    word: str
+    detectable: float
 
 
 NOT_MEASURED = Verdict("not measured", "")
@@ -75,8 +81,13 @@ def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdi
     family = list(tests)
     words = [test.verdict for test in family]
     seen = [test.detectable for test in family if test.detectable is not None]
-    span = "" if not seen else f"{min(seen):.1f} to {max(seen):.1f}" if len(seen) > 1 else f"{seen[0]:.1f}"
-    return Verdict(decide(words), counted_cases(words, cases) + more, span) if family else NOT_MEASURED
+    return Verdict(decide(words), counted_cases(words, cases) + more, _span(seen)) if family else NOT_MEASURED
+
+
+def _span(values: Sequence[float], digits: int = 1) -> str:
+    """Return the smallest and the largest value, such as ``1.2 to 3.4``."""
+    ends = dict.fromkeys(f"{end:.{digits}f}" for end in (min(values), max(values))) if values else []
+    return " to ".join(ends)
 
 
 def drop_over_add(result: Result) -> Verdict:
@@ -96,29 +107,40 @@ def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
     """Return the judge of one augmentation disturbing EPR less than another, by Welch's test of mean squares."""
 
     def judge(result: Result) -> Verdict:
-        words = list(steadier_words(result, one, other).values())
-        return Verdict(decide(words), counted_cases(words, "graphs"))
+        cases = steadier_cases(result, one, other).values()
+        words, seen = [case.word for case in cases], [case.detectable for case in cases if np.isfinite(case.detectable)]
+        detectable = f"{_span(seen, 0)}% of the second mean square" if seen else ""
+        return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
     return judge
 
 
-def steadier_words(result: Result, one: str, other: str) -> dict[str, str]:
+def steadier_cases(result: Result, one: str, other: str) -> dict[str, Case]:
     """Return on each graph whether one augmentation is better (disturbs EPR less), worse, or undecided.
 
-    The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V.
+    The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V. What the test
+    can show is in percent of the mean square of the other augmentation.
     """
     from scipy.stats import t
 
     ones, others = theory_reading.moments(result, one), theory_reading.moments(result, other)
-    p, gaps = [], {}
+    p, gaps, shifts = [], {}, []
     for name, (mean, std, views) in ones.items():
         squares = [(mean**2 + std**2, std, mean), (others[name][0] ** 2 + others[name][1] ** 2, *others[name][1::-1])]
         gaps[name] = squares[1][0] - squares[0][0]
         variance = sum((2 * s**4 + 4 * m**2 * s**2) / views for _, s, m in squares)
         ratio = abs(gaps[name]) / variance**0.5 if variance else np.inf
         p.append(float(2 * t.sf(ratio, views - 1)) if gaps[name] else 1.0)
-    decided = dict(zip(gaps, (value < ALPHA for value in holm(p)), strict=True))
-    return {name: (BETTER if gap > 0 else WORSE) if decided[name] else UNDECIDED for name, gap in gaps.items()}
+        whole = squares[1][0]
+        shifts.append((100 * variance**0.5 / whole if whole else np.inf, views - 1))
+    return {
+        name: Case(
+            (BETTER if gap > 0 else WORSE) if value < ALPHA else UNDECIDED, error * detectable_shift(level, freedom)
+        )
+        for (name, gap), value, level, (error, freedom) in zip(
+            gaps.items(), holm(p), holm_levels(p), shifts, strict=True
+        )
+    }
 
 
 def theorem_3_3(result: Result) -> Verdict:
@@ -183,7 +205,9 @@ def reported_accuracy(result: Result) -> Verdict:
             gaps[graph] = paired_test([run - reported for run in runs.values()])
     tests = corrected(list(gaps.values()))
     listed = ", ".join(f"{graph} {test.mean:+.1f}" for graph, test in zip(gaps, tests, strict=True))
-    return from_tests(tests, "graphs", f" ({listed} points; {protocol} protocol, last epoch)")
+    return from_tests(
+        tests, "graphs", f" ({listed} points; reported means taken as exact; {protocol} protocol, last epoch)"
+    )
 
 
 def lower_deviation(result: Result) -> Verdict:
@@ -194,14 +218,15 @@ def lower_deviation(result: Result) -> Verdict:
     from scipy.stats import pearsonr
 
     protocol = result["asked"]["protocols"][0]
-    p, lower, parts = [], [], []
+    p, lower, parts, correlations = [], [], [], []
     for graph in measured_graphs(result):
         runs = runs_by_seed(result, protocol, graph)
         seeds = sorted(set(runs.get("EPAGCL", {})) & set(runs.get("GCA", {})))
-        if len(seeds) < FEWEST:
+        if len(seeds) <= FEWEST:
             continue
         ours, theirs = (np.array([runs[title][seed] for seed in seeds]) for title in ("EPAGCL", "GCA"))
         p.append(float(pearsonr(ours + theirs, ours - theirs).pvalue))
+        correlations.append((float(pearsonr(ours, theirs).statistic), len(seeds)))
         stds = ours.std(ddof=1), theirs.std(ddof=1)
         lower.append(stds[0] < stds[1])
         parts.append(f"{graph} {stds[0]:.1f} against {stds[1]:.1f}")
@@ -210,9 +235,34 @@ def lower_deviation(result: Result) -> Verdict:
     ]
     if not words:
         return NOT_MEASURED
-    return Verdict(
-        decide(words), f"{counted_cases(words, 'graphs')} (lower on {sum(lower)}: {', '.join(parts)} points)"
-    )
+    evidence = f"{counted_cases(words, 'graphs')} (lower on {sum(lower)}: {', '.join(parts)} points)"
+    ratios = [detectable_ratio(*one, level) for one, level in zip(correlations, holm_levels(p), strict=True)]
+    return Verdict(decide(words), evidence, f"ratio of {_span(ratios)}")
+
+
+def detectable_ratio(correlation: float, pairs: int, level: float) -> float:
+    """Return the smallest ratio of two standard deviations that Pitman and Morgan's test finds with probability 0.8.
+
+    With the ratio λ and the correlation ρ of the pairs, sums and differences have the correlation r with r² =
+    (λ² − 1)² / ((λ² + 1)² − 4ρ²λ²), which is solved for λ. Fisher's artanh of the measured correlation is nearly normal
+    around artanh r + r/(2n − 2) with the variance 1/(n − 3) for n pairs.
+
+    Args:
+        correlation: ρ.
+        pairs: number of pairs, at least 4.
+        level: level of the test.
+
+    Examples:
+        >>> round(detectable_ratio(0.0, 20, 0.05), 2)
+        1.95
+    """
+    from scipy.stats import norm, t
+
+    critical = t.isf(level / 2, pairs - 2)
+    z = np.arctanh(critical / (critical**2 + pairs - 2) ** 0.5) + norm.ppf(POWER) / (pairs - 3) ** 0.5
+    square = np.tanh(z - np.tanh(z) / (2 * pairs - 2)) ** 2
+    half = (1 + square * (1 - 2 * correlation**2)) / (1 - square)
+    return float((half + (half**2 - 1) ** 0.5) ** 0.5)
 
 
 def preserved_in_gca(result: Result) -> Verdict:
@@ -264,4 +314,5 @@ def burden(result: Result) -> Verdict:
     most = burden_reading.COMPARABLE
     words = [UNDECIDED if r is None else BETTER if r <= most else WORSE for r in ratios.values()]
     parts = [f"{graph} {'widths differ' if r is None else f'ratio {r:.2f}'}" for graph, r in ratios.items()]
-    return Verdict(decide(words), f"{counted_cases(words, 'graphs')} ({', '.join(parts)})")
+    evidence = f"{counted_cases(words, 'graphs')} ({', '.join(parts)}; up to {most:g} counts as about as much)"
+    return Verdict(decide(words), evidence)

@@ -5,6 +5,8 @@ import numpy as np
 from epagcl.core.formatting import listed
 from epagcl.paper.artefact import Result
 from epagcl.paper.operators_choice import CRITERIA, RAW, Choice, accuracies, choices, fixed, rank_correlation
+from epagcl.study.ranking import by_observation
+from epagcl.study.statistics import ALPHA, signed_rank
 
 #: Points of accuracy that a choice may lose before its graph is named.
 NOTABLE = 2.0
@@ -71,7 +73,19 @@ def _gain(result: Result) -> str:
         "are the gain (1 − r)² n: r is EPR / chance, and n the effective number of messages. "
         f"**The gain {_verb(result, made)} which operator wins**: {_summary(made)} "
         f"The best single operator for all graphs ({operator}) loses {loss:.1f} points on average."
+        f"{_against_fixed(result, made)}"
     )
+
+
+def _against_fixed(result: Result, made: dict[str, Choice]) -> str:
+    """Return a sentence on the test of a rule against the best single operator over the graphs."""
+    operator, _ = _best_fixed(result)
+    losses = fixed(result, operator)
+    by_graph = {name: {"rule": -choice.loss, "fixed": -losses[name]} for name, choice in made.items()}
+    observed = by_observation(by_graph, ["rule", "fixed"])
+    p = signed_rank([one["rule"] - one["fixed"] for one in observed.values()])["two_sided"]
+    verb = "decides" if p < ALPHA else "does not decide"
+    return f" Wilcoxon's test over the graphs {verb} the difference (p = {p:.2g})."
 
 
 def _without_labels(result: Result) -> str:
@@ -82,7 +96,7 @@ def _without_labels(result: Result) -> str:
     return (
         f"With the estimate in place of EPR, the gain needs no labels. **It {_verb(result, made)} which operator "
         f"wins**: {_summary(made)} Among the operators that propagate, it chooses the best on {wins} of {len(losses)} "
-        f"graphs and loses {np.mean(losses):.1f} points on average."
+        f"graphs and loses {np.mean(losses):.1f} points on average.{_against_fixed(result, made)}"
     )
 
 

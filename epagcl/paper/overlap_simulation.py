@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t
 
-from epagcl.study.paired_test import ALPHA
+from epagcl.study.statistics import ALPHA
 
 Array = npt.NDArray[np.float64]
 Nodes = npt.NDArray[np.int64]

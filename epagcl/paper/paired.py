@@ -21,7 +21,10 @@ REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
 #: The columns of :func:`verdict_cells`.
 VERDICT_COLUMNS = ("better", "worse", "undecided", "effect", "detectable")
 #: What a detectable difference is.
-DETECTABLE = "the smallest difference that the design finds with probability 0.8, at the level after Holm's correction"
+DETECTABLE = (
+    "the smallest true difference that a test finds with probability 0.8, at its level in Holm's correction given the "
+    "other tests"
+)
 
 
 class Comparison(TypedDict):
@@ -74,7 +77,7 @@ def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
 
     Examples:
         >>> verdict_cells([paired_test([1.0, 1.1, 1.2]), paired_test([0.0, 3.0, -1.0])])
-        ['+0.88', '1', '0', '1', '+5.7', '8.5']
+        ['+0.88', '1', '0', '1', '+5.7', '9.0']
     """
     if not tests:
         return ["–"] * (1 + len(VERDICT_COLUMNS))
@@ -122,6 +125,14 @@ def against_table(title: str, tests: Mapping[tuple[str, str], PairedTest]) -> Ta
     lines = [[other, *verdict_cells(own)] for other, own in by_row(tests).items()]
     columns = ["row", "difference", *VERDICT_COLUMNS]
     return Table("against", f"{title} against each row", columns, lines, verdict_note(title, len(tests)))
+
+
+def training_table(tests: Mapping[tuple[str, str], PairedTest]) -> Table:
+    """Return a table of each method against its own untrained encoder over all graphs, given tests by (graph, row)."""
+    lines = [[title, *verdict_cells(own)] for title, own in by_row(tests).items()]
+    columns = ["method", "minus untrained", *VERDICT_COLUMNS]
+    note = verdict_note("a method against its own encoder with initial weights", len(tests))
+    return Table("training", "What training adds to a method's own encoder", columns, lines, note)
 
 
 def differences_table(title: str, tests: Mapping[tuple[str, str], PairedTest], graphs: Sequence[str]) -> Table:

@@ -11,8 +11,8 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs
 from epagcl.paper.overlap import span_text
 from epagcl.paper.sweeps import DEFAULT, SETTINGS, read_title
-from epagcl.study.paired_test import ALPHA, FEWEST, OVERLAP
-from epagcl.study.statistics import holm
+from epagcl.study.paired_test import FEWEST, OVERLAP
+from epagcl.study.statistics import ALPHA, holm
 from epagcl.study.variance_components import VarianceComponents, variance_components
 
 PROTOCOL = "strict"

@@ -10,11 +10,11 @@ from epagcl.methods import method
 from epagcl.paper import accuracy, reported
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.paired import Comparison, compare, corrected_tests, differences, wins_ties_losses
+from epagcl.paper.paired import DETECTABLE, Comparison, compare, corrected_tests, differences, wins_ties_losses
 from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated
 from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
-from epagcl.study.paired_test import ALPHA, BETTER, FEWEST, OVERLAP, POWER, UNDECIDED, WORSE, PairedTest
-from epagcl.study.statistics import signed_rank
+from epagcl.study.paired_test import BETTER, FEWEST, OVERLAP, UNDECIDED, WORSE, PairedTest
+from epagcl.study.statistics import ALPHA, signed_rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,8 +102,7 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         "test accuracy are in points. Interval and two-sided p are those of the t test corrected for overlapping "
         f"splits (c = {OVERLAP:g}); in brackets p after Holm's correction for the {tested} tests of this table, bold "
         f"below {ALPHA:g}. In SDs: the mean difference divided by the standard deviation of the differences. "
-        f"Detectable: the smallest true difference that such a test finds with probability {POWER:g}, at the level "
-        f"after Holm's correction. Measured on {', '.join(result['measured_on'])}. The last column is from the paper, "
+        f"Detectable: {DETECTABLE}. Measured on {', '.join(result['measured_on'])}. The last column is from the paper, "
         "Appendix E, with the p of its five runs counted once in brackets, if their signs can be recovered. The last "
         "two columns are one-sided (EPAGCL better)."
     )

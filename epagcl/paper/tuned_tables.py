@@ -5,7 +5,7 @@ from itertools import combinations
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import listed
+from epagcl.core.formatting import listed, paragraph
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
@@ -17,14 +17,15 @@ from epagcl.paper.cell_scores import (
     scores,
 )
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure
+from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure, training_table
 from epagcl.paper.tables import Table, TableCell
-from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, outer_sets, starts_at_recipe
+from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, starts_at_recipe
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, group_ratio, grouped_tests
-from epagcl.study.ranking import Ranking, same_nodes_note
+from epagcl.study.ranking import Ranking
+from epagcl.study.tuning.criterion import chooses_epoch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +42,16 @@ OURS = "EPAGCL+"
 def titles_of(result: Result) -> list[str]:
     """Return the measured rows: raw and propagated features, then the methods in the order of the request."""
     return list(dict.fromkeys(cell["row"] for cell in result["cells"]))
+
+
+def with_untrained(result: Result) -> Result:
+    """Return the result with each method's own untrained encoder as a row."""
+    encoders = [
+        {"graph": cell["graph"], "row": UNTRAINED_PREFIX + cell["row"], "protocols": {PROTOCOL: cell["untrained"]}}
+        for cell in result["cells"]
+        if cell["untrained"] is not None
+    ]
+    return {**result, "cells": [*result["cells"], *encoders]}
 
 
 def stored_cells(result: Result | None) -> list[dict[str, Any]]:
@@ -68,7 +79,8 @@ def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
 
 
 def ranking_of(result: Result) -> Ranking | None:
-    """Rank all rows over the graphs."""
+    """Rank all rows over the graphs, the untrained encoders included."""
+    result = with_untrained(result)
     return ranking_over_graphs(result, PROTOCOL, titles_of(result))
 
 
@@ -77,7 +89,7 @@ def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
 
     Runs on one outer test set share it, and the settings that were found for it.
     """
-    by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    by_graph = {graph: runs_by_seed(with_untrained(result), PROTOCOL, graph) for graph in measured_graphs(result)}
     return _tests(
         result,
         {
@@ -117,12 +129,15 @@ def standing(result: Result) -> str:
     ranking = ranking_of(result)
     if ranking is None or OURS not in ranking.mean_ranks:
         return ""
-    words = [test.verdict for test in against(result, OURS).values()]
+    words = [
+        test.verdict
+        for (_, title), test in against(result, OURS).items()
+        if not title.startswith((RAW, PROPAGATED, UNTRAINED_PREFIX))
+    ]
     return (
-        f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs "
-        f"(without untrained encoders), a significant lead over {ranking.beaten_rows(OURS)} by Wilcoxon's test over "
-        f"the graphs, and of {len(words)} tests on single graphs, {words.count(BETTER)} find it better and "
-        f"{words.count(WORSE)} worse"
+        f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} "
+        f"graphs, and a significant lead over {ranking.beaten_rows(OURS)}; of {len(words)} tests against the other "
+        f"trained methods on single graphs, {words.count(BETTER)} find it better and {words.count(WORSE)} worse"
     )
 
 
@@ -141,24 +156,26 @@ def _by_seed(found: dict[str, Any]) -> dict[int, float]:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return the accuracies by graph with ranks, the tests of EPAGCL+, the untrained encoders, and the searches."""
-    tests = against(result, OURS)
+    """Return the accuracies by graph with ranks, the tests of EPAGCL+, what training adds, and the searches."""
+    tests, gains = against(result, OURS), untrained_gains(result)
     tested = [against_table(OURS, tests), differences_table(f"{OURS} minus each row", tests, measured_graphs(result))]
-    return [_accuracies(result, tests), *(tested if tests else []), _untrained(result), _chosen(result)]
+    training = [training_table(gains)] if gains else []
+    return [_accuracies(result, tests), *(tested if tests else []), *training, _chosen(result)]
 
 
 def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Table:
-    graphs, titles = measured_graphs(result), titles_of(result)
+    graphs, rows = measured_graphs(result), with_untrained(result)
     signs = {cell: SIGNS[REVERSED[test.verdict]] for cell, test in tests.items()}
-    lines = accuracy_lines(result, PROTOCOL, titles, signs, ranking_of(result))
+    lines = accuracy_lines(rows, PROTOCOL, titles_of(rows), signs, ranking_of(result))
     ratios = list(outer_ratios(result).values()) or [0.0]
     note = (
         f"Accuracy in percent on outer test sets that no search of this track has seen ({_counts_of_sets(result)}), "
         f"{SEEDS} new seeds each. Every method has the same budget on each: {TRIALS} trials, the first with the "
         "settings of its recipe (published, ours, or defaults, which may have been chosen on other splits of the "
-        f"graph), at most {EPOCHS} epochs, whose number the search chooses among ten, and embeddings of {WIDTH} "
-        f"dimensions. The budget does not limit the time. ▼ worse and ▲ better than {OURS} by paired tests with Holm's "
-        "correction; other differences are undecided. The tests allow for runs on one test set being alike: the "
+        f"graph), at most {EPOCHS} epochs, and embeddings of {WIDTH} dimensions. {_choice_of_epochs()} The budget does "
+        "not limit the time. Untrained encoders have the settings of the recipe. ▼ worse and ▲ better than "
+        f"{OURS} by paired tests with Holm's correction; other differences are undecided. The tests allow for runs on "
+        "one test set being alike: the "
         f"variance between the test sets is {min(ratios):.1f} to {max(ratios):.1f} times that of the runs on one, and "
         f"{median(ratios):.1f} times in the median over graphs.{_other_starts(result)}"
     )
@@ -176,32 +193,12 @@ def _counts_of_sets(result: Result) -> str:
     return ", ".join(f"{count} on {listed(names)}" for count, names in sorted(graphs.items(), reverse=True)) or "none"
 
 
-def _untrained(result: Result) -> Table:
-    """Return the accuracy of each method's own untrained encoder by graph."""
-    graphs, tests = measured_graphs(result), untrained_gains(result)
-    accuracy = {
-        (cell["graph"]["name"], cell["row"]): 100 * cell["untrained"]["accuracy"]["mean"]
-        for cell in result["cells"]
-        if cell["untrained"] is not None
-    }
-    titles = list(dict.fromkeys(title for _, title in accuracy))
-    lines: list[list[TableCell | str]] = [
-        [
-            UNTRAINED_PREFIX + title,
-            *(
-                f"{accuracy[graph, title]:.1f}{SIGNS[REVERSED[tests[graph, title].verdict]]}"
-                if (graph, title) in accuracy
-                else "–"
-                for graph in graphs
-            ),
-        ]
-        for title in titles
-    ]
-    note = (
-        "The encoder of the recipe's settings at its initial weights, on the same nodes. ▼ worse and ▲ better than "
-        "the tuned method by paired tests with Holm's correction; other differences are undecided."
-    )
-    return Table("untrained", "Untrained encoders", ["encoder", *graphs], lines, note, folded=True)
+def _choice_of_epochs() -> str:
+    """Return a sentence on how the number of epochs is chosen."""
+    models = [method(name)(**budget(name)) for name in METHODS]
+    fixed = [model.title for model in models if not chooses_epoch(model)]
+    rest = f", except for {listed(fixed)}, whose learning rate depends on it" if fixed else ""
+    return f"The search chooses the number of epochs among ten{rest}."
 
 
 def _other_starts(result: Result) -> str:
@@ -230,21 +227,22 @@ def _chosen(result: Result) -> Table:
         searches = [search for cell in result["cells"] if cell["row"] == title for search in cell["searches"]]
         if not searches:
             continue
-        gains, first, epochs = [], 0, []
+        gains, first, epochs = [], 0, [search["settings"]["epochs"] for search in searches]
         for search in searches:
             done = [trial for trial in search["trials"] if trial["validation"] is not None]
             best = max(trial["validation"] for trial in done)
             start = search["trials"][0]["validation"]
             first += start == best
             gains += [100 * (best - start)] if start is not None else []
-            epochs.append(search["settings"]["epochs"])
         mean_gain = f"{fmean(gains):+.1f}" if gains else "–"
-        lines.append([title, str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}"])
-    columns = ["method", "searches", "first trial best", "gain on validation nodes", "epochs"]
+        counts = [str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", str(epochs.count(EPOCHS))]
+        lines.append([title, *counts])
+    columns = ["method", "searches", "first trial best", "gain on validation nodes", "mean epochs", f"{EPOCHS} epochs"]
     exceptions = ", but for the searches that the first table names" if _other_starts(result) else ""
     note = (
         f"The first trial has the settings of the recipe{exceptions}. Gains on validation nodes are too high, since "
-        "trials compete. The journals of all searches are in `results/tuning`."
+        f"trials compete. Where many searches choose {EPOCHS} epochs, the budget is short. The journals of all "
+        "searches are in `results/tuning`."
     )
     return Table("searches", "What the searches chose", columns, lines, note, folded=True)
 
@@ -274,8 +272,10 @@ def reading(result: Result) -> list[str]:
         test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
         differ = f"These differ significantly: {'; '.join(pairs)}. No other pair does" if pairs else "No pair differs"
         paragraphs.append(
-            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test}). "
-            f"{same_nodes_note(ranking.graphs)}".rstrip()
+            paragraph(
+                f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test}).",
+                ranking.same_nodes_note,
+            )
         )
     for other in (PROPAGATED, RAW):
         behind = {

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from epagcl.paper import ablation, equal_settings, judges
 from epagcl.paper.artefact import Result
 from epagcl.paper.judges import Verdict
+from epagcl.paper.paired import DETECTABLE
 from epagcl.paper.tables import Table
 
 
@@ -40,8 +41,7 @@ def verdicts(results: dict[str, Result]) -> Table:
         "It is contradicted if some cases are decided against it, and at least as many as for it. It holds in part if "
         "most cases are decided, and more of them for it than against it. Otherwise it is undecided: more runs are "
         "needed. Theorems and EPR are computed rather than tested, and there the claim itself is checked. "
-        "Detectable: the smallest differences in points that the tests find with probability 0.8, before the "
-        "correction for the number of cases."
+        f"Detectable, in points unless another unit is given: {DETECTABLE}."
     )
     columns = ["claim", "in the paper", "here", "evidence", "detectable"]
     return Table("", "What the paper claims, and what holds here", columns, lines, note)

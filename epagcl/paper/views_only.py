@@ -3,6 +3,7 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from epagcl.core.formatting import paragraph
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
 from epagcl.paper.operators import GRAPHS
@@ -34,7 +35,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import Cell, cells, rows
 from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking, same_nodes_note
+from epagcl.study.ranking import Ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,13 +124,13 @@ def _summary(result: Result) -> Table:
         for title, mean, place, line in zip(titles, mean_cells, rank_cells, lines, strict=True)
     ]
     columns = ["views", "mean", "rank", f"minus {UNIFORM}", *VERDICT_COLUMNS]
-    note = (
+    note = paragraph(
         f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
         f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
-        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants. "
-        + f"{same_nodes_note(list(by_graph))} ".lstrip()
-        + verdict_note(f"a row against {UNIFORM}", len(tests))
+        f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants.",
+        ranking.same_nodes_note if ranking else "",
+        verdict_note(f"a row against {UNIFORM}", len(tests)),
     )
     return Table("", "Views with everything else equal", columns, table_rows, note)
 
@@ -182,6 +183,7 @@ def reading(result: Result) -> list[str]:
         )
 
     return [
+        *_training_paragraph(result),
         f"**What edges contribute.** {UNIFORM} minus {MASKS} (the same masks, no edge changed): "
         f"{sentence(UNIFORM, MASKS)}. {MASKS} minus {NONE}: {sentence(MASKS, NONE)}.",
         f"**What guidance by EPR contributes.** {DROP_ONLY} minus {UNIFORM}: {sentence(DROP_ONLY)}. The text's "
@@ -190,6 +192,26 @@ def reading(result: Result) -> list[str]:
         f"{MASKS}: {sentence(ADD_ONLY, MASKS)}. {NEIGHBOURS} minus {OURS}: {sentence(NEIGHBOURS, OURS)}.",
         f"**The paper's title** asks why dropping outperforms adding. {DROP_ONLY} minus {ADD_ONLY}: "
         f"{sentence(DROP_ONLY, ADD_ONLY)}.",
+    ]
+
+
+def _training_paragraph(result: Result) -> list[str]:
+    """Return a paragraph on the trained variants against the references, if all were measured."""
+    by_graph = {graph: scores(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    means = {title: mean for title in titles_of(result) if (mean := _mean_over(by_graph, title)) is not None}
+    trained = [mean for title, mean in means.items() if title not in REFERENCES]
+    if not trained or any(title not in means for title in REFERENCES):
+        return []
+    counts = []
+    for base, name in ((UNTRAINED, "the untrained encoder"), (PROPAGATED, "propagated features")):
+        words = [test.verdict for test in against(result, base).values()]
+        better, worse = words.count(BETTER), words.count(WORSE)
+        counts.append(f"{better} of {len(words)} find it better than {name}, and {worse} worse")
+    return [
+        f"**What training contributes.** Over the graphs, the trained variants have means of {min(trained):.1f} to "
+        f"{max(trained):.1f}, their encoder with its initial weights has {means[UNTRAINED]:.1f}, propagated features "
+        f"have {means[PROPAGATED]:.1f}, and raw features have {means[RAW]:.1f}. By tests of a variant on a graph, "
+        f"{'; '.join(counts)}."
     ]
 
 

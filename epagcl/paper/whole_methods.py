@@ -4,24 +4,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from epagcl.core.formatting import listed
+from epagcl.core.formatting import listed, paragraph
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
+from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import (
     REVERSED,
     SIGNS,
-    VERDICT_COLUMNS,
     against_table,
-    by_row,
     differences_table,
-    verdict_cells,
-    verdict_note,
+    training_table,
 )
 from epagcl.paper.tables import Table, markdown, wrap
 from epagcl.paper.tuned_tables import OURS
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
-from epagcl.study.ranking import Ranking, same_nodes_note
+from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, paired_against, ranking_of, runs_by_seed
 
 TITLE = "Whole methods with their own settings"
@@ -54,8 +52,11 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
     """Return paragraphs on the ranking, on the settings, and on what training adds to each method's own encoder."""
     best = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
     paragraphs = [
-        f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. The first figure of this page "
-        f"shows them all. {same_nodes_note(ranking.graphs)}".rstrip()
+        paragraph(
+            f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}.",
+            "The first figure of this page shows them all.",
+            ranking.same_nodes_note,
+        )
     ]
     sources = Counter(
         SOURCES.get(str(cell["source"]), "others")
@@ -71,7 +72,7 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
             f"graph, {words.count(BETTER)} find training better, {words.count(WORSE)} worse, and "
             f"{words.count(UNDECIDED)} are undecided."
         )
-    return paragraphs
+    return [*paragraphs, *collapsed_reading(_result(comparison), comparison["protocol"])]
 
 
 def tables(comparison: Comparison, ranking: Ranking) -> list[Table]:
@@ -83,10 +84,7 @@ def tables(comparison: Comparison, ranking: Ranking) -> list[Table]:
         found += [against_table(OURS, tests)]
         found += [differences_table(f"{OURS} minus each row", tests, measured_graphs(result))]
     if gains := training_gains(comparison):
-        lines = [[title, *verdict_cells(own)] for title, own in by_row(gains).items()]
-        columns = ["method", "minus untrained", *VERDICT_COLUMNS]
-        note = verdict_note("a method against its own encoder with initial weights", len(gains))
-        found.append(Table("training", "What training adds to a method's own encoder", columns, lines, note))
+        found.append(training_table(gains))
     return found
 
 

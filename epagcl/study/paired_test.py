@@ -26,10 +26,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from epagcl.study.statistics import DECIMALS, holm
+from epagcl.study.statistics import ALPHA, DECIMALS, detectable_shift, holm, holm_levels
 
-#: The level of all tests, and the power of the smallest difference that a design can show.
-ALPHA, POWER = 0.05, 0.8
 #: c: the variance that runs on the splits of one graph share, in units of the variance of their differences.
 OVERLAP = 0.25
 #: Pairs that a test needs. Of two differences nobody can say how they scatter.
@@ -52,12 +50,13 @@ class PairedTest:
         corrected: p after Holm's correction for the tests of the same table.
         error: the standard error of the mean; None likewise.
         freedom: the degrees of freedom of Student's t.
-        level: the level at which p decides: 5%, or less in a family of tests, see :func:`corrected`.
+        level: the p below which the test decides: 5%, or less in a family, see
+            :func:`~epagcl.study.statistics.holm_levels`.
 
     Examples:
         >>> test = paired_test([1.0, 2.0, 3.0])
         >>> test.mean, test.effect, test.decision
-        (2.0, 2.0, 'undecided, detectable 4.1')
+        (2.0, 2.0, 'undecided, detectable 4.3')
     """
 
     n: int
@@ -76,11 +75,7 @@ class PairedTest:
 
         In a family of tests it is larger than for one test alone, since Holm's correction lowers the level.
         """
-        from scipy.stats import t
-
-        if self.error is None:
-            return None
-        return self.error * float(t.ppf(1 - self.level / 2, self.freedom) + t.ppf(POWER, self.freedom))
+        return None if self.error is None else self.error * detectable_shift(self.level, self.freedom)
 
     @property
     def effect(self) -> float | None:
@@ -171,7 +166,7 @@ def grouped_tests(
         >>> ours = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
         >>> test = grouped_tests({"a": (ours, dict.fromkeys(ours, 0.0))}, lambda seed: seed // 3, {"a": 25.0})["a"]
         >>> test.mean, test.decision
-        (7.0, 'undecided, detectable 16.3')
+        (7.0, 'undecided, detectable 16.5')
     """
     tests = {}
     for name, (ours, theirs) in pairs.items():
@@ -229,9 +224,7 @@ def _within(groups: Sequence[Sequence[float]]) -> float:
 def corrected(family: Sequence[PairedTest]) -> list[PairedTest]:
     """Return the tests of a family with Holm's correction for their number.
 
-    Tests with too few pairs stay undecided and do not count. The level of a test is that at which Holm's procedure
-    decides it, given the decisions on the others: 5% divided by the number of tests less those others that are
-    significant.
+    Tests with too few pairs stay undecided and do not count.
 
     Examples:
         >>> [test.corrected == 2 * test.p for test in corrected([paired_test([1.0, 1.1, 1.2])] * 2)]
@@ -241,10 +234,9 @@ def corrected(family: Sequence[PairedTest]) -> list[PairedTest]:
         [0.016666666666666666, 0.025, 0.025]
     """
     tested = [test for test in family if test.n >= FEWEST]
-    p = holm([test.p for test in tested])
-    significant = sum(value < ALPHA for value in p)
+    p = [test.p for test in tested]
     found = iter(
-        replace(test, corrected=value, level=ALPHA / (len(tested) - significant + (value < ALPHA)))
-        for test, value in zip(tested, p, strict=True)
+        replace(test, corrected=value, level=level)
+        for test, value, level in zip(tested, holm(p), holm_levels(p), strict=True)
     )
     return [next(found) if test.n >= FEWEST else test for test in family]

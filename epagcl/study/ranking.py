@@ -14,17 +14,15 @@ These tests take each graph as an independent observation. Named graphs with the
 as Texas and Cornell, are therefore one observation: the mean of their scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
 from epagcl.core.formatting import listed
 from epagcl.data.catalogue.entries import CATALOGUE
-from epagcl.study.statistics import DECIMALS, holm, signed_rank
+from epagcl.study.statistics import ALPHA, DECIMALS, holm, signed_rank
 
-#: The level of all tests.
-ALPHA = 0.05
 #: For a graph, another one that has the same nodes.
 SAME_NODES = {entry.name: entry.same_nodes for entry in CATALOGUE.values() if entry.same_nodes}
 
@@ -93,6 +91,11 @@ class Ranking:
     alpha: float = ALPHA
 
     @property
+    def same_nodes_note(self) -> str:
+        """A sentence on the graphs that are one observation; empty if there are none."""
+        return same_nodes_note([name for name in self.observations if name not in self.graphs])
+
+    @property
     def smallest_p(self) -> float:
         """The smallest corrected p with this number of observations, if all differences have the same sign."""
         return min(1.0, 2.0 ** (1 - len(self.observations)) * len(self.pairs))
@@ -117,11 +120,12 @@ class Ranking:
         return f"every other row{f' except {listed(rest)}' if rest else ''}" if beaten else "no other row"
 
 
-def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:
+def rank(scores: Mapping[str, Mapping[str, float]], own: Collection[str] = ()) -> Ranking | None:
     """Rank rows over graphs. Return None unless there are two graphs, and two rows with a score on every graph.
 
     Args:
         scores: the score of each row on each graph; larger is better. Rows may lack graphs.
+        own: graphs that are not the named ones, even if they have such a name.
 
     Examples:
         >>> scores = {"a": {"x": 0.9, "y": 0.8, "z": 0.8}, "b": {"x": 0.7, "y": 0.8, "z": 0.6}}
@@ -131,7 +135,7 @@ def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:
     graphs = tuple(dict.fromkeys(graph for row in scores.values() for graph in row))
     complete = [title for title, row in scores.items() if len(row) == len(graphs)]
     by_graph = {graph: {title: scores[title][graph] for title in complete} for graph in graphs}
-    observed = by_observation(by_graph, complete)
+    observed = by_observation(by_graph, complete, own)
     if len(observed) < 2 or len(complete) < 2:
         return None
     ranks = mean_ranks(observed, complete)
@@ -150,27 +154,37 @@ def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking | None:
     )
 
 
-def observations(graphs: Sequence[str]) -> dict[str, list[str]]:
+def observations(graphs: Sequence[str], own: Collection[str] = ()) -> dict[str, list[str]]:
     """Return the observations that graphs give: each has one graph, or several with the same nodes.
+
+    Args:
+        graphs: names of graphs.
+        own: graphs that are not the named ones, even if they have such a name.
 
     Examples:
         >>> observations(["Texas", "Cora", "Cornell"])
         {'Texas and Cornell': ['Texas', 'Cornell'], 'Cora': ['Cora']}
         >>> observations(["Cornell", "mine"])
         {'Cornell': ['Cornell'], 'mine': ['mine']}
+        >>> observations(["Texas", "Cornell"], own=["Texas"])
+        {'Texas': ['Texas'], 'Cornell': ['Cornell']}
     """
     groups: dict[str, list[str]] = {}
     for graph in graphs:
-        groups.setdefault(SAME_NODES.get(graph, graph), []).append(graph)
+        twin = SAME_NODES.get(graph, graph)
+        groups.setdefault(graph if {graph, twin} & {*own} else twin, []).append(graph)
     return {listed(group): group for group in groups.values()}
 
 
-def by_observation(by_graph: Mapping[str, Mapping[str, float]], titles: Sequence[str]) -> dict[str, dict[str, float]]:
+def by_observation(
+    by_graph: Mapping[str, Mapping[str, float]], titles: Sequence[str], own: Collection[str] = ()
+) -> dict[str, dict[str, float]]:
     """Return the mean score of each row in each observation, rounded so that equal scores tie.
 
     Args:
         by_graph: the score of each row on each graph.
         titles: rows with a score on every graph.
+        own: graphs that are not the named ones, even if they have such a name.
 
     Examples:
         >>> by_observation({"Cora": {"a": 3.0}, "Texas": {"a": 1.0}, "Cornell": {"a": 2.0}}, ["a"])
@@ -178,26 +192,23 @@ def by_observation(by_graph: Mapping[str, Mapping[str, float]], titles: Sequence
     """
     return {
         name: {title: round(fmean(by_graph[graph][title] for graph in group), DECIMALS) for title in titles}
-        for name, group in observations(list(by_graph)).items()
+        for name, group in observations(list(by_graph), own).items()
     }
 
 
-def same_nodes_note(graphs: Sequence[str]) -> str:
+def same_nodes_note(names: Sequence[str]) -> str:
     """Return a sentence on graphs that are one observation, or nothing if there are none.
 
     Args:
-        graphs: names of graphs.
+        names: names of observations of several graphs.
 
     Examples:
-        >>> same_nodes_note(["Cora", "Texas", "Cornell"])
+        >>> same_nodes_note(["Texas and Cornell"])
         'Texas and Cornell have the same nodes, features and labels. Mean ranks and tests over graphs count them once.'
-        >>> same_nodes_note(["Cora", "Texas"])
-        ''
     """
     return " ".join(
         f"{name} have the same nodes, features and labels. Mean ranks and tests over graphs count them once."
-        for name, group in observations(graphs).items()
-        if len(group) > 1
+        for name in names
     )
 
 

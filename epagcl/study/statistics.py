@@ -1,8 +1,10 @@
-"""Wilcoxon's exact test, and the correction for several tests."""
+"""Wilcoxon's exact test, the correction for several tests, and what a test can detect."""
 
 import numpy as np
 import numpy.typing as npt
 
+#: The level of all tests, and the probability with which a detectable difference is found.
+ALPHA, POWER = 0.05, 0.8
 #: Digits after the decimal point of a difference in points: equal differences must tie despite rounding in float64.
 DECIMALS = 9
 
@@ -23,6 +25,41 @@ def holm(p: list[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p) - place) * p[index]))
         corrected[index] = largest
     return corrected
+
+
+def holm_levels(p: list[float]) -> list[float]:
+    """Return for each test the largest p at which Holm's procedure finds it significant, given the other tests.
+
+    It is 5% divided by the number of tests less the number of others that the procedure rejects before it.
+
+    Examples:
+        >>> holm_levels([0.5, 0.01])
+        [0.05, 0.025]
+    """
+    levels = []
+    for place in range(len(p)):
+        others = [*p[:place], *p[place + 1 :], 1.0]  # the procedure rejects these before a test that it never rejects
+        levels.append(ALPHA / (len(p) - sum(value < ALPHA for value in holm(others))))
+    return levels
+
+
+def detectable_shift(level: float, freedom: int) -> float:
+    """Return the noncentrality with which Student's t exceeds its critical value with probability 0.8.
+
+    Times the standard error, it is the smallest true difference that a two-sided test finds with that probability.
+
+    Args:
+        level: level of the test.
+        freedom: degrees of freedom.
+
+    Examples:
+        >>> round(detectable_shift(0.05, 19), 2), round(detectable_shift(0.0005, 4), 1)
+        (2.95, 12.7)
+    """
+    from scipy.special import nctdtrinc
+    from scipy.stats import t
+
+    return float(nctdtrinc(freedom, 1 - POWER, t.isf(level / 2, freedom)))
 
 
 def signed_rank(differences: npt.ArrayLike) -> dict[str, float]:

@@ -129,13 +129,15 @@ def paired_against(results: Results, protocol: str, title: str) -> dict[tuple[st
 def ranking_of(results: Results, protocol: str) -> Ranking | None:
     """Rank the rows by mean test accuracy; None unless two rows have results on the same two or more graphs.
 
-    Rows with fewer than :data:`MIN_RUNS` runs on a graph on which others have more are not ranked.
+    Rows with fewer than :data:`MIN_RUNS` runs on a graph on which others have more are not ranked. A user's graph is an
+    observation of its own, whatever its name.
 
     Examples:
         >>> ranking_of({"Cora": []}, "strict") is None
         True
     """
-    return rank(accuracies(results, protocol))
+    own = [graph for graph, cells in results.items() if not all(cell["named"] for cell in cells)]
+    return rank(accuracies(results, protocol), own)
 
 
 def summarise(results: Results, *, command: str, seeds: int, protocols: Sequence[str]) -> Comparison:

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from epagcl.paper import judges
 from epagcl.paper.ablation import variants
 from epagcl.paper.judges import decide
+from epagcl.study.statistics import detectable_shift
 from tests.paper.conftest import cell, result
 from tests.paper.theory_demo import theory_of_demo
 
@@ -37,7 +39,7 @@ def test_accuracy():
     assert float(detectable) > 0
     word, evidence, _ = judges.reported_accuracy(made)
     assert word == "undecided"  # 86.07 is reported, but three runs scatter
-    assert "(Cora -1.0 points; paper protocol, last epoch)" in evidence
+    assert "(Cora -1.0 points; reported means taken as exact; paper protocol, last epoch)" in evidence
     cells[1] = cell("EPAGCL", "Cora", [84, 84.1, 83.9], "paper")
     assert judges.reported_accuracy(made).word == "contradicted"
 
@@ -52,6 +54,19 @@ def test_deviations_are_compared_by_pitman_and_morgan():
     cells[0] = cell("EPAGCL", "Cora", 80 + 2 * rng.normal(size=20))
     assert judges.lower_deviation(result(cells)).word == "undecided"
     assert judges.lower_deviation(result([])).word == "not measured"
+
+
+@pytest.mark.parametrize(("correlation", "pairs", "level"), [(0.0, 20, 0.05), (0.6, 20, 0.01), (0.3, 10, 0.05)])
+def test_the_detectable_ratio_of_deviations_is_found_with_the_stated_power(correlation, pairs, level):
+    rng = np.random.default_rng(0)
+    ratio = judges.detectable_ratio(correlation, pairs, level)
+    x, y = rng.normal(size=(2, 4000, pairs))
+    ours, theirs = ratio * x, correlation * x + (1 - correlation**2) ** 0.5 * y
+    sums, differences = ours + theirs, ours - theirs
+    sums, differences = (values - values.mean(1, keepdims=True) for values in (sums, differences))
+    r = (sums * differences).sum(1) / np.sqrt((sums**2).sum(1) * (differences**2).sum(1))
+    found = np.abs(r) * np.sqrt((pairs - 2) / (1 - r**2)) > stats.t.isf(level / 2, pairs - 2)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.03)
 
 
 def test_ablation_and_rates():
@@ -89,7 +104,10 @@ def test_costs_are_judged_where_the_widths_are_equal():
     cells = [epoch("A", "EPAGCL", 1.2), epoch("A", "GCA", 1.0), epoch("B", "EPAGCL", 9.0), epoch("B", "GCA", 1.0, 256)]
     word, evidence, _ = judges.burden({"cells": cells, "graphs": {"A": {}, "B": {}}})
     assert word == "undecided"
-    assert evidence == "of 2 graphs, for it on 1, undecided on 1 (A ratio 1.20, B widths differ)"
+    assert (
+        evidence
+        == "of 2 graphs, for it on 1, undecided on 1 (A ratio 1.20, B widths differ; up to 1.5 counts as about as much)"
+    )
     assert judges.burden({"cells": cells[:2], "graphs": {"A": {}}}).word == "holds"
 
 
@@ -103,9 +121,13 @@ def test_steadier_augmentations_are_decided_by_the_scatter_of_views():
         "B": graph([0.2, 0.01], [0.0, 0.01]),
         "C": graph([0.1, 0.1], [0.1, 0.1]),
     }
-    words = judges.steadier_words({"graphs": graphs}, "one", "other")
-    assert words == {"A": BETTER, "B": WORSE, "C": OPEN}
-    assert judges.steadier("one", "other")({"graphs": graphs}).word == "contradicted"
+    cases = judges.steadier_cases({"graphs": graphs}, "one", "other")
+    assert {name: case.word for name, case in cases.items()} == {"A": BETTER, "B": WORSE, "C": OPEN}
+    # C: both mean squares are 0.02 with the variance (2 · 1e-4 + 4 · 1e-4)/10 each; the others are decided
+    assert cases["C"].detectable == pytest.approx(100 * (2 * 6e-5) ** 0.5 / 0.02 * detectable_shift(0.05, 9))
+    verdict = judges.steadier("one", "other")({"graphs": graphs})
+    assert verdict.word == "contradicted"
+    assert verdict.detectable.endswith("% of the second mean square")
 
 
 def test_theorem_3_3_is_judged_in_both_readings():

@@ -56,6 +56,18 @@ def test_reading_separates_early_stopping_from_leakage():
     assert gap.endswith("82.0, which is not below the paper.")
 
 
+def test_the_authors_rule_is_tested_against_the_last_epoch():
+    runs = [run([0.80, 0.82 + k / 1000], new_split=[0.85 + k / 900, 0.81], seed=k) for k in range(5)]
+    result = made(*runs)
+    test = leakage_tables.rule_tests(result["rows"])["Cora", "EPAGCL"]
+    assert (test.n, test.mean, test.verdict) == (5, pytest.approx(3.02, abs=0.01), "better")
+    gains, *_ = leakage_tables.reading(result)
+    assert (
+        "Of 1 paired tests of a method on a graph, 1 find the rule higher, 0 lower, and 0 are undecided (5 runs"
+        in gains
+    )
+
+
 def test_collapses_hidden_by_the_maximum_are_reported_and_excluded_from_the_mean():
     result = made(run([0.92, 0.256], strict=0.25, seed=1, rank=1.2), run([0.92, 0.92], strict=0.91), method="GCA*")
     gains, hidden = leakage_tables.reading(result)

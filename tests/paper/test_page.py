@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,12 @@ def test_page_matches_the_results(results, comparison, page):
 def test_the_first_page_has_three_figures_and_five_sentences(page):
     first = page.split("## In two minutes")[1].split("\n## ")[0]
     assert first.count("[![") == 3
-    assert [line[:3] for line in first.splitlines() if line[:1].isdigit()] == ["1. ", "2. ", "3. ", "4. ", "5. "]
+    items = [" ".join(item.split()) for item in re.split(r"^\d\. ", first.split("[![")[0], flags=re.MULTILINE)[1:]]
+    assert len(items) == 5
+    assert all(item.startswith("**") for item in items)  # what a reader in a hurry takes along
+    assert all(len(item.split("**")[1].split()) <= 35 for item in items)
+    assert all(len(item.split()) <= 110 for item in items)
+    assert sum(len(item.split()) for item in items) <= 360
 
 
 @pytest.mark.slow

@@ -39,30 +39,44 @@ def made():
 
 
 def test_tables(made):
-    accuracies, tested, differences, untrained, searches = tables(made)
+    accuracies, tested, differences, training, searches = tables(made)
     rows = {line[0]: [str(one) for one in line] for line in accuracies.rows}
     assert rows["EPAGCL+"][1:] == ["86.0", "86.0", "1.0"]
     assert rows["DGI"][1] == "79.1 ▼"
+    assert rows["untrained DGI"] == ["untrained DGI", "71.0 ▼", "71.0 ▼", "5.0"]
+    assert "number of epochs among ten, except for BGRL, whose learning rate depends on it." in accuracies.note
     assert [line[:5] for line in tested.rows] == [
         ["raw features", "+25.03", "2", "0", "0"],
         ["propagated", "+5.00", "2", "0", "0"],
         ["DGI", "+6.97", "2", "0", "0"],
+        ["untrained DGI", "+15.03", "2", "0", "0"],
+        ["untrained EPAGCL+", "+5.03", "2", "0", "0"],
     ]
-    assert [line[0] for line in differences.rows] == ["raw features", "propagated", "DGI"]
+    assert [line[0] for line in differences.rows] == [line[0] for line in tested.rows]
     assert differences.rows[2][1] == "+7.0 ▲ (0.2)"
-    assert {line[0]: line[1] for line in untrained.rows} == {"untrained DGI": "71.0 ▼", "untrained EPAGCL+": "81.0 ▼"}
+    assert [line[:5] for line in training.rows] == [
+        ["DGI", "+8.07", "2", "0", "0"],
+        ["EPAGCL+", "+5.03", "2", "0", "0"],
+    ]
     chosen = {line[0]: line[1:] for line in searches.rows}
-    assert chosen["DGI"] == ["2", "0", "+10.0", "100"]
-    assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200"]
+    assert chosen["DGI"] == ["2", "0", "+10.0", "100", "0"]
+    assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200", "0"]
 
 
 def test_tests_and_text(made):
     assert untrained_gains(made)["Cora", "DGI"].mean == pytest.approx(8.07, abs=0.01)
     assert against(made, "EPAGCL+")["Texas", "propagated"].verdict == "better"
-    assert list(ranking_of(made).mean_ranks) == ["EPAGCL+", "propagated", "DGI", "raw features"]
+    assert list(ranking_of(made).mean_ranks) == [
+        "EPAGCL+",
+        "propagated",
+        "untrained EPAGCL+",
+        "DGI",
+        "untrained DGI",
+        "raw features",
+    ]
     text = " ".join(reading(made))
-    assert "EPAGCL+ 1.0, propagated 2.0, DGI 3.0" in text
-    assert "No pair differs (Wilcoxon's test of each pair, Holm: 6 pairs)." in text
+    assert "EPAGCL+ 1.0, propagated 2.0, untrained EPAGCL+ 3.0, DGI 4.0" in text
+    assert "No pair differs (Wilcoxon's test of each pair, Holm: 15 pairs)." in text
     assert "Tuned, and on average over the graphs below propagated, in points: DGI 2.0." in text
     assert "untrained encoder has a higher mean" not in text
     made["cells"][2]["untrained"] = row("DGI", "Cora", [80, 80, 81])["protocols"]["strict"]
@@ -87,9 +101,8 @@ def test_runs_on_one_outer_test_set_are_a_group():
 
 def test_the_standing_in_words(made):
     words = standing(made)
-    assert words.startswith("mean rank 1.0 of 4 rows over 2 graphs (without untrained encoders), a significant lead")
-    assert "over no other row by Wilcoxon's test" in words  # two graphs show nothing
-    assert words.endswith("of 6 tests on single graphs, 6 find it better and 0 worse")
+    assert words.startswith("mean rank 1.0 of 6 rows over 2 graphs, and a significant lead over no other row;")
+    assert words.endswith("of 2 tests against the other trained methods on single graphs, 2 find it better and 0 worse")
     made["cells"] = [one for one in made["cells"] if one["row"] != "EPAGCL+"]
     assert standing(made) == ""
 

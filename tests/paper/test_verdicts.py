@@ -1,4 +1,5 @@
 from epagcl.paper import ARTEFACTS
+from epagcl.paper.paired import DETECTABLE
 from epagcl.paper.verdicts import CLAIMS, verdicts
 from tests.paper.conftest import cell, result
 
@@ -14,6 +15,7 @@ def test_a_line_has_verdict_evidence_and_the_smallest_detectable_difference():
     assert row[:3] == ["EPAGCL is better than GCA on heterophilous graphs", "Appendix G", "undecided"]
     assert row[3] == "of 1 graphs, for it on 0, undecided on 1 (paper's protocol)"
     assert float(row[4]) > 1
+    assert DETECTABLE in verdicts({}).note
 
 
 def test_claims_without_data_are_not_measured():

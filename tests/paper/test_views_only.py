@@ -1,7 +1,8 @@
 import pytest
 
-from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY, MASKS, NONE, OURS, UNIFORM, view_rows
+from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY, MASKS, NONE, OURS, UNIFORM, UNTRAINED, view_rows
 from epagcl.paper.views_only import ARTEFACT, against, ranking_of
+from epagcl.runs.evaluation import PROPAGATED, RAW
 from tests.paper.conftest import cell, result
 
 
@@ -48,6 +49,21 @@ def test_tests_ranks_and_sentences():
     assert "Drop Only minus uniform dropping (GRACE): +1.00 points on average, better on 2 of 2 graphs" in text
     assert "EPAGCL, nearest neighbours added minus EPAGCL: not measured" in text
     assert set(ARTEFACT.figures(made)) == {"", "ranks"}
+
+
+def test_trained_variants_are_compared_with_the_references():
+    made = invented()
+    assert not any("What training contributes" in text for text in ARTEFACT.reading(made))
+    noise = [0.1, 0.0, 0.0, -0.1]
+    made["cells"] += [
+        cell(title, graph, [mean + shift for shift in noise])
+        for graph in ("Cora", "Texas")
+        for title, mean in {RAW: 60.0, PROPAGATED: 90.0, UNTRAINED: 75.0}.items()
+    ]
+    text = next(text for text in ARTEFACT.reading(made) if "What training contributes" in text)
+    assert "means of 70.0 to 81.0, their encoder with its initial weights has 75.0" in text
+    assert "10 of 12 find it better than the untrained encoder, and 2 worse" in text  # without augmentation: 70
+    assert "0 of 12 find it better than propagated features, and 12 worse" in text
 
 
 def test_without_runs_there_is_nothing_to_say():

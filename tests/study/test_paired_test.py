@@ -14,6 +14,7 @@ from epagcl.study.paired_test import (
     paired_test,
     paired_tests,
 )
+from epagcl.study.statistics import holm
 
 
 def test_without_overlap_it_is_the_paired_t_test():
@@ -38,29 +39,26 @@ def test_the_overlap_widens_the_interval_by_its_closed_form(n):
     assert paired_test(d, 1 / 9).p == pytest.approx(2 * stats.t.sf(abs(t), n - 1))
 
 
-def test_the_smallest_detectable_difference_is_found_with_the_stated_power():
-    rng, n = np.random.default_rng(1), 20
-    d = rng.normal(size=(4000, n))
-    shared = rng.normal(scale=OVERLAP**0.5, size=(4000, 1))
-    error = (1 / n + OVERLAP) ** 0.5
-    truth = error * (stats.t.ppf(1 - ALPHA / 2, n - 1) + stats.t.ppf(0.8, n - 1))
-    assert paired_test(np.linspace(-1, 1, n) / np.linspace(-1, 1, n).std(ddof=1)).detectable == pytest.approx(truth)
-    found = [
-        abs(row.mean()) > error * row.std(ddof=1) * stats.t.ppf(1 - ALPHA / 2, n - 1) for row in d + shared + truth
-    ]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.03)
+@pytest.mark.parametrize("tests", [1, 100])
+@pytest.mark.parametrize("n", [3, 5, 20])
+def test_the_smallest_detectable_difference_is_found_with_the_stated_power(n, tests):
+    rng, runs, level = np.random.default_rng(n), 20_000, ALPHA / tests
+    unit = np.linspace(-1, 1, n) / np.linspace(-1, 1, n).std(ddof=1)
+    truth = corrected([paired_test(unit)] * tests)[0].detectable
+    d = truth + rng.normal(size=(runs, n)) + rng.normal(scale=OVERLAP**0.5, size=(runs, 1))
+    error = (1 / n + OVERLAP) ** 0.5 * d.std(axis=1, ddof=1)
+    found = d.mean(axis=1) > error * stats.t.isf(level / 2, n - 1)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.012)
 
 
-def test_in_a_family_the_detectable_difference_is_that_of_the_level_of_holms_correction():
+def test_the_level_in_a_family_is_the_largest_p_that_holms_procedure_finds_significant():
     rng = np.random.default_rng(2)
-    clear, *rest = [rng.normal(loc=mean, size=10) for mean in (9.0, 1.0, 0.5, 0.0)]
-    tests = corrected([paired_test(d) for d in (clear, *rest)])
-    assert [test.verdict for test in tests] == ["better"] + ["undecided"] * 3
-    assert [test.level for test in tests] == pytest.approx([ALPHA / 4] + [ALPHA / 3] * 3)
-    for test, d in zip(tests, (clear, *rest), strict=True):
-        error = d.std(ddof=1) * (1 / 10 + OVERLAP) ** 0.5
-        quantiles = stats.t.ppf(1 - test.level / 2, 9) + stats.t.ppf(0.8, 9)
-        assert test.detectable == pytest.approx(error * quantiles)
+    for size in (1, 2, 5, 30):
+        family = corrected([paired_test(rng.normal(loc=rng.normal(scale=4), size=10)) for _ in range(size)])
+        for place, test in enumerate(family):
+            others = [other.p for number, other in enumerate(family) if number != place]
+            assert holm([test.level * 0.999, *others])[0] < ALPHA <= holm([test.level * 1.001, *others])[0]
+            assert (test.p < test.level) == (test.verdict != "undecided")
 
 
 def test_an_undecided_difference_is_never_as_large_as_the_detectable_one():
