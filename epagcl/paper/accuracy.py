@@ -96,7 +96,8 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
         f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "
         f"k{' modulo their number' if protocol == 'public' else ''}. Of the self-supervised methods with at least "
-        f"{MIN_RUNS} runs, the best is bold and the second best underlined. The rank is the mean rank over the graphs measured here, of the methods that have so many runs on "
+        f"{MIN_RUNS} runs, the best is bold and the second best underlined. The rank is the mean rank over the graphs "
+        "measured here, of the methods that have so many runs on "
         f"each of them; the others (–) are not ranked.{reported_ranks}{absent}"
     )
 
