@@ -65,8 +65,10 @@ def plan(
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
     absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
+    notes = [*(f"epagcl paper {name} lacks {', '.join(own)}" for name, own in found.unmeasured.items()), *absent]
     if not found.runs:
-        show("nothing is missing on the graphs that are here" if absent else "nothing is missing", *absent)
+        runs = "no run is missing" if found.unmeasured else "nothing is missing"
+        show(f"{runs} on the graphs that are here" if absent else runs, *notes)
         return
     listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
     for runs in found.runs:
@@ -78,7 +80,7 @@ def plan(
     hours = found.seconds / processes / 3600
     shared = "one process" if processes == 1 else f"{processes} processes"
     total = f"{count} runs of {len(found.runs)} cells {'in all' if fresh else 'are missing'}"
-    show(listing, f"{total}: about {hours:.1f} hours with {shared}", *absent)
+    show(listing, f"{total}: about {hours:.1f} hours with {shared}", *notes)
 
 
 def complete(

@@ -1,7 +1,7 @@
 """The plan of the study: which runs are missing, and what they decide."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from epagcl.paper.seed_counts import seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
 from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, outer_sets
 from epagcl.paper.tuned_tables import FEWEST_OUTER, METHODS, TUNED, missing_searches, stored_cells
+from epagcl.paper.unmeasured import unmeasured
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
@@ -82,6 +83,7 @@ class Plan:
         runs: the missing runs.
         absent: the reason for each graph that cannot be loaded.
         cells: all cells of each part of the study, whether their runs are missing or not.
+        unmeasured: what the artefacts lack that do not consist of runs.
 
     Examples:
         >>> Plan([], {}, {}).seconds
@@ -91,6 +93,7 @@ class Plan:
     runs: list[MissingRuns]
     absent: dict[str, str]
     cells: dict[str, list[Cell]]
+    unmeasured: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def rows(self) -> dict[str, list[str]]:
@@ -104,9 +107,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        names = [field.name for field in fields(MissingRuns) if field.name != "cell"]
+        names = [one.name for one in fields(MissingRuns) if one.name != "cell"]
         runs = [{**{name: getattr(one, name) for name in names}, "total": one.total} for one in self.runs]
-        return {"seconds": self.seconds, "runs": runs, "absent": self.absent}
+        return {"seconds": self.seconds, "runs": runs, "absent": self.absent, "unmeasured": self.unmeasured}
 
 
 class _Wanted(NamedTuple):
@@ -164,7 +167,7 @@ def plan(
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
-    return Plan(missing, absent, cells)
+    return Plan(missing, absent, cells, unmeasured(results, graphs) if {*parts} == {*PARTS} and not fresh else {})
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:

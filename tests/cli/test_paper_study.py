@@ -34,6 +34,13 @@ def test_plan_lists_the_missing_runs_and_their_time(run, planned):
     )
 
 
+def test_plan_names_what_other_artefacts_lack(run, planned):
+    planned[0] = replace(planned[0], unmeasured={"epr": ["Texas", "Actor"]})
+    assert "epagcl paper epr lacks Texas, Actor" in run("paper", "plan")[1]
+    planned[0] = replace(planned[0], runs=[], absent={})
+    assert run("paper", "plan")[1].splitlines() == ["no run is missing", "epagcl paper epr lacks Texas, Actor"]
+
+
 def test_complete_says_what_has_changed(run, planned, monkeypatch, tmp_path):
     from epagcl.paper.completion import Completed
 

@@ -1,0 +1,16 @@
+from epagcl.paper.unmeasured import unmeasured
+
+
+def test_graphs_and_untimed_methods_are_named():
+    everything = unmeasured({})
+    assert set(everything) == {"epr", "theory", "graphs", "operators", "burden"}
+    assert {"Cora", "WikiCS"} <= set(everything["epr"])
+    epr = {"graphs": dict.fromkeys(everything["epr"][1:]), "absent": {}}
+    assert unmeasured({"epr": epr})["epr"] == everything["epr"][:1]
+    epr["absent"] = {everything["epr"][0]: "data are absent"}
+    assert "epr" not in unmeasured({"epr": epr})
+    cells = [{"method": name, "graph": "Cora", "hardware": own} for name, own in (("GREET", None), ("DGI", "cpu"))]
+    burden = {"graphs": dict.fromkeys(everything["burden"]), "absent": {}, "cells": cells}
+    assert unmeasured({"burden": burden})["burden"] == ["GREET on Cora"]
+    assert unmeasured({"burden": burden}, ["cora"])["burden"] == ["GREET on Cora"]
+    assert "burden" not in unmeasured({"burden": burden}, ["texas"])
