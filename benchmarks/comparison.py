@@ -11,7 +11,7 @@ from pathlib import Path
 
 from epagcl.cli.rendering import groups_note, overall_table, short_names
 from epagcl.core.errors import InputError
-from epagcl.core.formatting import counted, listed
+from epagcl.core.formatting import counted, listed, paragraph
 from epagcl.paper import tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
@@ -158,10 +158,11 @@ def by_method(comparison: Comparison) -> str:
         marked(behind, [f"{row.behind:.1f} ({graphs[row.graph]})".replace("-", "−") for row in rows], smallest=True),
     ]
     heads = ["method", "mean", "rank", "best on", "furthest behind"]
-    note = (
+    note = paragraph(
         f"Mean accuracy and mean rank over {counted(len(ranking.graphs), 'graph')}; the number of graphs on which no "
         "row is better; the points behind the best other row on the graph where a row is furthest behind (negative: "
-        "ahead on every graph)."
+        "ahead on every graph).",
+        ranking.same_nodes_note,
     )
     title = f"All methods, protocol {comparison['protocol']}"
     return markdown(Table("", title, heads, [list(row) for row in zip(titles, *columns, strict=True)], note))

@@ -67,8 +67,8 @@ def plan(
     absent = [f"{graph}: {reason}" for graph, reason in found.absent.items()]
     notes = [*(f"epagcl paper {name} lacks {', '.join(own)}" for name, own in found.unmeasured.items()), *absent]
     if not found.runs:
-        runs = "no run is missing" if found.unmeasured else "nothing is missing"
-        show(f"{runs} on the graphs that are here" if absent else runs, *notes)
+        words = "no run is missing" if found.unmeasured else "nothing is missing"
+        show(f"{words} on the graphs that are here" if absent else words, *notes)
         return
     listing = table("decides", "needed for", "graph", "row", ">seeds", ">s a seed", ">minutes", "estimated from")
     for runs in found.runs:

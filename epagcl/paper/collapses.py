@@ -4,6 +4,7 @@ from statistics import median
 
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
+from epagcl.paper.tables import escape_stars
 
 COLLAPSE = 20  # points below the median at which a run counts as collapsed
 
@@ -33,7 +34,7 @@ def collapsed_reading(result: Result, protocol: str, *, best: bool = False) -> l
     found = []
     for graph in measured_graphs(result):
         runs, counts = runs_by_seed(result, protocol, graph), collapsed(result, protocol, graph, best=best)
-        rows = ", ".join(f"{title} ({count} of {len(runs[title])})" for title, count in counts.items())
+        rows = ", ".join(f"{escape_stars(title)} ({count} of {len(runs[title])})" for title, count in counts.items())
         found += [f"{graph}: {rows}."] if rows else []
     if not found:
         return []

@@ -67,14 +67,16 @@ def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> lis
         return []
     best = next(iter(ranking.mean_ranks))
     place = f"{ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs"
-    tests = _counts(paired_against(comparison["results"], comparison["protocol"], OURS))
+    better, worse, total = _counts(paired_against(comparison["results"], comparison["protocol"], OURS))
+    tests = f"better in {better} of {total} cases and worse in {worse}"
     lead = ranking.beaten_rows(OURS)
     tuned = results.get(TUNED)
     after = tuned_tables.ranking_of(tuned) if tuned else None
     if tuned and after and OURS in after.mean_ranks:
         again = f"{after.mean_ranks[best]:.1f} of {len(after.mean_ranks)}"
         place += f", and {again} if every method is tuned with one budget"
-        tests += f" (tuned: {_counts(tuned_tables.against(tuned, OURS))})"
+        better, worse, total = _counts(tuned_tables.against(tuned, OURS))
+        tests += f" (tuned: {better} of {total}, and {worse})"
         lead += f" (tuned: {after.beaten_rows(OURS)})"
     sentences = [
         f"**{best} has the best mean rank: {place}.**",
@@ -91,10 +93,10 @@ def _is_trained(title: str) -> bool:
     return not title.startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
 
 
-def _counts(tests: Mapping[tuple[str, str], PairedTest]) -> str:
-    """Return in words how often tests against trained methods, by (graph, row), find a row better or worse."""
+def _counts(tests: Mapping[tuple[str, str], PairedTest]) -> tuple[int, int, int]:
+    """Return how often tests against trained methods find a row better and worse, and the number of these tests."""
     words = [test.verdict for (_, title), test in tests.items() if _is_trained(title)]
-    return f"better in {words.count(BETTER)} of {len(words)} cases and worse in {words.count(WORSE)}"
+    return words.count(BETTER), words.count(WORSE), len(words)
 
 
 def _with_papers_classifier(results: dict[str, Result]) -> str:

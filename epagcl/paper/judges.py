@@ -84,9 +84,9 @@ def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdi
     return Verdict(decide(words), counted_cases(words, cases) + more, _span(seen)) if family else NOT_MEASURED
 
 
-def _span(values: Sequence[float], digits: int = 1) -> str:
+def _span(values: Sequence[float]) -> str:
     """Return the smallest and the largest value, such as ``1.2 to 3.4``."""
-    ends = dict.fromkeys(f"{end:.{digits}f}" for end in (min(values), max(values))) if values else []
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values))) if values else []
     return " to ".join(ends)
 
 
@@ -109,7 +109,7 @@ def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
     def judge(result: Result) -> Verdict:
         cases = steadier_cases(result, one, other).values()
         words, seen = [case.word for case in cases], [case.detectable for case in cases if np.isfinite(case.detectable)]
-        detectable = f"{_span(seen, 0)}% of the second mean square" if seen else ""
+        detectable = f"{min(seen):.2g} to {max(seen):.2g} times the second mean square" if seen else ""
         return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
     return judge
@@ -119,7 +119,7 @@ def steadier_cases(result: Result, one: str, other: str) -> dict[str, Case]:
     """Return on each graph whether one augmentation is better (disturbs EPR less), worse, or undecided.
 
     The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V. What the test
-    can show is in percent of the mean square of the other augmentation.
+    can show is in units of the mean square of the other augmentation.
     """
     from scipy.stats import t
 
@@ -132,7 +132,7 @@ def steadier_cases(result: Result, one: str, other: str) -> dict[str, Case]:
         ratio = abs(gaps[name]) / variance**0.5 if variance else np.inf
         p.append(float(2 * t.sf(ratio, views - 1)) if gaps[name] else 1.0)
         whole = squares[1][0]
-        shifts.append((100 * variance**0.5 / whole if whole else np.inf, views - 1))
+        shifts.append((variance**0.5 / whole if whole else np.inf, views - 1))
     return {
         name: Case(
             (BETTER if gap > 0 else WORSE) if value < ALPHA else UNDECIDED, error * detectable_shift(level, freedom)

@@ -24,7 +24,7 @@ def test_small_measurement_has_every_variant(request_of, tmp_path):
     assert all(c["settings"]["p_mask_1"] == c["settings"]["p_mask_2"] == 0 for c in made["cells"])
     files = {path.name for path in ARTEFACT.write(made, tmp_path / "out")}
     assert {"ablation.csv", "ablation.svg", "ablation.png", "ablation.tex"} <= files
-    assert len(ARTEFACT.reading(made)) == 5
+    assert len(ARTEFACT.reading(made)) == 6
 
 
 def test_variants_have_the_settings_of_the_paper():

@@ -124,10 +124,10 @@ def test_steadier_augmentations_are_decided_by_the_scatter_of_views():
     cases = judges.steadier_cases({"graphs": graphs}, "one", "other")
     assert {name: case.word for name, case in cases.items()} == {"A": BETTER, "B": WORSE, "C": OPEN}
     # C: both mean squares are 0.02 with the variance (2 · 1e-4 + 4 · 1e-4)/10 each; the others are decided
-    assert cases["C"].detectable == pytest.approx(100 * (2 * 6e-5) ** 0.5 / 0.02 * detectable_shift(0.05, 9))
+    assert cases["C"].detectable == pytest.approx((2 * 6e-5) ** 0.5 / 0.02 * detectable_shift(0.05, 9))
     verdict = judges.steadier("one", "other")({"graphs": graphs})
     assert verdict.word == "contradicted"
-    assert verdict.detectable.endswith("% of the second mean square")
+    assert verdict.detectable.endswith("times the second mean square")
 
 
 def test_theorem_3_3_is_judged_in_both_readings():
