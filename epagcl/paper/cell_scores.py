@@ -56,10 +56,16 @@ def scores(result: Result, protocol: str, graph: str) -> dict[str, float]:
 def runs_by_seed(result: Result, protocol: str, graph: str) -> dict[str, dict[int, float]]:
     """Return the accuracy of each row on a graph by seed, in percent."""
     return {
-        cell["row"]: {seed: 100 * run for seed, run in zip(found["seeds"], found["accuracy"]["runs"], strict=True)}
+        cell["row"]: by_seed(found)
         for cell in result["cells"]
         if cell["graph"]["name"] == graph and (found := cell["protocols"].get(protocol))
     }
+
+
+def by_seed(found: Mapping[str, Any] | None) -> dict[int, float]:
+    """Return the accuracies of a protocol's scores by seed, in percent; nothing without scores."""
+    runs = zip(found["seeds"], found["accuracy"]["runs"], strict=True) if found else ()
+    return {seed: 100 * run for seed, run in runs}
 
 
 def ranking_over_graphs(result: Result, protocol: str, titles: Sequence[str]) -> Ranking | None:

@@ -61,7 +61,7 @@ def page_text(results: dict[str, Result], comparison: Comparison | None = None) 
     parts = [HEAD, first_page(results, comparison), "## In short\n\n" + markdown(verdicts(results))]
     for name in ARTEFACTS:
         if name == TUNED and comparison is not None:  # the same methods before they are tuned
-            parts.append(whole_methods.section(comparison, tuned=TUNED in results))
+            parts.append(whole_methods.section(comparison, results))
         if name in results:
             parts.append(_section(find_artefact(name), results[name]))
     if missing := [name for name in ARTEFACTS if name not in results]:

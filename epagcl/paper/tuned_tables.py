@@ -10,6 +10,7 @@ from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     accuracy_lines,
+    by_seed,
     graphs_of,
     measured_graphs,
     ranking_over_graphs,
@@ -147,12 +148,8 @@ def untrained_gains(result: Result) -> dict[tuple[str, str], PairedTest]:
     for cell in result["cells"]:
         if cell["untrained"] is not None:
             name = cell["graph"]["name"], cell["row"]
-            pairs[name] = _by_seed(cell["protocols"][PROTOCOL]), _by_seed(cell["untrained"])
+            pairs[name] = by_seed(cell["protocols"][PROTOCOL]), by_seed(cell["untrained"])
     return _tests(result, pairs)
-
-
-def _by_seed(found: dict[str, Any]) -> dict[int, float]:
-    return {seed: 100 * run for seed, run in zip(found["seeds"], found["accuracy"]["runs"], strict=True)}
 
 
 def tables(result: Result) -> list[Table]:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
+from epagcl.core.config import current_settings
 from epagcl.core.formatting import listed, paragraph
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
+from epagcl.paper.cell_scores import accuracy_lines, by_seed, measured_graphs
 from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import (
     REVERSED,
@@ -16,23 +18,25 @@ from epagcl.paper.paired import (
     training_table,
 )
 from epagcl.paper.tables import Table, markdown, wrap
-from epagcl.paper.tuned_tables import OURS
+from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, paired_against, ranking_of, runs_by_seed
 
 TITLE = "Whole methods with their own settings"
+#: Other sections with the same rows and seeds, and points by which equal runs differ by rounding.
+REPEATING, ROUNDING = {"accuracy", "heterophily"}, 0.05
 #: Where the settings of a method on a graph come from, in words.
 SOURCES = {"paper": "published settings", "ours": "our own settings", "defaults": "the method's defaults"}
 
 
-def section(comparison: Comparison, *, tuned: bool) -> str:
+def section(comparison: Comparison, results: Mapping[str, Result]) -> str:
     """Return the section as Markdown; nothing if the rows cannot be ranked.
 
     Args:
         comparison: the comparison of all graphs.
-        tuned: whether a section on the tuned methods follows.
+        results: the results of the artefacts by name, which have sections of their own.
     """
     ranking = ranking_of(comparison["results"], comparison["protocol"])
     if ranking is None:
@@ -40,9 +44,10 @@ def section(comparison: Comparison, *, tuned: bool) -> str:
     intro = (
         f"Beyond the paper: every method on {len(ranking.graphs)} graphs, with published settings where there are any."
     )
-    intro += " The next section has the same methods tuned with one budget." if tuned else ""
+    intro += " The next section has the same methods tuned with one budget." if TUNED in results else ""
     lines = [f"## {TITLE}", "", wrap(intro), ""]
-    lines += [wrap(paragraph, bullet="- ") for paragraph in reading(comparison, ranking)]
+    paragraphs = [*reading(comparison, ranking), *repeated_runs(comparison, results)]
+    lines += [wrap(text, bullet="- ") for text in paragraphs]
     for table in tables(comparison, ranking):
         lines += ["", markdown(table).rstrip("\n")]
     return "\n".join([*lines, "", wrap(origin(comparison)), ""])
@@ -73,6 +78,27 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
             f"{words.count(UNDECIDED)} are undecided."
         )
     return [*paragraphs, *collapsed_reading(_result(comparison), comparison["protocol"])]
+
+
+def repeated_runs(comparison: Comparison, results: Mapping[str, Result]) -> list[str]:
+    """Return a paragraph on cells of this section that others repeat with another outcome, if there are any."""
+    own, protocol = {(cell["row"], cell["graph"]["name"]): cell for cell in _cells(comparison)}, comparison["protocol"]
+    gaps: list[list[float]] = []
+    for name in REPEATING & results.keys():
+        for cell in results[name]["cells"]:
+            ours = own.get((cell["row"], cell["graph"]["name"]))
+            if ours and current_settings(ours["settings"]) == current_settings(cell["settings"]):
+                one, other = (by_seed(found["protocols"].get(protocol)) for found in (ours, cell))
+                gaps += [[one[seed] - other[seed] for seed in one if seed in other]]
+    different = [own for own in gaps if any(abs(gap) > ROUNDING for gap in own)]
+    if not different:
+        return []
+    return [
+        f"**The same runs in other sections**: {len(different)} of {len(gaps)} cells that this section shares with "
+        "others were computed twice, on other hardware or by another version. Their means differ by at most "
+        f"{max(abs(fmean(own)) for own in different):.1f} points, single runs by at most "
+        f"{max(abs(gap) for own in different for gap in own):.1f}."
+    ]
 
 
 def tables(comparison: Comparison, ranking: Ranking) -> list[Table]:

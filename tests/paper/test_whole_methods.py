@@ -1,6 +1,8 @@
+import json
+
 import pytest
 
-from epagcl.paper.whole_methods import TITLE, origin, reading, section, tables, training_gains
+from epagcl.paper.whole_methods import TITLE, origin, reading, repeated_runs, section, tables, training_gains
 from epagcl.study.summary import ranking_of, summarise
 from tests.study.invented import invented
 
@@ -50,13 +52,24 @@ def test_paragraphs_count_tests_and_settings(comparison):
 
 
 def test_the_section_ends_with_its_origin(comparison):
-    text = section(comparison, tuned=True)
+    text = section(comparison, {"tuned": {}})
     assert text.startswith(f"## {TITLE}\n")
     assert "The next section has the same methods tuned" in " ".join(text.split())
-    assert "The next section" not in section(comparison, tuned=False)
+    assert "The next section" not in section(comparison, {})
     assert "Measured on GPU, 2026-01-01, commit abc. Command: `epagcl compare`." in " ".join(text.split())
     comparison["results"]["A"][0]["commits"] = ["abc", "defghijklm"]
     assert "commits abc and defghij. " in origin(comparison)
+
+
+def test_runs_that_other_sections_repeat_with_another_outcome_are_counted(comparison):
+    same = json.loads(json.dumps(comparison["results"]["A"]))
+    assert repeated_runs(comparison, {"accuracy": {"cells": same}}) == []
+    same[0]["protocols"]["strict"]["accuracy"]["runs"][0] += 0.02
+    other = {"cells": [{**cell, "settings": {"epochs": 7}} for cell in comparison["results"]["B"]]}  # no such cell
+    (text,) = repeated_runs(comparison, {"accuracy": {"cells": same}, "heterophily": other})
+    assert f"1 of {len(same)} cells" in text
+    runs = len(same[0]["seeds"])
+    assert text.endswith(f"Their means differ by at most {2 / runs:.1f} points, single runs by at most 2.0.")
 
 
 def test_other_rows_are_compared_without_ours_and_one_graph_is_no_ranking():
@@ -64,7 +77,7 @@ def test_other_rows_are_compared_without_ours_and_one_graph_is_no_ranking():
     (accuracies,) = tables(comparison, ranking_of(comparison["results"], "strict"))
     assert [str(one) for one in accuracies.rows[1][1:]] == ["72.0", "72.0", "1.0"]
     comparison["results"] = {"A": comparison["results"]["A"]}
-    assert section(comparison, tuned=False) == ""
+    assert section(comparison, {}) == ""
 
 
 def test_graphs_without_cells_and_cells_without_the_protocol_are_left_out(comparison):
