@@ -17,6 +17,7 @@ from epagcl.nn.propagation import PropagatedPCA
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.operators_reading import reading
 from epagcl.paper.operators_tables import figures, tables
+from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.runs import operators
 from epagcl.runs.operators import OPERATORS, operator_report
 from epagcl.runs.record import provenance
@@ -35,8 +36,6 @@ GRAPHS: tuple[str, ...] = (
     *("Flickr", "Texas", "Cornell", "Wisconsin", "Chameleon", "Squirrel", "Actor"),
 )
 DIM = 256
-#: Graphs with more nodes are scored on fewer splits. Their standard errors are still below those of smaller graphs.
-LARGE, LARGE_SPLITS = 10_000, 3
 #: What a result keeps of the record of a graph.
 FIELDS = ("nodes", "edges", "classes", "chance", "structure", "operators", "device")
 
@@ -54,7 +53,7 @@ def measure(request: Request) -> Result:
 
 
 def _job(request: Request, name: str, data: "Data") -> Job:
-    runs = min(request.runs, LARGE_SPLITS) if data.num_nodes > LARGE else request.runs
+    runs = min(request.runs, seeds_of(name))
     key = {
         "what": "operators",
         "graph": {"name": name, "fingerprint": fingerprint(data)},
@@ -95,6 +94,6 @@ ARTEFACT = Artefact(
     tables=tables,
     figures=figures,
     reading=reading,
-    runs=10,
+    runs=MANY,
     protocols=("strict",),
 )

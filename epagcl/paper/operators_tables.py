@@ -30,8 +30,7 @@ def _accuracy_table(result: Result) -> Table:
         rows.append([name, *marked([by_name[operator] for operator in names], texts), str(count)])
     note = (
         "Strict protocol: test accuracy in % on random 10/10/80 splits, measured here. Rows of X have unit length; "
-        "the propagated features are reduced to 256 principal components. There is no training. Large graphs have "
-        "fewer splits."
+        "the propagated features are reduced to 256 principal components. There is no training."
     )
     return Table("", "Accuracy of each operator", ["graph", *names, "splits"], rows, note)
 

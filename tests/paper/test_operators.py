@@ -41,13 +41,12 @@ def test_measurement_of_the_packaged_graph(tmp_path, monkeypatch):
     ]
 
 
-def test_large_graphs_have_fewer_splits(tmp_path, monkeypatch):
+def test_graphs_have_at_most_the_splits_of_the_study(tmp_path, monkeypatch):
     seen = []
     record = dict.fromkeys(operators.FIELDS)
     monkeypatch.setattr(operators, "observe", lambda request, name, data, runs: seen.append(runs) or record)
-    monkeypatch.setattr(operators, "LARGE_SPLITS", 1)
     ARTEFACT.measure(request(tmp_path, "demo"))
-    monkeypatch.setattr(operators, "LARGE", 2000)
+    monkeypatch.setattr(operators, "seeds_of", lambda name: 1)
     ARTEFACT.measure(request(tmp_path, "demo"))
     assert seen == [2, 1]
 
