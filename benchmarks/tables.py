@@ -154,7 +154,8 @@ def accuracy_table() -> str:
     full = accuracy.tables(result)[0]
     chosen = [k for k, head in enumerate(full.columns) if head not in (*result["absent"], "reported rank")]
     columns = [full.columns[k] for k in chosen]
-    return markdown(replace(full, columns=columns, rows=[[row[k] for k in chosen] for row in full.rows]))
+    note = full.note.replace(accuracy.REPORTED_RANK, "")
+    return markdown(replace(full, columns=columns, rows=[[row[k] for k in chosen] for row in full.rows], note=note))
 
 
 def _comparison() -> dict[str, list[dict]]:

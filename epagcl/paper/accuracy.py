@@ -38,6 +38,8 @@ PROTOCOL_STYLE = {
     "paper": (drawing.COLOURS[1], "s"),
     "public": (drawing.COLOURS[2], "D"),
 }
+#: What the column of reported ranks is, in the note of a table that has it.
+REPORTED_RANK = " The reported rank is computed in the same way from the paper's numbers on these graphs."
 SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "published"}
 
 
@@ -89,9 +91,7 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
         if protocol == "public"
         else "the accuracy that the paper reports"
     )
-    reported_ranks = (
-        " The reported rank is computed in the same way from the paper's numbers on these graphs." * has_reported_ranks
-    )
+    reported_ranks = REPORTED_RANK * has_reported_ranks
     return (
         f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "

@@ -1,7 +1,7 @@
 """The first page of the results: three figures and five sentences, made from the results and the comparison."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import listed, paragraph
@@ -11,6 +11,7 @@ from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores
 from epagcl.paper.tables import wrap
 from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.paper.verdicts import verdicts
+from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY
 from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import BARS, diagram
@@ -111,23 +112,23 @@ def _with_papers_classifier(results: dict[str, Result]) -> str:
 
 def _beyond_propagation(ranking: Ranking) -> list[str]:
     """Return an item on the trained methods against propagated features."""
-    own = ranking.means[PROPAGATED]
-    trained = {title: mean for title, mean in ranking.means.items() if _is_trained(title)}
-    below, above = ([title for title in trained if (trained[title] > own) == over] for over in (False, True))
-    if not below or not above:
+    means, ranks = ranking.means, ranking.mean_ranks
+    trained = [title for title in means if _is_trained(title)]
+    below = [title for title in trained if means[title] < means[PROPAGATED] and ranks[title] > ranks[PROPAGATED]]
+    others = [f"{title} {means[title]:.1f}" for title in trained if title not in below]
+    if not below or not others:
         return []
-    reached = listed([f"{title} {trained[title]:.1f}" for title in above])
-    lower = [trained[title] for title in below]
+    lower = [means[title] for title in below]
     return [
-        f"**{len(below)} of {len(trained)} trained methods have a lower mean accuracy than propagated features, which "
-        f"need no training**: {min(lower):.1f} to {max(lower):.1f}, against {own:.1f} (raw features "
-        f"{ranking.means[RAW]:.1f}). The others have a higher one: {reached}. "
-        f"{_decided(ranking, PROPAGATED, list(trained))}"
+        f"**{len(below)} of {len(trained)} trained methods have a lower mean accuracy and a worse mean rank than "
+        f"propagated features, which need no training**: means of {min(lower):.1f} to {max(lower):.1f}, against "
+        f"{means[PROPAGATED]:.1f} (raw features {means[RAW]:.1f}). The others: {listed(others)}. "
+        f"{_decided(ranking, PROPAGATED, trained, 'propagated features')}"
     ]
 
 
-def _decided(ranking: Ranking, base: str, titles: Sequence[str]) -> str:
-    """Return a sentence that names the rows that are significantly better or worse than a base."""
+def _decided(ranking: Ranking, base: str, titles: Sequence[str], name: str) -> str:
+    """Return a sentence on the rows that are significantly better or worse than a base, which has a name in words."""
     ahead = [title for title in titles if base in ranking.beaten_by(title)]
     behind = [title for title in titles if title in ranking.beaten_by(base)]
     parts = [
@@ -137,8 +138,8 @@ def _decided(ranking: Ranking, base: str, titles: Sequence[str]) -> str:
     ]
     rest = len(titles) - len(ahead) - len(behind)
     if not parts:
-        none = "neither" if len(titles) == 2 else f"none of the {len(titles)}"
-        return f"Tests over the graphs find {none} better or worse."
+        verb = "separate neither" if len(titles) == 2 else f"separate none of the {len(titles)}"
+        return f"Tests over the graphs {verb} from {name}."
     words = listed(parts)
     if rest:
         words += "; the other differences are undecided" if rest > 1 else "; the other difference is undecided"
@@ -166,7 +167,7 @@ def _ranks_after_tuning(results: dict[str, Result]) -> str:
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
     return (
         f" Tuned with one budget, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of {len(ranking.mean_ranks)} rows, "
-        f"against {others}. {_decided(ranking, PAPERS, RELATIVES)}"
+        f"against {others}. {_decided(ranking, PAPERS, RELATIVES, PAPERS)}"
     )
 
 
@@ -203,7 +204,7 @@ def _below_untrained(result: Result, kind: str) -> str:
         added = [fmean(runs.values()) for runs in add_vs_drop.curves(result, protocol, graph)[kind].values()]
         if floor is not None and added and max(added) < floor:
             below.append(graph)
-    return f" On {listed(below)}, adding them is worse than no training, at every rate." if below else ""
+    return f" On {listed(below)}, adding them gives a lower mean than no training, at every rate." if below else ""
 
 
 def _edges_alone(results: dict[str, Result]) -> str:
@@ -212,10 +213,11 @@ def _edges_alone(results: dict[str, Result]) -> str:
     if not tests:
         return ""
     words = [test.verdict for test in tests]
+    means = [test.mean for test in tests]
     return (
-        f" Only dropping minus only adding by {PAPERS}'s probabilities, with everything else equal, is "
-        f"{fmean(test.mean for test in tests):+.1f} points over {len(words)} graphs: better on {words.count(BETTER)}, "
-        f"worse on {words.count(WORSE)}, undecided on {words.count(UNDECIDED)}."
+        f" {DROP_ONLY} minus {ADD_ONLY}, with {PAPERS}'s probabilities and amounts of edges and "
+        f"everything else equal, is {fmean(means):+.1f} points over {len(words)} graphs (median {median(means):+.1f}): "
+        f"better on {words.count(BETTER)}, worse on {words.count(WORSE)}, undecided on {words.count(UNDECIDED)}."
     )
 
 
@@ -248,8 +250,7 @@ def figures(comparison: Comparison) -> "dict[str, Figure]":
 
 def _gain_figure(comparison: Comparison, titles: list[str]) -> "Figure":
     scores = accuracies(comparison["results"], comparison["protocol"])
-    drawn = [title for title in titles if title != PROPAGATED and not title.startswith(UNTRAINED_PREFIX)]
-    drawn += [title for title in titles if title.startswith(UNTRAINED_PREFIX)]
+    drawn = [title for title in titles if _is_trained(title) or title in (RAW, UNTRAINED_PREFIX + OURS)]
     figure, (axes,) = drawing.new_figure(1, 1, 7.4, 0.9 + 0.27 * len(drawn))
     for place, title in enumerate(drawn):
         gaps = [score - scores[PROPAGATED][graph] for graph, score in scores[title].items()]

@@ -15,6 +15,7 @@ from epagcl.paper import (
     heterophily,
     significance,
     theory_reading,
+    theory_tables,
 )
 from epagcl.paper.accuracy_reading import against
 from epagcl.paper.artefact import Result
@@ -109,7 +110,8 @@ def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
     def judge(result: Result) -> Verdict:
         cases = steadier_cases(result, one, other).values()
         words, seen = [case.word for case in cases], [case.detectable for case in cases if np.isfinite(case.detectable)]
-        detectable = f"{min(seen):.2g} to {max(seen):.2g} times the second mean square" if seen else ""
+        of = theory_tables.AUGMENTATIONS[other] if seen else ""
+        detectable = f"{min(seen):.2g} to {max(seen):.2g} × the mean square of {of}" if seen else ""
         return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
     return judge

@@ -125,7 +125,7 @@ def _graph_table(result: Result) -> Table:
         "chosen on validation nodes), with the nodes of a graph as a sample: the variance of the mean difference that "
         "comes from the nodes, in units of the variance of the differences between runs. The embeddings do not depend "
         "on the seed; training adds variance that the runs do not share, so that c of trained methods should be "
-        "smaller. It was not measured."
+        "smaller, which was not measured."
     )
     return Table("graphs", "Variance that runs on one graph share", ["graph", "nodes", *pairs], rows, note)
 

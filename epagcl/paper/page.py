@@ -21,13 +21,15 @@ from epagcl.study.summary import Comparison, read_comparison
 FIGURES = Path("figures") / "paper"
 HEAD = """# The paper's results, reproduced
 
-This page has every table and figure of the paper's experiments, computed by this library, with the numbers that
-the paper reports. `epagcl paper page` generates it, text included, from the files under `results`. Nothing on it is
-written by hand. Each section ends with the command that computes it; `epagcl paper plan` lists what is missing.
+This page has the tables and figures of the paper's experiments, computed by this library on the graphs whose data are
+here, with the numbers that the paper reports. `epagcl paper page` generates it, text included, from the files under
+`results`. Nothing on it is written by hand. Each section ends with the command that computes it; `epagcl paper plan`
+lists what is missing.
 
 The *strict* protocol scores the embedding of the recipe's last epoch. The classifier is chosen on validation nodes, and
-test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch.
-[Evaluation](evaluation.md) describes the protocols, and [What in the paper holds](paper.md) summarises the claims.
+test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch. A star, as in
+GCA\\*, means that no features are masked. [Evaluation](evaluation.md) describes the protocols, and [What in the paper
+holds](paper.md) summarises the claims.
 Paired tests are corrected for overlapping splits ([How the verdicts are decided](#how-the-verdicts-are-decided)).
 """
 

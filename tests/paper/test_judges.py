@@ -113,7 +113,7 @@ def test_costs_are_judged_where_the_widths_are_equal():
 
 def test_steadier_augmentations_are_decided_by_the_scatter_of_views():
     def graph(ours, theirs):
-        views = {"views": 10, "rates": {"0.3": {"one": {"edge": ours}, "other": {"edge": theirs}}}}
+        views = {"views": 10, "rates": {"0.3": {"uniform_drop": {"edge": ours}, "uniform_add": {"edge": theirs}}}}
         return {"views": views}
 
     graphs = {
@@ -121,13 +121,13 @@ def test_steadier_augmentations_are_decided_by_the_scatter_of_views():
         "B": graph([0.2, 0.01], [0.0, 0.01]),
         "C": graph([0.1, 0.1], [0.1, 0.1]),
     }
-    cases = judges.steadier_cases({"graphs": graphs}, "one", "other")
+    cases = judges.steadier_cases({"graphs": graphs}, "uniform_drop", "uniform_add")
     assert {name: case.word for name, case in cases.items()} == {"A": BETTER, "B": WORSE, "C": OPEN}
     # C: both mean squares are 0.02 with the variance (2 · 1e-4 + 4 · 1e-4)/10 each; the others are decided
     assert cases["C"].detectable == pytest.approx((2 * 6e-5) ** 0.5 / 0.02 * detectable_shift(0.05, 9))
-    verdict = judges.steadier("one", "other")({"graphs": graphs})
+    verdict = judges.steadier("uniform_drop", "uniform_add")({"graphs": graphs})
     assert verdict.word == "contradicted"
-    assert verdict.detectable.endswith("times the second mean square")
+    assert verdict.detectable.endswith(" × the mean square of uniform add")
 
 
 def test_theorem_3_3_is_judged_in_both_readings():
