@@ -151,11 +151,10 @@ def deviations_table() -> str:
 def accuracy_table() -> str:
     """Return the strict table of the paper's available graphs, with the paper's figures in brackets."""
     result = _result("paper/accuracy.json")
-    full = accuracy.tables(result)[0]
-    chosen = [k for k, head in enumerate(full.columns) if head not in (*result["absent"], "reported rank")]
+    full = accuracy.protocol_table(result, "strict", reported_ranks=False)
+    chosen = [k for k, head in enumerate(full.columns) if head not in result["absent"]]
     columns = [full.columns[k] for k in chosen]
-    note = full.note.replace(accuracy.REPORTED_RANK, "")
-    return markdown(replace(full, columns=columns, rows=[[row[k] for k in chosen] for row in full.rows], note=note))
+    return markdown(replace(full, columns=columns, rows=[[row[k] for k in chosen] for row in full.rows]))
 
 
 def _comparison() -> dict[str, list[dict]]:

@@ -38,8 +38,6 @@ PROTOCOL_STYLE = {
     "paper": (drawing.COLOURS[1], "s"),
     "public": (drawing.COLOURS[2], "D"),
 }
-#: What the column of reported ranks is, in the note of a table that has it.
-REPORTED_RANK = " The reported rank is computed in the same way from the paper's numbers on these graphs."
 SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "published"}
 
 
@@ -56,24 +54,32 @@ def cells_of(request: Request) -> list[Cell]:
 def tables(result: Result) -> list[Table]:
     """Return a table for each protocol, and the provenance of every cell."""
     first, *others = result["asked"]["protocols"]
-    by_protocol = [_protocol_table(result, first, slug=""), *(_protocol_table(result, p, slug=p) for p in others)]
+    by_protocol = [protocol_table(result, first), *(protocol_table(result, p, slug=p) for p in others)]
     return [*by_protocol, _provenance_table(result)]
 
 
-def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
+def protocol_table(result: Result, protocol: str, slug: str = "", *, reported_ranks: bool = True) -> Table:
+    """Return the accuracies by one protocol.
+
+    Args:
+        result: the result.
+        protocol: the protocol.
+        slug: last part of the name of the table's file.
+        reported_ranks: whether the table has the mean ranks of the paper's numbers, if there are any.
+    """
     graphs, titles, rivals = graphs_of(result), titles_of(result), self_supervised_titles(result)
     columns = [_graph_column(result, protocol, graph, titles, rivals) for graph in graphs]
     ranks = ranks_of(result, protocol)
     columns.append(marked([ranks.mean.get(title) for title in titles], _rank_texts(ranks, titles), smallest=True))
-    reported_ranks = reported_ranks_of(result, protocol).mean if protocol != "public" else {}
-    if reported_ranks:
-        texts = [f"{reported_ranks[title]:.1f}" if title in reported_ranks else "" for title in titles]
+    reported = reported_ranks_of(result, protocol).mean if reported_ranks and protocol != "public" else {}
+    if reported:
+        texts = [f"{reported[title]:.1f}" if title in reported else "" for title in titles]
         columns.append([TableCell(text) for text in texts])
     table_rows: list[list[TableCell | str]] = [
         [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
     ]
-    headers = ["method", *graphs, "rank", *(["reported rank"] if reported_ranks else [])]
-    note = _protocol_note(result, protocol, bool(reported_ranks))
+    headers = ["method", *graphs, "rank", *(["reported rank"] if reported else [])]
+    note = _protocol_note(result, protocol, bool(reported))
     return Table(slug, f"Test accuracy, {protocol} protocol", headers, table_rows, note)
 
 
@@ -91,7 +97,9 @@ def _protocol_note(result: Result, protocol: str, has_reported_ranks: bool) -> s
         if protocol == "public"
         else "the accuracy that the paper reports"
     )
-    reported_ranks = REPORTED_RANK * has_reported_ranks
+    reported_ranks = (
+        " The reported rank is computed in the same way from the paper's numbers on these graphs." * has_reported_ranks
+    )
     return (
         f"Protocol {protocol}, {SPLITS[protocol]} splits. Accuracy in percent, mean ± standard deviation. In brackets: "
         f"{source}. Runs: {runs}, unless a cell gives another number. Seed k trains model k, which is scored on split "

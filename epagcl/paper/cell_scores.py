@@ -11,7 +11,7 @@ from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
 from epagcl.study.design import ORDER, rows
 from epagcl.study.ranking import Ranking, by_observation, mean_ranks, rank
-from epagcl.study.summary import compared_rows
+from epagcl.study.summary import by_seed, compared_rows
 
 SUPERVISED = ("GCN", "GAT")
 
@@ -60,12 +60,6 @@ def runs_by_seed(result: Result, protocol: str, graph: str) -> dict[str, dict[in
         for cell in result["cells"]
         if cell["graph"]["name"] == graph and (found := cell["protocols"].get(protocol))
     }
-
-
-def by_seed(found: Mapping[str, Any] | None) -> dict[int, float]:
-    """Return the accuracies of a protocol's scores by seed, in percent; nothing without scores."""
-    runs = zip(found["seeds"], found["accuracy"]["runs"], strict=True) if found else ()
-    return {seed: 100 * run for seed, run in runs}
 
 
 def ranking_over_graphs(result: Result, protocol: str, titles: Sequence[str]) -> Ranking | None:

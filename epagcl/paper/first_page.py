@@ -1,6 +1,6 @@
 """The first page of the results: three figures and five sentences, made from the results and the comparison."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,15 @@ from epagcl.core.formatting import listed, paragraph
 from epagcl.paper import add_vs_drop, drawing, judges, tuned_tables, views_only
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores
+from epagcl.paper.paired import trained_counts
 from epagcl.paper.tables import wrap
 from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.paper.verdicts import verdicts
 from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY
 from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
-from epagcl.study.design import UNTRAINED_PREFIX
+from epagcl.study.design import UNTRAINED_PREFIX, is_trained
 from epagcl.study.diagram import BARS, diagram
-from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest
+from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, paired_against, ranking_of
 
@@ -35,7 +36,7 @@ RELATIVES = ("GRACE", "GCA")
 RANKS, GAINS, RATES = "first-ranks", "first-gains", "add-vs-drop-curves"
 TITLES = {
     RANKS: f"Mean ranks over graphs; {BARS}",
-    GAINS: "Accuracy of each row minus that of propagated features, which need no training; a dot is a graph",
+    GAINS: f"Accuracy of methods, raw features and untrained {OURS} minus propagated features; a dot is a graph",
     RATES: "Adding against dropping edges as the only augmentation",
 }
 
@@ -68,7 +69,7 @@ def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> lis
         return []
     best = next(iter(ranking.mean_ranks))
     place = f"{ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs"
-    better, worse, total = _counts(paired_against(comparison["results"], comparison["protocol"], OURS))
+    better, worse, total = trained_counts(paired_against(comparison["results"], comparison["protocol"], OURS))
     tests = f"better in {better} of {total} cases and worse in {worse}"
     lead = ranking.beaten_rows(OURS)
     tuned = results.get(TUNED)
@@ -76,7 +77,7 @@ def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> lis
     if tuned and after and OURS in after.mean_ranks:
         again = f"{after.mean_ranks[best]:.1f} of {len(after.mean_ranks)}"
         place += f", and {again} if every method is tuned with one budget"
-        better, worse, total = _counts(tuned_tables.against(tuned, OURS))
+        better, worse, total = trained_counts(tuned_tables.against(tuned, OURS))
         tests += f" (tuned: {better} of {total}, and {worse})"
         lead += f" (tuned: {after.beaten_rows(OURS)})"
     sentences = [
@@ -87,17 +88,6 @@ def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> lis
         _with_papers_classifier(results),
     ]
     return [paragraph(*sentences), *_beyond_propagation(ranking)]
-
-
-def _is_trained(title: str) -> bool:
-    """Return whether a row is a trained method rather than a reference."""
-    return not title.startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
-
-
-def _counts(tests: Mapping[tuple[str, str], PairedTest]) -> tuple[int, int, int]:
-    """Return how often tests against trained methods find a row better and worse, and the number of these tests."""
-    words = [test.verdict for (_, title), test in tests.items() if _is_trained(title)]
-    return words.count(BETTER), words.count(WORSE), len(words)
 
 
 def _with_papers_classifier(results: dict[str, Result]) -> str:
@@ -113,7 +103,7 @@ def _with_papers_classifier(results: dict[str, Result]) -> str:
 def _beyond_propagation(ranking: Ranking) -> list[str]:
     """Return an item on the trained methods against propagated features."""
     means, ranks = ranking.means, ranking.mean_ranks
-    trained = [title for title in means if _is_trained(title)]
+    trained = [title for title in means if is_trained(title)]
     below = [title for title in trained if means[title] < means[PROPAGATED] and ranks[title] > ranks[PROPAGATED]]
     others = [f"{title} {means[title]:.1f}" for title in trained if title not in below]
     if not below or not others:
@@ -241,7 +231,7 @@ def _claims_item(results: dict[str, Result]) -> str:
 
 
 def figures(comparison: Comparison) -> "dict[str, Figure]":
-    """Return the critical-difference diagram, and the accuracy of each row beyond propagated features."""
+    """Return the critical-difference diagram, and the accuracy of rows beyond propagated features."""
     ranking = ranking_of(comparison["results"], comparison["protocol"])
     if ranking is None:
         return {}
@@ -250,7 +240,7 @@ def figures(comparison: Comparison) -> "dict[str, Figure]":
 
 def _gain_figure(comparison: Comparison, titles: list[str]) -> "Figure":
     scores = accuracies(comparison["results"], comparison["protocol"])
-    drawn = [title for title in titles if _is_trained(title) or title in (RAW, UNTRAINED_PREFIX + OURS)]
+    drawn = [title for title in titles if is_trained(title) or title in (RAW, UNTRAINED_PREFIX + OURS)]
     figure, (axes,) = drawing.new_figure(1, 1, 7.4, 0.9 + 0.27 * len(drawn))
     for place, title in enumerate(drawn):
         gaps = [score - scores[PROPAGATED][graph] for graph, score in scores[title].items()]

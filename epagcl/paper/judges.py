@@ -15,7 +15,6 @@ from epagcl.paper import (
     heterophily,
     significance,
     theory_reading,
-    theory_tables,
 )
 from epagcl.paper.accuracy_reading import against
 from epagcl.paper.artefact import Result
@@ -105,13 +104,14 @@ def drop_over_add(result: Result) -> Verdict:
 
 
 def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
-    """Return the judge of one augmentation disturbing EPR less than another, by Welch's test of mean squares."""
+    """Return the judge of one augmentation disturbing EPR less than another, by a t test of mean squares."""
 
     def judge(result: Result) -> Verdict:
         cases = steadier_cases(result, one, other).values()
-        words, seen = [case.word for case in cases], [case.detectable for case in cases if np.isfinite(case.detectable)]
-        of = theory_tables.AUGMENTATIONS[other] if seen else ""
-        detectable = f"{min(seen):.2g} to {max(seen):.2g} × the mean square of {of}" if seen else ""
+        words, seen = [case.word for case in cases], [case.detectable for case in cases if case.detectable < 1]
+        detectable = f"lower by {100 * min(seen):.0f}% to {100 * max(seen):.0f}%" if seen else ""
+        if len(seen) < len(words):
+            detectable = "; ".join(filter(None, [detectable, f"nothing on {len(words) - len(seen)} graphs"]))
         return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
     return judge
@@ -121,28 +121,46 @@ def steadier_cases(result: Result, one: str, other: str) -> dict[str, Case]:
     """Return on each graph whether one augmentation is better (disturbs EPR less), worse, or undecided.
 
     The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V. What the test
-    can show is in units of the mean square of the other augmentation.
+    can show is the smallest share by which the mean square can be lower than that of the other augmentation; without
+    one, it is 1.
     """
     from scipy.stats import t
 
     ones, others = theory_reading.moments(result, one), theory_reading.moments(result, other)
-    p, gaps, shifts = [], {}, []
+    p, gaps, errors = [], {}, []
     for name, (mean, std, views) in ones.items():
         squares = [(mean**2 + std**2, std, mean), (others[name][0] ** 2 + others[name][1] ** 2, *others[name][1::-1])]
         gaps[name] = squares[1][0] - squares[0][0]
-        variance = sum((2 * s**4 + 4 * m**2 * s**2) / views for _, s, m in squares)
-        ratio = abs(gaps[name]) / variance**0.5 if variance else np.inf
+        first, second = ((2 * s**4 + 4 * m**2 * s**2) / views for _, s, m in squares)
+        ratio = abs(gaps[name]) / (first + second) ** 0.5 if first + second else np.inf
         p.append(float(2 * t.sf(ratio, views - 1)) if gaps[name] else 1.0)
-        whole = squares[1][0]
-        shifts.append((variance**0.5 / whole if whole else np.inf, views - 1))
+        errors.append((second**0.5 / squares[1][0] if squares[1][0] else np.inf, views - 1))
+    decided, levels = (value < ALPHA for value in holm(p)), holm_levels(p)
     return {
         name: Case(
-            (BETTER if gap > 0 else WORSE) if value < ALPHA else UNDECIDED, error * detectable_shift(level, freedom)
+            (BETTER if gap > 0 else WORSE) if found else UNDECIDED,
+            detectable_reduction(error * detectable_shift(level, freedom)),
         )
-        for (name, gap), value, level, (error, freedom) in zip(
-            gaps.items(), holm(p), holm_levels(p), shifts, strict=True
-        )
+        for (name, gap), found, level, (error, freedom) in zip(gaps.items(), decided, levels, errors, strict=True)
     }
+
+
+def detectable_reduction(shift: float) -> float:
+    """Return the smallest share x by which one quantity is detectably lower than another; 1 if none is.
+
+    Both are estimated with the same relative standard error e. Their difference x has the error e √(1 + (1 − x)²), and
+    is detectable at a multiple of it: x = e k √(1 + (1 − x)²).
+
+    Args:
+        shift: e k.
+
+    Examples:
+        >>> round(detectable_reduction(0.1), 3), detectable_reduction(1.0), detectable_reduction(7.0)
+        (0.132, 1.0, 1.0)
+    """
+    if shift >= 1:
+        return 1.0
+    return float(shift * ((2 - shift**2) ** 0.5 - shift) / (1 - shift**2))
 
 
 def theorem_3_3(result: Result) -> Verdict:

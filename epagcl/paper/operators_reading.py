@@ -72,8 +72,8 @@ def _gain(result: Result) -> str:
         "EPR counts what is wrong in a message, not how many messages share the noise of the features. Both together "
         "are the gain (1 − r)² n: r is EPR / chance, and n the effective number of messages. "
         f"**The gain {_verb(result, made)} which operator wins**: {_summary(made)} "
-        f"The best single operator for all graphs ({operator}) loses {loss:.1f} points on average."
-        f"{_against_fixed(result, made)}"
+        f"The best single operator for all graphs ({operator}), chosen on the same graphs, loses {loss:.1f} points on "
+        f"average. {_against_fixed(result, made)}"
     )
 
 
@@ -85,7 +85,7 @@ def _against_fixed(result: Result, made: dict[str, Choice]) -> str:
     observed = by_observation(by_graph, ["rule", "fixed"])
     p = signed_rank([one["rule"] - one["fixed"] for one in observed.values()])["two_sided"]
     verb = "decides" if p < ALPHA else "does not decide"
-    return f" Wilcoxon's test over the graphs {verb} the difference (p = {p:.2g})."
+    return f"Wilcoxon's test over the graphs {verb} the difference to {operator} for all graphs (p = {p:.2g})."
 
 
 def _without_labels(result: Result) -> str:
@@ -95,8 +95,8 @@ def _without_labels(result: Result) -> str:
     wins = sum(loss == 0 for loss in losses)
     return (
         f"With the estimate in place of EPR, the gain needs no labels. **It {_verb(result, made)} which operator "
-        f"wins**: {_summary(made)} Among the operators that propagate, it chooses the best on {wins} of {len(losses)} "
-        f"graphs and loses {np.mean(losses):.1f} points on average.{_against_fixed(result, made)}"
+        f"wins**: {_summary(made)} {_against_fixed(result, made)} Among the operators that propagate, it chooses the "
+        f"best on {wins} of {len(losses)} graphs and loses {np.mean(losses):.1f} points on average."
     )
 
 

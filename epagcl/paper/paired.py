@@ -8,6 +8,7 @@ import numpy as np
 
 from epagcl.paper import drawing
 from epagcl.paper.tables import Table, TableCell
+from epagcl.study.design import is_trained
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, corrected, paired_test
 from epagcl.study.statistics import DECIMALS
 
@@ -105,6 +106,12 @@ def verdict_note(subject: str, tests: int) -> str:
         "paired runs, the difference in units of its standard deviation, as a median over graphs. Detectable: "
         f"{DETECTABLE}, in points, on the graph where it is largest."
     )
+
+
+def trained_counts(tests: Mapping[tuple[str, str], PairedTest]) -> tuple[int, int, int]:
+    """Return how often tests by (graph, row) find a row better and worse than trained methods, and their number."""
+    words = [test.verdict for (_, title), test in tests.items() if is_trained(title)]
+    return words.count(BETTER), words.count(WORSE), len(words)
 
 
 def by_row(tests: Mapping[tuple[str, str], PairedTest]) -> dict[str, list[PairedTest]]:

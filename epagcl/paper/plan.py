@@ -83,7 +83,7 @@ class Plan:
         runs: the missing runs.
         absent: the reason for each graph that cannot be loaded.
         cells: all cells of each part of the study, whether their runs are missing or not.
-        unmeasured: what the artefacts lack that do not consist of runs.
+        unmeasured: what the artefacts lack that do not consist of runs; empty for a plan of some parts, or of all runs.
 
     Examples:
         >>> Plan([], {}, {}).seconds
@@ -167,7 +167,8 @@ def plan(
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
-    return Plan(missing, absent, cells, unmeasured(results, graphs) if {*parts} == {*PARTS} and not fresh else {})
+    whole = {*parts} == {*PARTS} and not fresh  # artefacts without runs are no part that can be asked for
+    return Plan(missing, absent, cells, unmeasured(results, graphs) if whole else {})
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:

@@ -20,7 +20,8 @@ JOINED = ("greet",)
 def budget(name: str) -> dict[str, Any]:
     """Return the settings that no search may change: the width of the embedding, and the number of epochs.
 
-    Training does not stop early. The search chooses the number of epochs among ten, by validation accuracy.
+    Training does not stop early. The search chooses the number of epochs among ten, by validation accuracy, unless the
+    learning rate of the method depends on it.
 
     Examples:
         >>> budget("greet")

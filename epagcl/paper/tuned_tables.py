@@ -1,7 +1,7 @@
 """Tables, figures and text of the methods that were tuned with one budget."""
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     accuracy_lines,
-    by_seed,
     graphs_of,
     measured_graphs,
     ranking_over_graphs,
@@ -18,14 +17,24 @@ from epagcl.paper.cell_scores import (
     scores,
 )
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.paired import REVERSED, SIGNS, against_table, by_row, differences_table, gains_figure, training_table
+from epagcl.paper.paired import (
+    REVERSED,
+    SIGNS,
+    against_table,
+    by_row,
+    differences_table,
+    gains_figure,
+    trained_counts,
+    training_table,
+)
 from epagcl.paper.tables import Table, TableCell
 from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, starts_at_recipe
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
-from epagcl.study.paired_test import BETTER, WORSE, PairedTest, group_ratio, grouped_tests
+from epagcl.study.paired_test import WORSE, PairedTest, group_ratio, grouped_tests
 from epagcl.study.ranking import Ranking
+from epagcl.study.summary import by_seed
 from epagcl.study.tuning.criterion import chooses_epoch
 
 if TYPE_CHECKING:
@@ -104,20 +113,41 @@ def against(result: Result, title: str) -> dict[tuple[str, str], PairedTest]:
 
 
 def _tests(
-    result: Result, pairs: dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]]
+    result: Result, pairs: dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]], *, untrained: bool = False
 ) -> dict[tuple[str, str], PairedTest]:
-    """Test pairs by (graph, row). Runs on one outer test set are a group."""
-    ratios = outer_ratios(result)
-    return grouped_tests(pairs, outer_of, {place: ratios[place[0]] for place in pairs})
+    """Test pairs by (graph, row). Runs on one outer test set are a group.
+
+    Args:
+        result: the result.
+        pairs: the runs of two rows by seed.
+        untrained: whether all second rows are untrained encoders; otherwise the titles tell which.
+    """
+    trained, encoders = outer_ratios(result), outer_ratios(result, untrained=True)
+    ratios = {
+        (graph, title): (encoders if untrained or title.startswith(UNTRAINED_PREFIX) else trained)[graph]
+        for graph, title in pairs
+    }
+    return grouped_tests(pairs, outer_of, ratios)
 
 
-def outer_ratios(result: Result) -> dict[str, float]:
+def outer_ratios(result: Result, *, untrained: bool = False) -> dict[str, float]:
     """Return λ of each graph: the variance of outer test sets in units of that of the runs on one.
 
-    It is pooled over all pairs of rows. λ differs between graphs: on large ones, runs on one test set scatter little.
+    It is pooled over all pairs of a kind. λ differs between graphs: on large ones, runs on one test set scatter little.
+
+    Args:
+        result: the result.
+        untrained: pool over the pairs of a row and an untrained encoder, which no search has chosen; otherwise over
+            the pairs of other rows.
     """
-    by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
-    return {graph: group_ratio(combinations(runs.values(), 2), outer_of) for graph, runs in by_graph.items()}
+    ratios = {}
+    for graph in measured_graphs(result):
+        rows = runs_by_seed(result, PROTOCOL, graph)
+        every = runs_by_seed(with_untrained(result), PROTOCOL, graph)
+        encoders = [runs for title, runs in every.items() if title not in rows]
+        pairs = product(rows.values(), encoders) if untrained else combinations(rows.values(), 2)
+        ratios[graph] = group_ratio(pairs, outer_of)
+    return ratios
 
 
 def outer_of(seed: int) -> int:
@@ -130,15 +160,11 @@ def standing(result: Result) -> str:
     ranking = ranking_of(result)
     if ranking is None or OURS not in ranking.mean_ranks:
         return ""
-    words = [
-        test.verdict
-        for (_, title), test in against(result, OURS).items()
-        if not title.startswith((RAW, PROPAGATED, UNTRAINED_PREFIX))
-    ]
+    better, worse, total = trained_counts(against(result, OURS))
     return (
         f"mean rank {ranking.mean_ranks[OURS]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} "
-        f"graphs, and a significant lead over {ranking.beaten_rows(OURS)}; of {len(words)} tests against the other "
-        f"trained methods on single graphs, {words.count(BETTER)} find it better and {words.count(WORSE)} worse"
+        f"graphs, and a significant lead over {ranking.beaten_rows(OURS)}; of {total} tests against the other trained "
+        f"methods on single graphs, {better} find it better and {worse} worse"
     )
 
 
@@ -149,7 +175,7 @@ def untrained_gains(result: Result) -> dict[tuple[str, str], PairedTest]:
         if cell["untrained"] is not None:
             name = cell["graph"]["name"], cell["row"]
             pairs[name] = by_seed(cell["protocols"][PROTOCOL]), by_seed(cell["untrained"])
-    return _tests(result, pairs)
+    return _tests(result, pairs, untrained=True)
 
 
 def tables(result: Result) -> list[Table]:
@@ -192,10 +218,15 @@ def _counts_of_sets(result: Result) -> str:
 
 def _choice_of_epochs() -> str:
     """Return a sentence on how the number of epochs is chosen."""
-    models = [method(name)(**budget(name)) for name in METHODS]
-    fixed = [model.title for model in models if not chooses_epoch(model)]
+    fixed = _fixed_epochs()
     rest = f", except for {listed(fixed)}, whose learning rate depends on it" if fixed else ""
     return f"The search chooses the number of epochs among ten{rest}."
+
+
+def _fixed_epochs() -> list[str]:
+    """Return the titles of the methods whose number of epochs no search chooses."""
+    models = [method(name)(**budget(name)) for name in METHODS]
+    return [model.title for model in models if not chooses_epoch(model)]
 
 
 def _other_starts(result: Result) -> str:
@@ -232,7 +263,8 @@ def _chosen(result: Result) -> Table:
             first += start == best
             gains += [100 * (best - start)] if start is not None else []
         mean_gain = f"{fmean(gains):+.1f}" if gains else "–"
-        counts = [str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", str(epochs.count(EPOCHS))]
+        at_most = "fixed" if title in _fixed_epochs() else str(epochs.count(EPOCHS))
+        counts = [str(len(searches)), str(first), mean_gain, f"{fmean(epochs):.0f}", at_most]
         lines.append([title, *counts])
     columns = ["method", "searches", "first trial best", "gain on validation nodes", "mean epochs", f"{EPOCHS} epochs"]
     exceptions = ", but for the searches that the first table names" if _other_starts(result) else ""

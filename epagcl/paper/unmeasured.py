@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping
 
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Result, proper_name
+from epagcl.paper.seed_counts import seeds_of
 
-BURDEN = "burden"
+BURDEN, OPERATORS = "burden", "operators"
 #: Artefacts whose results have an entry for each graph.
-BY_GRAPH = ("epr", "theory", "graphs", "operators")
+BY_GRAPH = ("epr", "theory", "graphs", OPERATORS)
 
 
 def unmeasured(results: Mapping[str, Result], graphs: Collection[str] = ()) -> dict[str, list[str]]:
@@ -28,6 +29,10 @@ def unmeasured(results: Mapping[str, Result], graphs: Collection[str] = ()) -> d
         planned = [proper_name(graph) for graph in find_artefact(name).datasets]
         planned = [graph for graph in planned if graph not in result["absent"] and (not wanted or graph in wanted)]
         places = [graph for graph in planned if graph not in result["graphs"]]
+        if name == OPERATORS:
+            places += [
+                graph for graph in planned if graph in result["graphs"] and _splits(result, graph) < seeds_of(graph)
+            ]
         if name == BURDEN:
             places += [
                 f"{cell['method']} on {cell['graph']}"
@@ -36,3 +41,8 @@ def unmeasured(results: Mapping[str, Result], graphs: Collection[str] = ()) -> d
             ]
         lacking[name] = places
     return {name: places for name, places in lacking.items() if places}
+
+
+def _splits(result: Result, graph: str) -> int:
+    """Return the smallest number of splits on which an operator of a graph was scored."""
+    return min(len(row["accuracy"]) for row in result["graphs"][graph]["operators"].values())

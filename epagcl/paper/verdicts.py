@@ -39,8 +39,8 @@ def verdicts(results: dict[str, Result]) -> Table:
         "A claim is decided case by case, such as graph by graph. Where runs are compared, a paired test decides, "
         "corrected for overlapping splits and for the number of cases. A claim holds if every case is decided for it. "
         "It is contradicted if some cases are decided against it, and at least as many as for it. It holds in part if "
-        "most cases are decided, and more of them for it than against it. Otherwise it is undecided: more runs are "
-        "needed. Theorems and EPR are computed rather than tested, and there the claim itself is checked. "
+        "most cases are decided, and more of them for it than against it. Otherwise it is undecided. "
+        "Theorems and EPR are computed rather than tested, and there the claim itself is checked. "
         f"Detectable, in points unless another unit is given: {DETECTABLE}."
     )
     columns = ["claim", "in the paper", "here", "evidence", "detectable"]

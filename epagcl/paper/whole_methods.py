@@ -8,7 +8,7 @@ from typing import Any
 from epagcl.core.config import current_settings
 from epagcl.core.formatting import listed, paragraph
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import accuracy_lines, by_seed, measured_graphs
+from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
 from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import (
     REVERSED,
@@ -22,7 +22,7 @@ from epagcl.paper.tuned_tables import OURS, TUNED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
-from epagcl.study.summary import Comparison, paired_against, ranking_of, runs_by_seed
+from epagcl.study.summary import Comparison, by_seed, paired_against, ranking_of, runs_by_seed
 
 TITLE = "Whole methods with their own settings"
 #: Other sections with the same rows and seeds, and points by which equal runs differ by rounding.
@@ -82,23 +82,33 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
 
 def repeated_runs(comparison: Comparison, results: Mapping[str, Result]) -> list[str]:
     """Return a paragraph on cells of this section that others repeat with another outcome, if there are any."""
-    own, protocol = {(cell["row"], cell["graph"]["name"]): cell for cell in _cells(comparison)}, comparison["protocol"]
-    gaps: list[list[float]] = []
+    ours, protocol = {(cell["row"], cell["graph"]["name"]): cell for cell in _cells(comparison)}, comparison["protocol"]
+    shared, gaps = 0, {}
     for name in REPEATING & results.keys():
         for cell in results[name]["cells"]:
-            ours = own.get((cell["row"], cell["graph"]["name"]))
-            if ours and current_settings(ours["settings"]) == current_settings(cell["settings"]):
-                one, other = (by_seed(found["protocols"].get(protocol)) for found in (ours, cell))
-                gaps += [[one[seed] - other[seed] for seed in one if seed in other]]
-    different = [own for own in gaps if any(abs(gap) > ROUNDING for gap in own)]
-    if not different:
+            place = cell["row"], cell["graph"]["name"]
+            if place not in ours or not _same_settings(ours[place], cell):
+                continue
+            one, other = (by_seed(found["protocols"].get(protocol)) for found in (ours[place], cell))
+            if differences := [one[seed] - other[seed] for seed in one if seed in other]:
+                shared += 1
+                if max(map(abs, differences)) > ROUNDING:
+                    gaps[place] = differences
+    if not gaps:
         return []
+    where = listed(list(dict.fromkeys(graph for _, graph in gaps)))
     return [
-        f"**The same runs in other sections**: {len(different)} of {len(gaps)} cells that this section shares with "
-        "others were computed twice, on other hardware or by another version. Their means differ by at most "
-        f"{max(abs(fmean(own)) for own in different):.1f} points, single runs by at most "
-        f"{max(abs(gap) for own in different for gap in own):.1f}."
+        f"**The same runs in other sections**: {len(gaps)} of {shared} cells that this section shares with others "
+        f"differ there ({where}), since they were computed on other hardware or by another version. Their means differ "
+        f"by at most {max(abs(fmean(own)) for own in gaps.values()):.1f} points, single runs by at most "
+        f"{max(abs(gap) for own in gaps.values() for gap in own):.1f}."
     ]
+
+
+def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two cells have the same settings. Older records lack some settings, which had their defaults."""
+    first, second = (current_settings(cell["settings"]) for cell in (one, other))
+    return all(first[name] == second[name] for name in first.keys() & second.keys())
 
 
 def tables(comparison: Comparison, ranking: Ranking) -> list[Table]:

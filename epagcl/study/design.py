@@ -152,6 +152,16 @@ def settings_source(result: Mapping[str, Any]) -> str:
     return "published" if unchanged else "ours"
 
 
+def is_trained(title: str) -> bool:
+    """Return whether a row is a trained method rather than features or an encoder with its initial weights.
+
+    Examples:
+        >>> [is_trained(title) for title in ("GRACE", "untrained GRACE", "raw features", "propagated")]
+        [True, False, False, False]
+    """
+    return not title.startswith((UNTRAINED_PREFIX, RAW, PROPAGATED))
+
+
 def protocols_of(data: Data, wanted: Sequence[str]) -> list[str]:
     """Return the protocols that a graph has splits for.
 

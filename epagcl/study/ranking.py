@@ -93,7 +93,7 @@ class Ranking:
     @property
     def same_nodes_note(self) -> str:
         """A sentence on the graphs that are one observation; empty if there are none."""
-        return same_nodes_note([name for name in self.observations if name not in self.graphs])
+        return same_nodes_note(self.graphs, own=[graph for graph in self.graphs if graph in self.observations])
 
     @property
     def smallest_p(self) -> float:
@@ -196,19 +196,23 @@ def by_observation(
     }
 
 
-def same_nodes_note(names: Sequence[str]) -> str:
+def same_nodes_note(graphs: Sequence[str], own: Collection[str] = ()) -> str:
     """Return a sentence on graphs that are one observation, or nothing if there are none.
 
     Args:
-        names: names of observations of several graphs.
+        graphs: names of graphs.
+        own: graphs that are not the named ones, even if they have such a name.
 
     Examples:
-        >>> same_nodes_note(["Texas and Cornell"])
+        >>> same_nodes_note(["Cora", "Texas", "Cornell"])
         'Texas and Cornell have the same nodes, features and labels. Mean ranks and tests over graphs count them once.'
+        >>> same_nodes_note(["Cora", "Texas"])
+        ''
     """
     return " ".join(
         f"{name} have the same nodes, features and labels. Mean ranks and tests over graphs count them once."
-        for name in names
+        for name, group in observations(graphs, own).items()
+        if len(group) > 1
     )
 
 

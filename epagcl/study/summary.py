@@ -94,9 +94,19 @@ def runs_by_seed(results: Results, protocol: str) -> dict[str, dict[str, dict[in
     for graph, cells in results.items():
         for cell in cells:
             if scores := cell["protocols"].get(protocol):
-                by_seed = zip(scores["seeds"], scores["accuracy"]["runs"], strict=True)
-                runs.setdefault(cell["row"], {})[graph] = {seed: 100 * run for seed, run in by_seed}
+                runs.setdefault(cell["row"], {})[graph] = by_seed(scores)
     return runs
+
+
+def by_seed(scores: Mapping[str, Any] | None) -> dict[int, float]:
+    """Return the test accuracies of a cell by one protocol by seed, in percent; nothing without scores.
+
+    Examples:
+        >>> by_seed({"seeds": [3, 4], "accuracy": {"runs": [0.5, 0.75]}})
+        {3: 50.0, 4: 75.0}
+    """
+    runs = zip(scores["seeds"], scores["accuracy"]["runs"], strict=True) if scores else ()
+    return {seed: 100 * run for seed, run in runs}
 
 
 def paired_against(results: Results, protocol: str, title: str) -> dict[tuple[str, str], PairedTest]:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from epagcl.paper.heterophily import ARTEFACT, over_gca
@@ -39,3 +40,18 @@ def test_different_settings_and_collapsed_embeddings_are_named():
     assert "**Settings differ**" in text
     assert "the recipes of EPAGCL and GCA differ in lr on Texas." in text
     assert "effective rank below 2: EPAGCL on Texas (1 of 2)." in text
+
+
+def test_runs_on_the_same_published_split_are_averaged():
+    rng = np.random.default_rng(0)
+    d = rng.normal(3.0, 1.0, size=20).round(3)
+    cells = [cell("GCA", "Texas", [60.0] * 20, "public"), cell("EPAGCL", "Texas", 60 + d, "public")]
+    made = result(cells, datasets=("texas",), protocols=("public",))
+    (test,) = over_gca(made, "public").values()
+    by_split = (d[:10] + d[10:]) / 2
+    assert test.n == 10
+    assert test.mean == pytest.approx(by_split.mean())
+    assert test.error == pytest.approx(by_split.std(ddof=1) * (1 / 10 + 20 / 48) ** 0.5)
+    other = result([{**one, "protocols": {"strict": one["protocols"]["public"]}} for one in cells], datasets=("texas",))
+    (test,) = over_gca(other, "strict").values()
+    assert (test.n, test.error) == (20, pytest.approx(d.std(ddof=1) * (1 / 20 + 1 / 4) ** 0.5))

@@ -123,11 +123,15 @@ def test_steadier_augmentations_are_decided_by_the_scatter_of_views():
     }
     cases = judges.steadier_cases({"graphs": graphs}, "uniform_drop", "uniform_add")
     assert {name: case.word for name, case in cases.items()} == {"A": BETTER, "B": WORSE, "C": OPEN}
-    # C: both mean squares are 0.02 with the variance (2 · 1e-4 + 4 · 1e-4)/10 each; the others are decided
-    assert cases["C"].detectable == pytest.approx((2 * 6e-5) ** 0.5 / 0.02 * detectable_shift(0.05, 9))
+    # C: the mean square is 0.02 with the variance (2 · 1e-4 + 4 · 1e-4)/10
+    x, error = cases["C"].detectable, 6e-5**0.5 / 0.02
+    assert x == 1.0
+    assert error * detectable_shift(0.05, 9) > 1
+    x, error = cases["A"].detectable, ((2e-8 + 1.6e-5) / 10) ** 0.5 / 0.0401
+    assert x == pytest.approx(error * detectable_shift(0.025, 9) * (1 + (1 - x) ** 2) ** 0.5)
     verdict = judges.steadier("uniform_drop", "uniform_add")({"graphs": graphs})
     assert verdict.word == "contradicted"
-    assert verdict.detectable.endswith(" × the mean square of uniform add")
+    assert verdict.detectable == f"lower by {100 * x:.0f}% to {100 * x:.0f}%; nothing on 2 graphs"
 
 
 def test_theorem_3_3_is_judged_in_both_readings():

@@ -65,9 +65,12 @@ def test_runs_that_other_sections_repeat_with_another_outcome_are_counted(compar
     same = json.loads(json.dumps(comparison["results"]["A"]))
     assert repeated_runs(comparison, {"accuracy": {"cells": same}}) == []
     same[0]["protocols"]["strict"]["accuracy"]["runs"][0] += 0.02
-    other = {"cells": [{**cell, "settings": {"epochs": 7}} for cell in comparison["results"]["B"]]}  # no such cell
+    for cell in comparison["results"]["B"]:
+        cell["settings"] = {"epochs": 5}
+    other = {"cells": [{**cell, "settings": {"epochs": 7}} for cell in comparison["results"]["B"]]}
     (text,) = repeated_runs(comparison, {"accuracy": {"cells": same}, "heterophily": other})
     assert f"1 of {len(same)} cells" in text
+    assert "differ there (A)" in text
     runs = len(same[0]["seeds"])
     assert text.endswith(f"Their means differ by at most {2 / runs:.1f} points, single runs by at most 2.0.")
 

@@ -36,6 +36,27 @@ def test_means_of_few_runs_count_only_where_no_row_has_more():
     assert accuracies(results, "strict", min_runs=1) == {"a": {"x": 1.0, "y": 2.0}, "b": {"x": 3.0, "y": 4.0}}
 
 
+def test_a_users_graph_is_an_observation_of_its_own():
+    rows = {
+        "a": {"Texas": [3.0], "Cornell": [1.0], "Cora": [3.0]},
+        "b": {"Texas": [2.0], "Cornell": [2.0], "Cora": [1.0]},
+    }
+    results = invented(rows)
+    for cells in results.values():
+        for cell in cells:
+            cell["named"] = True
+    ranking = ranking_of(results, "strict")
+    assert ranking.observations == ("Texas and Cornell", "Cora")
+    assert ranking.mean_ranks == {"a": 1.25, "b": 1.75}  # they tie on the two together
+    assert ranking.same_nodes_note.startswith("Texas and Cornell have the same nodes")
+    for cell in results["Texas"]:
+        cell["named"] = False
+    ranking = ranking_of(results, "strict")
+    assert ranking.observations == ("Texas", "Cornell", "Cora")
+    assert ranking.mean_ranks == pytest.approx({"a": 4 / 3, "b": 5 / 3})
+    assert ranking.same_nodes_note == ""
+
+
 def test_rows_with_all_graphs_are_ranked(results):
     ranking = ranking_of(results, "strict")
     assert ranking.mean_ranks == {"raw features": 1.5, "EPAGCL": 1.5}
