@@ -27,7 +27,8 @@ from epagcl.paper.operators import GRAPHS
 from epagcl.paper.seed_counts import MANY
 from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, space_around, start_of
 from epagcl.paper.tuned_cells import comparable, scores_of
-from epagcl.paper.tuned_tables import METHODS, PROTOCOL, figures, reading, tables
+from epagcl.paper.tuned_reading import reading
+from epagcl.paper.tuned_tables import METHODS, PROTOCOL, figures, tables
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.runs.record import describe, provenance
 from epagcl.study import tuning

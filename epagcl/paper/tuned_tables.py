@@ -1,22 +1,18 @@
-"""Tables, figures and text of the methods that were tuned with one budget."""
+"""Tables and figures of the methods that were tuned with one budget."""
 
-from collections import Counter
 from itertools import combinations, product
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import listed, paragraph
+from epagcl.core.formatting import listed
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     accuracy_lines,
-    graphs_of,
     measured_graphs,
     ranking_over_graphs,
     runs_by_seed,
-    scores,
 )
-from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import (
     REVERSED,
     SIGNS,
@@ -29,10 +25,9 @@ from epagcl.paper.paired import (
 )
 from epagcl.paper.tables import Table, TableCell
 from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, starts_at_recipe
-from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
-from epagcl.study.paired_test import WORSE, PairedTest, group_ratio, grouped_tests
+from epagcl.study.paired_test import PairedTest, group_ratio, grouped_tests
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import by_seed
 from epagcl.study.tuning.criterion import chooses_epoch
@@ -284,56 +279,3 @@ def figures(result: Result) -> "dict[str, Figure]":
     figure = gains_figure(by_row(tests), "tuned method minus its untrained encoder")
     ranking = ranking_of(result)
     return {"": figure} | ({"ranks": diagram(ranking)} if ranking else {})
-
-
-def reading(result: Result) -> list[str]:
-    """Return paragraphs on the ranking with one budget, on training, on collapsed runs, and on what is missing."""
-    ranking, titles = ranking_of(result), titles_of(result)
-    paragraphs = []
-    if ranking is not None:
-        best = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
-        others = len(ranking.mean_ranks) - 1
-        beaten = {title: rows for title in ranking.mean_ranks if (rows := ranking.beaten_by(title))}
-        pairs = [
-            f"{title} from {'every other row' if len(rows) == others else listed(sorted(rows))}"
-            for title, rows in beaten.items()
-        ]
-        test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
-        differ = f"These differ significantly: {'; '.join(pairs)}. No other pair does" if pairs else "No pair differs"
-        paragraphs.append(
-            paragraph(
-                f"**Mean ranks over {len(ranking.graphs)} graphs**, the best first: {best}. {differ} ({test}).",
-                ranking.same_nodes_note,
-            )
-        )
-    for other in (PROPAGATED, RAW):
-        behind = {
-            title: gain
-            for title in titles
-            if title not in (RAW, PROPAGATED) and round(gain := _mean_gain(result, title, other), 1) < 0
-        }
-        if behind and other in titles:
-            words = listed([f"{title} {-gain:.1f}" for title, gain in behind.items()])
-            paragraphs.append(f"Tuned, and on average over the graphs below {other}, in points: {words}.")
-    gains = untrained_gains(result)
-    if ahead := Counter(graph for (graph, _), test in gains.items() if test.mean < 0):
-        decided = sum(test.verdict == WORSE for test in gains.values())
-        where = ", ".join(f"{graph} {count}" for graph, count in ahead.most_common())
-        ours = [graph for (graph, title), test in gains.items() if title == OURS and test.mean < 0]
-        paragraphs.append(
-            f"A method's own untrained encoder has a higher mean than the tuned method in {ahead.total()} of "
-            f"{len(gains)} cases ({where}; {OURS}: {listed(ours)}). "
-            f"{f'Tests decide {decided}' if decided else 'No test decides any'} of them."
-        )
-    paragraphs += collapsed_reading(result, PROTOCOL)
-    absent = [graph for graph in graphs_of(result) if graph in result["absent"]]
-    if absent:
-        paragraphs.append(f"Not measured: {', '.join(absent)}.")
-    return paragraphs
-
-
-def _mean_gain(result: Result, title: str, other: str) -> float:
-    """Return the mean difference of two rows over the graphs that have both; 0 without any."""
-    found = [scores(result, PROTOCOL, graph) for graph in measured_graphs(result)]
-    gains = [one[title] - one[other] for one in found if title in one and other in one]
-    return fmean(gains) if gains else 0.0

@@ -4,38 +4,20 @@ from epagcl.paper.tuned_tables import (
     against,
     figures,
     outer_of,
+    outer_ratios,
     ranking_of,
-    reading,
     standing,
     tables,
     untrained_gains,
 )
-from tests.paper.conftest import cell, result
-
-
-def search(validation, epochs=100):
-    trials = [{"state": "complete", "validation": value, "epochs": epochs, "seconds": 2.0} for value in validation]
-    return {"outer": 0, "settings": {"epochs": epochs}, "trials": trials}
-
-
-def row(title, graph, runs, untrained=None, searches=()):
-    made = cell(title, graph, runs)
-    made["untrained"] = None if untrained is None else cell(title, graph, untrained)["protocols"]["strict"]
-    return made | {"searches": list(searches)}
+from epagcl.study.paired_test import group_ratio, grouped_tests
+from tests.paper.conftest import result
+from tests.paper.tuned_demo import invented, row
 
 
 @pytest.fixture
 def made():
-    """Two graphs on which EPAGCL+ leads, and DGI, tuned, is below the propagated features."""
-    cells = []
-    for graph in ("Cora", "Texas"):
-        cells += [
-            row("raw features", graph, [60, 61, 62]),
-            row("propagated", graph, [80, 81, 82.1]),
-            row("DGI", graph, [78, 79.2, 80], [70, 71, 72], [search([0.7, 0.8])]),
-            row("EPAGCL+", graph, [85, 86.1, 87], [80, 81, 82], [search([0.9, 0.8], 200)]),
-        ]
-    return result(cells, datasets=("cora", "texas"), protocols=("strict",))
+    return invented()
 
 
 def test_tables(made):
@@ -63,7 +45,7 @@ def test_tables(made):
     assert chosen["EPAGCL+"] == ["2", "2", "+0.0", "200", "0"]
 
 
-def test_tests_and_text(made):
+def test_tests_and_figures(made):
     assert untrained_gains(made)["Cora", "DGI"].mean == pytest.approx(8.07, abs=0.01)
     assert against(made, "EPAGCL+")["Texas", "propagated"].verdict == "better"
     assert list(ranking_of(made).mean_ranks) == [
@@ -74,14 +56,6 @@ def test_tests_and_text(made):
         "untrained DGI",
         "raw features",
     ]
-    text = " ".join(reading(made))
-    assert "EPAGCL+ 1.0, propagated 2.0, untrained EPAGCL+ 3.0, DGI 4.0" in text
-    assert "No pair differs (Wilcoxon's test of each pair, Holm: 15 pairs)." in text
-    assert "Tuned, and on average over the graphs below propagated, in points: DGI 2.0." in text
-    assert "untrained encoder has a higher mean" not in text
-    made["cells"][2]["untrained"] = row("DGI", "Cora", [80, 80, 81])["protocols"]["strict"]
-    words = "A method's own untrained encoder has a higher mean than the tuned method in 1 of 4 cases (Cora 1;"
-    assert f"{words} EPAGCL+: none). No test decides any of them." in " ".join(reading(made))
     assert set(figures(made)) == {"", "ranks"}
 
 
@@ -99,6 +73,25 @@ def test_runs_on_one_outer_test_set_are_a_group():
     assert [outer_of(seed) for seed in (0, 4, 5, 9)] == [0, 0, 1, 1]
 
 
+def test_pairs_with_an_untrained_encoder_have_their_own_variance_of_test_sets():
+    noise = [0.0, 0.2, -0.1, 0.1, -0.2]
+    runs = {
+        "GRACE": [80.0 + one for one in noise] + [86.0 + one for one in noise[::-1]],
+        "EPAGCL+": [85.0 + one for one in noise[1:] + noise[:1]] * 2,
+    }
+    encoder = [70.0 + one for one in noise[2:] + noise[:2]] * 2
+    cells = [row("GRACE", "Cora", runs["GRACE"], encoder), row("EPAGCL+", "Cora", runs["EPAGCL+"])]
+    made = result(cells, datasets=("cora",), protocols=("strict",))
+    grace, ours, untrained = (dict(enumerate(own)) for own in (*runs.values(), encoder))
+    ratios = outer_ratios(made)["Cora"], outer_ratios(made, untrained=True)["Cora"]
+    assert ratios[0] == pytest.approx(group_ratio([(grace, ours)], outer_of))
+    assert ratios[1] == pytest.approx(group_ratio([(grace, untrained), (ours, untrained)], outer_of))
+    tests = against(made, "EPAGCL+")
+    pairs = {"GRACE": (ours, grace), "untrained GRACE": (ours, untrained)}
+    expected = grouped_tests(pairs, outer_of, dict(zip(pairs, ratios, strict=True)))
+    assert {title: test for (_, title), test in tests.items()} == expected
+
+
 def test_the_standing_in_words(made):
     words = standing(made)
     assert words.startswith("mean rank 1.0 of 6 rows over 2 graphs, and a significant lead over no other row;")
@@ -109,16 +102,3 @@ def test_the_standing_in_words(made):
 
 def test_nothing_is_drawn_without_methods():
     assert figures(result([], datasets=("cora",), protocols=("strict",))) == {}
-
-
-def test_rows_that_differ_over_many_graphs_are_named():
-    means = {"raw features": 50.0, "propagated": 60.0, "EPAGCL+": 70.0}
-    cells = [
-        row(title, f"graph {k}", [mean + (k % 3 if title != "propagated" else 0) + 0.1 * seed for seed in range(3)])
-        for k in range(9)
-        for title, mean in means.items()
-    ]
-    graphs = [f"graph {k}" for k in range(9)]
-    text = " ".join(reading(result(cells, datasets=graphs, protocols=("strict",))))
-    assert "These differ significantly: EPAGCL+ from every other row; propagated from raw features." in text
-    assert "No other pair does (Wilcoxon's test of each pair, Holm: 3 pairs)." in text
