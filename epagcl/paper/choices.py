@@ -78,6 +78,7 @@ CHOICES = (
     Choice("gmi", GIVEN, ("CiteSeer",), {"feature_scaling": "given"}),
     Choice("mvgrl", GIVEN, ("Cora",), {"feature_scaling": "given"}),
     Choice("gca", SCALED, settings={"feature_scaling": "row-sum"}),
+    Choice("epagcl", SCALED, ("Amazon-Photo", "Coauthor-Physics"), {"feature_scaling": "row-sum"}),
     Choice("grace", SEPARATE, kind=directions.DirectedGRACE),
     Choice("gca", SEPARATE, kind=directions.DirectedGCA),
     Choice("bgrl", SEPARATE, kind=directions.DirectedBGRL),
@@ -232,7 +233,7 @@ def _decided(tests: dict[tuple[str, Choice], PairedTest]) -> str:
 ARTEFACT = Artefact(
     name="choices",
     title="Choices that differ from the recipes",
-    datasets=("cora", "citeseer", "amazon-photo"),
+    datasets=("cora", "citeseer", "amazon-photo", "coauthor-physics"),
     methods=("epagcl",),
     runs=MANY,
     protocols=(PROTOCOL,),

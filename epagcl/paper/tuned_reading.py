@@ -20,10 +20,9 @@ def reading(result: Result) -> list[str]:
     paragraphs = []
     if ranking is not None:
         best = ", ".join(f"{title} {value:.1f}" for title, value in list(ranking.mean_ranks.items())[:5])
-        others = len(ranking.mean_ranks) - 1
         beaten = {title: rows for title in ranking.mean_ranks if (rows := ranking.beaten_by(title))}
         pairs = [
-            f"{title} from {'every other row' if len(rows) == others else listed(sorted(rows))}"
+            f"{title} from {min(listed(sorted(rows)), ranking.beaten_rows(title), key=len)}"
             for title, rows in beaten.items()
         ]
         test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
