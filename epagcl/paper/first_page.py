@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from epagcl.core.formatting import listed, paragraph
 from epagcl.paper import add_vs_drop, drawing, judges, tuned_tables, views_only
@@ -23,12 +23,15 @@ from epagcl.study.summary import Comparison, accuracies, paired_against, ranking
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: What the words of the page mean.
+#: What the words of the sentences mean, and those of the details.
 TERMS = (
     "A row is a method or a reference: raw features, propagated features (smoothed by personalised PageRank, then 256 "
-    f"principal components), or an encoder with its initial weights. {OURS} is this package's own method. A linear "
-    "classifier scores each row, on 10% of the nodes for training, 10% for validation and 80% for testing. Rank 1 is "
-    "the best. Tests on single graphs are paired; tests over graphs are Wilcoxon's. All have Holm's correction."
+    f"principal components), or an encoder with its initial weights. {OURS} is this package's own method. Rank 1 is "
+    "the best."
+)
+PROTOCOL = (
+    "A linear classifier scores each row, on 10% of the nodes for training, 10% for validation and 80% for testing. "
+    "Tests on single graphs are paired; tests over graphs are Wilcoxon's. All have Holm's correction."
 )
 PAPERS = "EPAGCL"
 #: EPAGCL's nearest relatives: the same loss, other views.
@@ -41,53 +44,67 @@ TITLES = {
 }
 
 
+class Finding(NamedTuple):
+    """A sentence of the first page, and what stands behind it."""
+
+    sentence: str
+    details: str
+
+
 def first_page(results: dict[str, Result], comparison: Comparison | None) -> str:
-    """Return the sentences and figures that can be made from the results, as Markdown."""
+    """Return the sentences and figures that can be made from the results, and their details, as Markdown."""
     ranking = ranking_of(comparison["results"], comparison["protocol"]) if comparison else None
-    items = [
-        *(_comparison_items(comparison, results) if comparison else []),
-        _papers_item(results),
-        _rates_item(results),
-        _claims_item(results),
+    made = [
+        _best_row(comparison, results) if comparison else None,
+        _beyond_propagation(ranking) if ranking else None,
+        _paper(results),
+        _rates(results),
+        _claims(results),
     ]
+    findings = [finding for finding in made if finding is not None]
+    if not findings:
+        return ""
+    lines = ["## In two minutes", "", wrap(TERMS), ""]
+    lines += [wrap(f"**{one.sentence}**", bullet=f"{number}. ") for number, one in enumerate(findings, start=1)]
     shown = [RANKS, GAINS] if ranking else []
     shown += [RATES] if "add-vs-drop" in results and measured_graphs(results["add-vs-drop"]) else []
-    lines = [wrap(item, bullet=f"{number}. ") for number, item in enumerate(filter(None, items), start=1)]
-    if not lines:
-        return ""
     for name in shown:
         path = f"figures/paper/{name}"
         lines += ["", f"[![{TITLES[name]}]({path}.png)]({path}.svg)", "", wrap(f"*{TITLES[name]}.*")]
-    terms = paragraph(TERMS, ranking.same_nodes_note if ranking else "")
-    return "\n".join(["## In two minutes", "", wrap(terms), "", *lines, ""])
+    lines += ["", "### Behind these sentences", ""]
+    lines += [wrap(paragraph(PROTOCOL, ranking.same_nodes_note if ranking else "")), ""]
+    lines += [wrap(one.details, bullet=f"{number}. ") for number, one in enumerate(findings, start=1)]
+    return "\n".join([*lines, ""])
 
 
-def _comparison_items(comparison: Comparison, results: dict[str, Result]) -> list[str]:
-    """Return an item on the best row, also after tuning, and one on what training adds to propagated features."""
+def _best_row(comparison: Comparison, results: dict[str, Result]) -> Finding | None:
+    """Return the best row, with recommended settings and after tuning."""
     ranking = ranking_of(comparison["results"], comparison["protocol"])
-    if ranking is None or OURS not in ranking.mean_ranks or PROPAGATED not in ranking.means:
-        return []
+    if ranking is None or OURS not in ranking.mean_ranks:
+        return None
     best = next(iter(ranking.mean_ranks))
-    place = f"{ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows over {len(ranking.graphs)} graphs"
+    place = f"{ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows"
     better, worse, total = trained_counts(paired_against(comparison["results"], comparison["protocol"], OURS))
     tests = f"better in {better} of {total} cases and worse in {worse}"
-    lead = ranking.beaten_rows(OURS)
+    details = ""
     tuned = results.get(TUNED)
     after = tuned_tables.ranking_of(tuned) if tuned else None
-    if tuned and after and OURS in after.mean_ranks:
+    if tuned and after and {OURS, best} <= after.mean_ranks.keys():
         again = f"{after.mean_ranks[best]:.1f} of {len(after.mean_ranks)}"
         place += f", and {again} if every method is tuned with one budget"
         better, worse, total = trained_counts(tuned_tables.against(tuned, OURS))
         tests += f" (tuned: {better} of {total}, and {worse})"
-        lead += f" (tuned: {after.beaten_rows(OURS)})"
-    sentences = [
-        f"**{best} has the best mean rank: {place}.**",
-        f"Tests against the other trained methods on single graphs find {OURS} {tests}.",
-        f"Over the graphs, it is significantly better than {lead}.",
-        f"The one setting of {OURS} was chosen by validation accuracy over these graphs.",
-        _with_papers_classifier(results),
-    ]
-    return [paragraph(*sentences), *_beyond_propagation(ranking)]
+        details = f"Tuned, {OURS} is significantly better than {after.beaten_rows(OURS)}."
+    return Finding(
+        f"{best} has the best mean rank over {len(ranking.graphs)} graphs: {place}; tests over the graphs find "
+        f"{'it' if best == OURS else OURS} significantly better than {ranking.beaten_rows(OURS)}.",
+        paragraph(
+            f"Tests against the other trained methods on single graphs find {OURS} {tests}.",
+            details,
+            f"The one setting of {OURS} was chosen by validation accuracy over these graphs.",
+            _with_papers_classifier(results),
+        ),
+    )
 
 
 def _with_papers_classifier(results: dict[str, Result]) -> str:
@@ -97,24 +114,27 @@ def _with_papers_classifier(results: dict[str, Result]) -> str:
     if ranks is None or OURS not in ranks.mean:
         return ""
     place = f"{ranks.mean[OURS]:.1f} of {len(ranks.mean)} over {len(ranks.graphs)} graphs"
-    return f"With the paper's classifier, which has no penalty, its mean rank is {place}."
+    return f"With the paper's classifier, which has no penalty, {OURS} has mean rank {place}."
 
 
-def _beyond_propagation(ranking: Ranking) -> list[str]:
-    """Return an item on the trained methods against propagated features."""
+def _beyond_propagation(ranking: Ranking) -> Finding | None:
+    """Return how the trained methods stand against propagated features."""
     means, ranks = ranking.means, ranking.mean_ranks
     trained = [title for title in means if is_trained(title)]
+    if PROPAGATED not in means:
+        return None
     below = [title for title in trained if means[title] < means[PROPAGATED] and ranks[title] > ranks[PROPAGATED]]
     others = [f"{title} {means[title]:.1f}" for title in trained if title not in below]
     if not below or not others:
-        return []
+        return None
     lower = [means[title] for title in below]
-    return [
-        f"**{len(below)} of {len(trained)} trained methods have a lower mean accuracy and a worse mean rank than "
-        f"propagated features, which need no training**: means of {min(lower):.1f} to {max(lower):.1f}, against "
-        f"{means[PROPAGATED]:.1f} (raw features {means[RAW]:.1f}). The others: {listed(others)}. "
-        f"{_decided(ranking, PROPAGATED, trained, 'propagated features')}"
-    ]
+    return Finding(
+        f"{len(below)} of {len(trained)} trained methods have a lower mean accuracy and a worse mean rank than "
+        "propagated features, which need no training.",
+        f"Methods below propagated features have means of {min(lower):.1f} to {max(lower):.1f}; propagated features "
+        f"have {means[PROPAGATED]:.1f}, {listed([f'raw features {means[RAW]:.1f}', *others])}. "
+        f"{_decided(ranking, PROPAGATED, trained, 'propagated features')}",
+    )
 
 
 def _decided(ranking: Ranking, base: str, titles: Sequence[str], name: str) -> str:
@@ -136,16 +156,17 @@ def _decided(ranking: Ranking, base: str, titles: Sequence[str], name: str) -> s
     return f"By tests over the graphs, {words}."
 
 
-def _papers_item(results: dict[str, Result]) -> str:
+def _paper(results: dict[str, Result]) -> Finding | None:
     tests = judges.against_others(results["accuracy"]) if "accuracy" in results else {}
     if not tests:
-        return ""
+        return None
     words = [test.verdict for test in tests.values()]
-    return (
-        f"**{PAPERS}, with its paper's settings, is better than another method in {words.count(BETTER)} of "
-        f"{len(words)} tests, and worse in {words.count(WORSE)}** (the {len({graph for graph, _ in tests})} measured "
-        "graphs of the paper's main table). The settings of the others were published, tuned, or taken from a related "
-        f"graph.{_ranks_after_tuning(results)}"
+    graphs = {graph for graph, _ in tests}
+    return Finding(
+        f"{PAPERS}, with its paper's settings, is better than another method in {words.count(BETTER)} of {len(words)} "
+        f"tests, and worse in {words.count(WORSE)}.",
+        f"The tests are on the {len(graphs)} measured graphs of the paper's main table. The settings of the others "
+        f"were published, tuned, or taken from a related graph.{_ranks_after_tuning(results)}",
     )
 
 
@@ -156,32 +177,32 @@ def _ranks_after_tuning(results: dict[str, Result]) -> str:
         return ""
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
     return (
-        f" Tuned with one budget, its mean rank is {ranking.mean_ranks[PAPERS]:.1f} of {len(ranking.mean_ranks)} rows, "
-        f"against {others}. {_decided(ranking, PAPERS, RELATIVES, PAPERS)}"
+        f" If every method is tuned with one budget, {PAPERS} has mean rank {ranking.mean_ranks[PAPERS]:.1f} of "
+        f"{len(ranking.mean_ranks)} rows, against {others}. {_decided(ranking, PAPERS, RELATIVES, PAPERS)}"
     )
 
 
-def _rates_item(results: dict[str, Result]) -> str:
+def _rates(results: dict[str, Result]) -> Finding | None:
     if "add-vs-drop" not in results:
-        return ""
+        return None
     result = results["add-vs-drop"]
     few = _few_new_pairs(result, result["asked"]["protocols"][0])
     kind = "pool" if few else "add"
-    parts, decided, gaps = [], [], add_vs_drop.all_gaps(result)
+    counts, means, gaps = [], [], add_vs_drop.all_gaps(result)
     for graph in measured_graphs(result):
         if tests := [test for (place, own, _), test in gaps.items() if (place, own) == (graph, kind)]:
-            better = sum(test.verdict == BETTER for test in tests)
-            decided += [graph] * (better == len(tests))
-            mean = fmean(test.mean for test in tests)
-            parts.append(f"{mean:+.1f} points on {graph} (better at {better} of {len(tests)} rates)")
-    if not parts:
-        return ""
-    where = f"on {listed(decided)}" if decided else "on no graph"
+            counts.append(f"{sum(test.verdict == BETTER for test in tests)} of {len(tests)} rates on {graph}")
+            means.append(f"{fmean(test.mean for test in tests):+.1f} points on {graph}")
+    if not counts:
+        return None
     added = "random edges of a fixed pool" if few else "new random edges"
     note = " With new random edges for every view, there are too few runs." if few else ""
-    return (
-        f"**Dropping edges is better than adding {added} at every rate {where}**: on average over the rates, the "
-        f"difference is {listed(parts)}.{note}{_below_untrained(result, kind)}{_edges_alone(results)}"
+    alone, edges = _edges_alone(results)
+    return Finding(
+        f"Dropping edges is better than adding {added} at {listed(counts)}{alone}.",
+        f"Dropping or adding edges is the only augmentation here. On average over the rates, the difference is "
+        f"{listed(means)}.{note}"
+        f"{_below_untrained(result, kind)}{edges}",
     )
 
 
@@ -194,20 +215,21 @@ def _below_untrained(result: Result, kind: str) -> str:
         added = [fmean(runs.values()) for runs in add_vs_drop.curves(result, protocol, graph)[kind].values()]
         if floor is not None and added and max(added) < floor:
             below.append(graph)
-    return f" On {listed(below)}, adding them gives a lower mean than no training, at every rate." if below else ""
+    return f" On {listed(below)}, adding edges gives a lower mean than no training, at every rate." if below else ""
 
 
-def _edges_alone(results: dict[str, Result]) -> str:
-    """Return a sentence on dropping against adding with everything else equal."""
+def _edges_alone(results: dict[str, Result]) -> tuple[str, str]:
+    """Return a clause and a sentence on dropping against adding with everything else equal."""
     tests = views_only.drop_over_add(results["views"]) if "views" in results else []
     if not tests:
-        return ""
+        return "", ""
     words = [test.verdict for test in tests]
     means = [test.mean for test in tests]
+    counts = f"on {words.count(BETTER)}, worse on {words.count(WORSE)}, undecided on {words.count(UNDECIDED)}"
     return (
-        f" {DROP_ONLY} minus {ADD_ONLY}, with {PAPERS}'s probabilities and amounts of edges and "
-        f"everything else equal, is {fmean(means):+.1f} points over {len(words)} graphs (median {median(means):+.1f}): "
-        f"better on {words.count(BETTER)}, worse on {words.count(WORSE)}, undecided on {words.count(UNDECIDED)}."
+        f"; with {PAPERS}'s probabilities, it is better than adding {counts} of {len(words)} graphs",
+        f" {DROP_ONLY} minus {ADD_ONLY}, with {PAPERS}'s probabilities and amounts of edges and everything else equal, "
+        f"is {fmean(means):+.1f} points over {len(words)} graphs (median {median(means):+.1f}).",
     )
 
 
@@ -218,15 +240,15 @@ def _few_new_pairs(result: Result, protocol: str) -> bool:
     return min(new, default=0) < min(pool, default=0)
 
 
-def _claims_item(results: dict[str, Result]) -> str:
+def _claims(results: dict[str, Result]) -> Finding | None:
     words = [str(row[2]) for row in verdicts(results).rows]
     counts = {word: words.count(word) for word in ("holds", "in part", "contradicted", "undecided")}
     if not words:
-        return ""
-    return (
-        f"**Of the paper's {sum(counts.values())} claims that were tested, {counts['holds']} hold**, "
-        f"{counts['in part']} hold in part, {counts['contradicted']} are contradicted, and {counts['undecided']} are "
-        "undecided; the next table has them all."
+        return None
+    return Finding(
+        f"Of the paper's {sum(counts.values())} claims that were tested, {counts['holds']} hold, {counts['in part']} "
+        f"hold in part, {counts['contradicted']} are contradicted, and {counts['undecided']} are undecided.",
+        "The next table has all claims, with the numbers that decide them.",
     )
 
 

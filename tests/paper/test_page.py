@@ -42,12 +42,19 @@ def test_page_matches_the_results(results, comparison, page):
 def test_the_first_page_has_three_figures_and_five_sentences(page):
     first = page.split("## In two minutes")[1].split("\n## ")[0]
     assert first.count("[![") == 3
-    items = [" ".join(item.split()) for item in re.split(r"^\d\. ", first.split("[![")[0], flags=re.MULTILINE)[1:]]
+    items = numbered(first.split("[![")[0])
     assert len(items) == 5
-    assert all(item.startswith("**") for item in items)  # what a reader in a hurry takes along
-    assert all(len(item.split("**")[1].split()) <= 35 for item in items)
-    assert all(len(item.split()) <= 115 for item in items)
-    assert sum(len(item.split()) for item in items) <= 360
+    for item in items:
+        assert re.fullmatch(r"\*\*[^*]+\.\*\*", item)
+        assert not re.search(r"\. [A-Z]", item)  # one sentence
+        assert len(item.split()) <= 45
+    details = numbered(first.split("### Behind these sentences")[1])
+    assert len(details) == 5
+    assert all(len(item.split()) <= 115 for item in details)
+
+
+def numbered(text):
+    return [" ".join(item.split()) for item in re.split(r"^\d\. ", text, flags=re.MULTILINE)[1:]]
 
 
 @pytest.mark.slow
