@@ -45,6 +45,9 @@ class Friedman:
 class Pair:
     """Two rows, and the two-sided p of Wilcoxon's signed-rank test over the graphs, before and after correction.
 
+    ``better`` is the row that the test favours, or the one with the better mean rank if it favours neither. Ranks
+    within graphs and signed ranks of differences can favour different rows.
+
     Examples:
         >>> rank({"a": {"x": 3, "y": 2}, "b": {"x": 1, "y": 0}}).pairs
         (Pair(better='a', worse='b', p=0.5, corrected=0.5),)
@@ -287,23 +290,23 @@ def critical_difference(rows: int, graphs: int, alpha: float = ALPHA) -> float:
 
 
 def _pairs(by_graph: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> tuple[Pair, ...]:
-    """Test each pair of rows; ``better`` has the lower mean rank."""
-    names = list(combinations(order, 2))
-    p = [
-        signed_rank([scores[better] - scores[worse] for scores in by_graph.values()])["two_sided"]
-        for better, worse in names
-    ]
+    """Test each pair of rows."""
+    names, p = [], []
+    for first, second in combinations(order, 2):
+        test = signed_rank([scores[first] - scores[second] for scores in by_graph.values()])
+        names.append((first, second) if test["better"] <= test["worse"] else (second, first))
+        p.append(test["two_sided"])
     return tuple(Pair(*name, *values) for name, *values in zip(names, p, holm(p), strict=True))
 
 
 def _groups(order: Sequence[str], pairs: Sequence[Pair]) -> tuple[tuple[str, ...], ...]:
     """Return the largest runs of at least two rows in which no pair differs significantly."""
-    different = {(pair.better, pair.worse) for pair in pairs if pair.corrected < ALPHA}
+    different = {frozenset((pair.better, pair.worse)) for pair in pairs if pair.corrected < ALPHA}
     groups: list[tuple[str, ...]] = []
     reached = 0  # the end of the last group: a run that ends there or before is part of it
     for start in range(len(order)):
         end = start + 1
-        while end < len(order) and not any((title, order[end]) in different for title in order[start:end]):
+        while end < len(order) and not any(frozenset((title, order[end])) in different for title in order[start:end]):
             end += 1
         if end > max(reached, start + 1):
             groups.append(tuple(order[start:end]))
