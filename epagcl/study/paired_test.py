@@ -21,6 +21,7 @@ of the variance of runs on different splits, which is at most (1 + λ) s_w².
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -45,10 +46,10 @@ class PairedTest:
         n: number of pairs.
         mean: mean difference.
         sd: standard deviation of the differences; None with fewer than :data:`FEWEST` pairs.
-        interval: the 95% interval of the mean; None likewise.
-        p: two-sided p-value; 1 likewise.
+        interval: the 95% interval of the mean; None likewise, and if all differences are equal.
+        p: two-sided p-value; 1 in these cases.
         corrected: p after Holm's correction for the tests of the same table.
-        error: the standard error of the mean; None likewise.
+        error: the standard error of the mean; None in these cases.
         freedom: the degrees of freedom of Student's t.
         level: the p below which the test decides: 5%, or less in a family, see
             :func:`~epagcl.study.statistics.holm_levels`.
@@ -122,8 +123,9 @@ def _tested(d: npt.NDArray[np.float64], error: float, freedom: int) -> PairedTes
     from scipy.stats import t
 
     mean = float(d.mean())
-    same = 0.0 if mean else 1.0  # the p of the same difference in every run
-    p = float(2 * t.sf(abs(mean) / error, freedom)) if error else same
+    if not error:  # the same difference in every run: nobody can say how they scatter
+        return PairedTest(len(d), mean, 0.0, None, 1.0, 1.0, None, freedom)
+    p = float(2 * t.sf(abs(mean) / error, freedom))
     margin = error * float(t.ppf(1 - ALPHA / 2, freedom))
     return PairedTest(len(d), mean, float(d.std(ddof=1)), (mean - margin, mean + margin), p, p, error, freedom)
 
@@ -176,16 +178,18 @@ def grouped_tests(
         if n >= FEWEST and freedom and (within := _within(groups)):
             shares = 1 / n + ratio * sum(len(own) ** 2 for own in groups) / n**2 + OVERLAP * (1 + ratio)
             tests[name] = _tested(np.asarray(runs), (within * shares) ** 0.5, freedom)
-        elif runs:  # no variance within groups
-            tests[name] = paired_test(runs)
+        elif runs:  # without variance within groups, each group counts as one run
+            tests[name] = paired_test([float(np.mean(own)) for own in groups])
     return dict(zip(tests, corrected(list(tests.values())), strict=True))
 
 
 def group_ratio(pairs: Iterable[tuple[Mapping[int, float], Mapping[int, float]]], group: Callable[[int], int]) -> float:
-    """Return λ, the variance of groups of runs in units of the variance within groups, pooled over pairs of methods.
+    """Return λ, the variance of groups of runs in units of the variance within groups, as a mean over pairs of methods.
 
-    The sums over pairs of the mean squares between and within groups of k runs have the ratio 1 + λ k. Pairs with
-    groups of different sizes, or with one group, are left out; without any, the result is 0.
+    For K groups of k runs, the mean squares between and within groups have a ratio with the mean
+    (1 + λ k) d / (d − 2), where d = K (k − 1). Each pair has its own ratio, so that a method with one collapsed run
+    does not hide the groups of the others. Pairs with groups of different sizes, with one group, with d < 3, or without
+    variance within groups are left out; without any, the result is 0.
 
     Args:
         pairs: the scores of two methods by seed.
@@ -193,18 +197,17 @@ def group_ratio(pairs: Iterable[tuple[Mapping[int, float], Mapping[int, float]]]
 
     Examples:
         >>> scores = {0: 1.0, 1: 2.0, 2: 3.0, 3: 11.0, 4: 12.0, 5: 13.0}
-        >>> group_ratio([(scores, dict.fromkeys(scores, 0.0))], lambda seed: seed // 3)  # (150/1 − 1)/3
-        49.666666666666664
+        >>> group_ratio([(scores, dict.fromkeys(scores, 0.0))], lambda seed: seed // 3)  # (150/1 · 2/4 − 1)/3
+        24.666666666666668
     """
-    between, within, size = 0.0, 0.0, 0
+    found = []
     for ours, theirs in pairs:
         groups = _grouped(ours, theirs, group)
-        sizes = {len(own) for own in groups}
-        if len(groups) > 1 and len(sizes) == 1 and len(groups[0]) > 1:
-            (size,) = sizes
-            between += size * float(np.var([np.mean(own) for own in groups], ddof=1))
-            within += _within(groups)
-    return max(0.0, (between / within - 1) / size) if within else 0.0
+        size, freedom = len(groups[0]) if groups else 0, sum(map(len, groups)) - len(groups)
+        if len(groups) > 1 and {len(own) for own in groups} == {size} and freedom > 2 and (within := _within(groups)):
+            between = size * float(np.var([np.mean(own) for own in groups], ddof=1))
+            found.append((between / within * (freedom - 2) / freedom - 1) / size)
+    return max(0.0, fmean(found)) if found else 0.0
 
 
 def _grouped(ours: Mapping[int, float], theirs: Mapping[int, float], group: Callable[[int], int]) -> list[list[float]]:

@@ -62,7 +62,12 @@ def test_other_numbers_of_seeds_are_named():
 
 def test_reading_decides_each_claim():
     titles = [row.title for row in variants()]
-    made = result([cell(title, "Cora", [80 + 2 * place + k for k in range(3)]) for place, title in enumerate(titles)])
+    made = result(
+        [
+            cell(title, "Cora", [80 + 2 * place + k + 0.001 * place * k**2 for k in range(3)])
+            for place, title in enumerate(titles)
+        ]
+    )
     words = ARTEFACT.reading(made)
     assert "better in 2 of 5 pairs, worse in 3, undecided in 0." in words[0]  # EPAGCL is third
     assert "Cora -4.0 (-4.0 to -4.0), worse, detectable 0.0" in words[1]  # Drop Only is fourth, Add Only sixth

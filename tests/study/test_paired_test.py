@@ -73,9 +73,15 @@ def test_verdicts():
     assert paired_test([5.0, 5.1, 4.9, 5.2]).verdict == "better"
     assert paired_test([-5.0, -5.1, -4.9, -5.2]).verdict == "worse"
     assert paired_test([5.0, -5.1, 4.9, -5.2]).verdict == "undecided"
-    assert paired_test([1.0] * 3).p == 0.0  # the same difference in every run
-    assert paired_test([0.0] * 3).verdict == "undecided"
-    assert str(paired_test([1.0] * 3)) == "+1.0 (+1.0 to +1.0)"
+
+
+@pytest.mark.parametrize("value", [0.0, 0.68])
+def test_equal_differences_do_not_tell_how_they_scatter(value):
+    test = paired_test([value] * 3)
+    assert (test.mean, test.sd, test.p, test.interval, test.detectable) == (value, 0.0, 1.0, None, None)
+    assert (test.decision, str(test)) == ("undecided", f"{value:+.1f}")
+    clear = paired_test([1.0, 1.01, 1.02], overlap=0.0)
+    assert corrected([test, clear])[1].corrected == 2 * clear.p  # it counts as a test that decides nothing
 
 
 def test_too_few_pairs_stay_undecided_and_do_not_count_in_the_correction():
@@ -135,11 +141,25 @@ def test_grouped_tests_keep_their_level_with_a_ratio_that_is_pooled_over_rows(gr
     assert np.mean(decided) == pytest.approx(0.05, abs=0.04)
 
 
+def test_one_collapsed_run_does_not_hide_the_groups_of_the_other_rows():
+    rng, ratio = np.random.default_rng(4), 1.8
+    with_collapse, without = [], []
+    for _ in range(40):
+        values = ratio**0.5 * rng.normal(size=(12, 4, 1)) + rng.normal(size=(12, 4, 5))
+        without.append(group_ratio(combinations([dict(enumerate(row)) for row in values.reshape(12, -1)], 2), by_outer))
+        values[-1, 0, 0] -= 60
+        collapsed = [dict(enumerate(row)) for row in values.reshape(12, -1)]
+        with_collapse.append(group_ratio(combinations(collapsed, 2), by_outer))
+    assert np.mean(without) == pytest.approx(ratio, abs=0.2)
+    # 11 of 66 pairs have the collapsed row, whose ratio is at least −1/k
+    assert np.mean(with_collapse) == pytest.approx((55 * ratio - 11 * 0.1) / 66, abs=0.25)
+
+
 def test_the_error_of_a_grouped_test_is_that_of_its_formula():
     runs = dict(enumerate([1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
     pairs = {"a": (runs, dict.fromkeys(runs, 0.0))}
     ratio = group_ratio(pairs.values(), by_outer)
-    assert ratio == pytest.approx((10 / 2.5 - 1) / 5)  # mean squares between and within groups
+    assert ratio == pytest.approx((10 / 2.5 * 6 / 8 - 1) / 5)  # mean squares between and within groups
     test = grouped_tests(pairs, by_outer, {"a": ratio})["a"]
     error = (2.5 * (1 / 10 + ratio / 2 + OVERLAP * (1 + ratio))) ** 0.5
     assert test.mean == 4.0
@@ -161,9 +181,12 @@ def test_groups_of_different_sizes_and_one_group():
     assert group_ratio([(uneven, zero), (one, zero)], by_outer) == 0.0
 
 
-def test_equal_runs_within_groups_are_tested_by_the_variance_of_all_runs():
-    zero = dict.fromkeys(range(10), 0.0)
-    runs = {seed: 0.1 + 1.0 if seed < 5 else 9.0 for seed in range(10)}  # equal up to rounding
+def test_equal_runs_within_groups_count_as_one_run_each():
+    zero = dict.fromkeys(range(20), 0.0)
+    runs = {seed: 0.1 + 1.0 + seed // 5 for seed in range(20)}  # equal within a group up to rounding
     pairs = {"a": (runs, zero), "few": ({0: 1.0, 5: 2.0}, zero), "none": ({}, zero)}
     assert group_ratio(pairs.values(), by_outer) == 0.0
-    assert grouped_tests(pairs, by_outer, dict.fromkeys(pairs, 3.0)) == paired_tests(pairs)
+    tests = grouped_tests(pairs, by_outer, dict.fromkeys(pairs, 3.0))
+    assert list(tests) == ["a", "few"]
+    assert (tests["a"].n, tests["a"].p) == (4, paired_test([1.1, 2.1, 3.1, 4.1]).p)
+    assert tests["few"].verdict == "undecided"
