@@ -86,8 +86,12 @@ def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdi
 
 def _span(values: Sequence[float]) -> str:
     """Return the smallest and the largest value, such as ``1.2 to 3.4``."""
-    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values))) if values else []
-    return " to ".join(ends)
+    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in _ends(values)))
+
+
+def _ends(values: Sequence[float]) -> list[float]:
+    """Return the smallest and the largest value; nothing if there are none."""
+    return [min(values), max(values)] if values else []
 
 
 def drop_over_add(result: Result) -> Verdict:
@@ -104,14 +108,13 @@ def drop_over_add(result: Result) -> Verdict:
 
 
 def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
-    """Return the judge of one augmentation disturbing EPR less than another, by a t test of mean squares."""
+    """Return the judge of one augmentation disturbing EPR less than another, by a t test of log mean squares."""
 
     def judge(result: Result) -> Verdict:
-        cases = steadier_cases(result, one, other).values()
-        words, seen = [case.word for case in cases], [case.detectable for case in cases if case.detectable < 1]
-        detectable = f"lower by {100 * min(seen):.0f}% to {100 * max(seen):.0f}%" if seen else ""
-        if len(seen) < len(words):
-            detectable = "; ".join(filter(None, [detectable, f"nothing on {len(words) - len(seen)} graphs"]))
+        cases = list(steadier_cases(result, one, other).values())
+        seen = [f"{100 * end:.0f}%" for end in _ends([case.detectable for case in cases])]
+        detectable = f"lower by {' to '.join(dict.fromkeys(seen))}" if seen else ""
+        words = [case.word for case in cases]
         return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
     return judge
@@ -120,47 +123,41 @@ def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
 def steadier_cases(result: Result, one: str, other: str) -> dict[str, Case]:
     """Return on each graph whether one augmentation is better (disturbs EPR less), worse, or undecided.
 
-    The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V. What the test
-    can show is the smallest share by which the mean square can be lower than that of the other augmentation; without
-    one, it is 1.
+    The mean square of V changes with mean m and standard deviation s has the variance (2s⁴ + 4m²s²)/V, and its
+    logarithm has the standard error e, the root of this variance divided by the mean square. The logarithm is less
+    skewed, so that its t test keeps its level. What the test can show is the smallest share by which the mean square
+    can be lower than that of the other augmentation if both have the relative error e of the other one.
     """
     from scipy.stats import t
 
-    ones, others = theory_reading.moments(result, one), theory_reading.moments(result, other)
     p, gaps, errors = [], {}, []
-    for name, (mean, std, views) in ones.items():
-        squares = [(mean**2 + std**2, std, mean), (others[name][0] ** 2 + others[name][1] ** 2, *others[name][1::-1])]
-        gaps[name] = squares[1][0] - squares[0][0]
-        first, second = ((2 * s**4 + 4 * m**2 * s**2) / views for _, s, m in squares)
-        ratio = abs(gaps[name]) / (first + second) ** 0.5 if first + second else np.inf
-        p.append(float(2 * t.sf(ratio, views - 1)) if gaps[name] else 1.0)
-        errors.append((second**0.5 / squares[1][0] if squares[1][0] else np.inf, views - 1))
+    for name, (ours, theirs) in _paired_moments(result, one, other).items():
+        (first, own_error), (second, error) = _log_mean_square(*ours), _log_mean_square(*theirs)
+        gaps[name], views = second - first, ours[2]
+        p.append(float(2 * t.sf(abs(gaps[name]) / np.hypot(own_error, error), views - 1)))
+        errors.append((error, views - 1))
     decided, levels = (value < ALPHA for value in holm(p)), holm_levels(p)
     return {
         name: Case(
             (BETTER if gap > 0 else WORSE) if found else UNDECIDED,
-            detectable_reduction(error * detectable_shift(level, freedom)),
+            1 - np.exp(-(2**0.5) * error * detectable_shift(level, freedom)),
         )
         for (name, gap), found, level, (error, freedom) in zip(gaps.items(), decided, levels, errors, strict=True)
     }
 
 
-def detectable_reduction(shift: float) -> float:
-    """Return the smallest share x by which one quantity is detectably lower than another; 1 if none is.
+def _paired_moments(
+    result: Result, one: str, other: str
+) -> dict[str, tuple[tuple[float, float, int], tuple[float, float, int]]]:
+    """Return the moments of two augmentations on the graphs where both change EPR in a way that scatters."""
+    ones, others = theory_reading.moments(result, one), theory_reading.moments(result, other)
+    return {name: (ones[name], others[name]) for name in ones if ones[name][1] and others[name][1]}
 
-    Both are estimated with the same relative standard error e. Their difference x has the error e √(1 + (1 − x)²), and
-    is detectable at a multiple of it: x = e k √(1 + (1 − x)²).
 
-    Args:
-        shift: e k.
-
-    Examples:
-        >>> round(detectable_reduction(0.1), 3), detectable_reduction(1.0), detectable_reduction(7.0)
-        (0.132, 1.0, 1.0)
-    """
-    if shift >= 1:
-        return 1.0
-    return float(shift * ((2 - shift**2) ** 0.5 - shift) / (1 - shift**2))
+def _log_mean_square(mean: float, std: float, views: int) -> tuple[float, float]:
+    """Return the logarithm of the mean square of V changes, and its standard error."""
+    square = theory_reading.root_mean_square(mean, std, views) ** 2
+    return float(np.log(square)), ((2 * std**4 + 4 * mean**2 * std**2) / views) ** 0.5 / square
 
 
 def theorem_3_3(result: Result) -> Verdict:
