@@ -142,19 +142,31 @@ def training_table(tests: Mapping[tuple[str, str], PairedTest]) -> Table:
     return Table("training", "What training adds to a method's own encoder", columns, lines, note)
 
 
-def differences_table(title: str, tests: Mapping[tuple[str, str], PairedTest], graphs: Sequence[str]) -> Table:
+def differences_table(
+    title: str,
+    tests: Mapping[tuple[str, str], PairedTest],
+    graphs: Sequence[str],
+    *,
+    slug: str = "differences",
+    family: str = "all tests of this table",
+) -> Table:
     """Return a folded table of the differences on each graph, with those that the design could have shown.
 
     Args:
         title: what is subtracted from what, such as ``EPAGCL+ minus each row``.
         tests: the tests by (graph, row).
         graphs: names of the graphs.
+        slug: name of the table in file names.
+        family: the tests that Holm's correction is for, in words.
     """
     lines: list[list[TableCell | str]] = [
         [row, *(_difference(tests.get((graph, row))) for graph in graphs)] for row in by_row(tests)
     ]
-    note = f"{title}, in points: ▲ better, ▼ worse, others undecided. In parentheses: {DETECTABLE}."
-    return Table("differences", title, ["row", *graphs], lines, note, folded=True)
+    note = (
+        f"{title}, in points: ▲ better, ▼ worse, others undecided, with Holm's correction for {family}. In "
+        f"parentheses: {DETECTABLE}."
+    )
+    return Table(slug, title, ["row", *graphs], lines, note, folded=True)
 
 
 def _difference(test: PairedTest | None) -> str:

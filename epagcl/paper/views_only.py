@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = "strict"
 REFERENCES = (RAW, PROPAGATED, UNTRAINED)
+#: Comparisons of two variants of which neither is uniform dropping, which the tables compare with every variant.
+QUESTIONS = ((MASKS, NONE), (OURS, DROP_ONLY), (ADD_ONLY, MASKS), (NEIGHBOURS, OURS), (DROP_ONLY, ADD_ONLY))
 
 
 def measure(request: Request) -> Result:
@@ -81,9 +83,17 @@ def against(result: Result, base: str = UNIFORM) -> dict[tuple[str, str], Paired
     )
 
 
+def compared(result: Result, title: str, base: str) -> dict[str, PairedTest]:
+    """Test a variant against another one on each graph. The graphs of one such question are a family of tests."""
+    by_graph = {graph: runs_by_seed(result, PROTOCOL, graph) for graph in measured_graphs(result)}
+    return paired_tests(
+        {graph: (runs[title], runs[base]) for graph, runs in by_graph.items() if title in runs and base in runs}
+    )
+
+
 def drop_over_add(result: Result) -> list[PairedTest]:
     """Return the tests of only dropping against only adding, both by EPR, one for each graph."""
-    return [test for (_, title), test in against(result, ADD_ONLY).items() if title == DROP_ONLY]
+    return list(compared(result, DROP_ONLY, ADD_ONLY).values())
 
 
 def titles_of(result: Result) -> list[str]:
@@ -102,8 +112,18 @@ def tables(result: Result) -> list[Table]:
     """Return the summary of each variant over the graphs, the accuracies by graph, and the differences by graph."""
     if not result["cells"]:
         return []
-    differences = differences_table(f"Views minus {UNIFORM}", against(result), measured_graphs(result))
-    return [_summary(result), _by_graph(result), differences]
+    graphs = measured_graphs(result)
+    questions = {
+        (graph, f"{title} minus {base}"): test
+        for title, base in QUESTIONS
+        for graph, test in compared(result, title, base).items()
+    }
+    return [
+        _summary(result),
+        _by_graph(result),
+        differences_table(f"Views minus {UNIFORM}", against(result), graphs),
+        differences_table("Other comparisons", questions, graphs, slug="questions", family="the tests of a row"),
+    ]
 
 
 def _summary(result: Result) -> Table:
@@ -171,12 +191,14 @@ def reading(result: Result) -> list[str]:
         return []
 
     def sentence(title: str, base: str = UNIFORM) -> str:
-        own = against(result, base)
-        of_title = [test for (_, row), test in own.items() if row == title]
-        if not of_title:
+        if base == UNIFORM:
+            own = [test for (_, row), test in tests.items() if row == title]
+        else:
+            own = list(compared(result, title, base).values())
+        if not own:
             return "not measured"
-        words = [test.verdict for test in of_title]
-        mean = fmean(test.mean for test in of_title)
+        words = [test.verdict for test in own]
+        mean = fmean(test.mean for test in own)
         return (
             f"{mean:+.2f} points on average, better on {words.count(BETTER)} of {len(words)} graphs, worse on "
             f"{words.count(WORSE)}, undecided on {words.count(UNDECIDED)}"
@@ -184,8 +206,8 @@ def reading(result: Result) -> list[str]:
 
     return [
         *_training_paragraph(result),
-        f"**What edges contribute.** {UNIFORM} minus {MASKS} (the same masks, no edge changed): "
-        f"{sentence(UNIFORM, MASKS)}. {MASKS} minus {NONE}: {sentence(MASKS, NONE)}.",
+        f"**What edges contribute.** {MASKS} (the same masks, no edge changed) minus {UNIFORM}: {sentence(MASKS)}. "
+        f"{MASKS} minus {NONE}: {sentence(MASKS, NONE)}.",
         f"**What guidance by EPR contributes.** {DROP_ONLY} minus {UNIFORM}: {sentence(DROP_ONLY)}. The text's "
         f"direction minus {UNIFORM}: {sentence(TEXT_DROP)}.",
         f"**What adding contributes.** {OURS} minus {DROP_ONLY}: {sentence(OURS, DROP_ONLY)}. {ADD_ONLY} minus "

@@ -1,8 +1,19 @@
 import pytest
 
-from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY, MASKS, NONE, OURS, UNIFORM, UNTRAINED, view_rows
-from epagcl.paper.views_only import ARTEFACT, against, ranking_of
+from epagcl.paper.view_variants import (
+    ADD_ONLY,
+    DROP_ONLY,
+    MASKS,
+    NEIGHBOURS,
+    NONE,
+    OURS,
+    UNIFORM,
+    UNTRAINED,
+    view_rows,
+)
+from epagcl.paper.views_only import ARTEFACT, QUESTIONS, against, compared, drop_over_add, ranking_of
 from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.study.paired_test import corrected, paired_test
 from tests.paper.conftest import cell, result
 
 
@@ -24,9 +35,9 @@ def invented():
     noise = [0.0, 0.1, -0.1, 0.0]
     points = {NONE: 70, MASKS: 78, UNIFORM: 80, DROP_ONLY: 81, ADD_ONLY: 77, OURS: 81}
     cells = [
-        cell(title, graph, [mean + shift + own for shift, own in zip(noise, order, strict=True)])
+        cell(title, graph, [mean + (1 + place / 10) * shift + own for shift, own in zip(noise, order, strict=True)])
         for graph, order in (("Cora", noise), ("Texas", noise[::-1]))
-        for title, mean in points.items()
+        for place, (title, mean) in enumerate(points.items())
     ]
     return result(cells, datasets=("cora", "texas"), protocols=("strict",))
 
@@ -48,6 +59,25 @@ def test_tests_ranks_and_sentences():
     text = " ".join(ARTEFACT.reading(made))
     assert "Drop Only minus uniform dropping (GRACE): +1.00 points on average, better on 2 of 2 graphs" in text
     assert "EPAGCL, nearest neighbours added minus EPAGCL: not measured" in text
+    assert f"{MASKS} (the same masks, no edge changed) minus {UNIFORM}: -2.00 points on average" in text
+
+
+def test_each_question_is_a_family_of_tests():
+    made = invented()
+    tests = compared(made, DROP_ONLY, ADD_ONLY)
+    assert drop_over_add(made) == list(tests.values())
+    expected = corrected([paired_test([4.0, 4.0 - 0.01, 4.0 + 0.01, 4.0])] * 2)
+    assert [test.corrected for test in tests.values()] == pytest.approx([test.corrected for test in expected])
+    assert compared(made, NEIGHBOURS, OURS) == {}
+    table = ARTEFACT.tables(made)[3]
+    assert [row[0] for row in table.rows] == [
+        f"{title} minus {base}" for title, base in QUESTIONS if NEIGHBOURS not in (title, base)
+    ]
+    assert "Holm's correction for the tests of a row" in table.note
+
+
+def test_views_have_figures():
+    made = invented()
     assert set(ARTEFACT.figures(made)) == {"", "ranks"}
 
 
