@@ -16,8 +16,7 @@ from epagcl.paper import tuned_tables
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import SUPERVISED
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
-from epagcl.paper.tuned_budget import EPOCHS, TRIALS
-from epagcl.paper.tuned_tables import OURS
+from epagcl.paper.tuned_budget import EPOCHS, OURS, TRIALS
 from epagcl.paper.whole_methods import origin, training_gains
 from epagcl.study.diagram import save_diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest
@@ -179,7 +178,8 @@ def reading(comparison: Comparison) -> str:
         f"Over {counted(len(ranking.graphs), 'graph')}, {first.title} has the best mean rank, "
         f"{ranking.mean_ranks[first.title]:.1f} of {len(ranking.mean_ranks)} rows, with a mean accuracy of "
         f"{ranking.means[first.title]:.1f}%. It is the best on {first.best_on}. {behind}. "
-        f"{ranking.lead(first.title)} (Wilcoxon's signed-rank test with Holm's correction, {ranking.alpha:g}). The "
+        f"Its lead over {ranking.beaten_rows(first.title)} is significant "
+        f"(Wilcoxon's signed-rank test with Holm's correction, {ranking.alpha:g}). The "
         "second best mean rank is "
         f"{ranking.mean_ranks[second.title]:.1f} ({second.title}, with a mean accuracy of "
         f"{ranking.means[second.title]:.1f}%)."

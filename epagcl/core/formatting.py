@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 #: Longest text that :func:`one_line` leaves whole.
@@ -61,6 +61,27 @@ def listed(words: Sequence[str]) -> str:
         ('none', 'Cora', 'Cora, Texas and Actor')
     """
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "none"
+
+
+def span(values: Iterable[float], form: str = "") -> str:
+    """Return the smallest and the largest value as text; one value if both read the same, nothing without values.
+
+    Examples:
+        >>> span([0.07, 0.02, 0.05], ".0%"), span([5, 5], "d"), span([])
+        ('2% to 7%', '5', '')
+    """
+    ends = sorted(values)
+    return " to ".join(dict.fromkeys(f"{end:{form}}" for end in (*ends[:1], *ends[-1:])))
+
+
+def signed(number: float, digits: int = 1) -> str:
+    """Return a difference with its sign, without a negative zero.
+
+    Examples:
+        >>> signed(-0.01), signed(1.25, 2)
+        ('+0.0', '+1.25')
+    """
+    return f"{number:+z.{digits}f}"
 
 
 def paragraph(*sentences: str) -> str:

@@ -88,6 +88,23 @@ def reported() -> dict[str, Any]:
     return _read_toml("reported.toml")
 
 
+def reported_cell(table: str, graph: str, title: str) -> Any:
+    """Return what a table of the paper has for a row on a graph: a number, several, or text; None if it has nothing.
+
+    Examples:
+        >>> reported_cell("accuracy", "Cora", "GRACE")
+        [85.34, 0.29]
+    """
+    numbers = reported()[table]
+    return dict(zip(numbers["columns"], numbers.get(title, []), strict=False)).get(graph)
+
+
+def reported_accuracy(graph: str, title: str) -> Any:
+    """Return what Table 2 or Appendix G has for a row on a graph: [mean, std], a mean, "OOM", or None."""
+    cells = (reported_cell(table, graph, title) for table in ("accuracy", "heterophily"))
+    return next((cell for cell in cells if cell is not None), None)
+
+
 def published(graph: str, title: str) -> dict[str, list[float]]:
     """Return the published accuracies of a method on a graph in percent, ``[mean, std]`` or ``[mean]``, by source.
 
@@ -99,10 +116,9 @@ def published(graph: str, title: str) -> dict[str, list[float]]:
         {'paper': [85.34, 0.29], 'random': [83.3, 0.4], 'public': [81.9]}
     """
     accuracies: dict[str, list[float]] = {}
-    for table in (reported()["accuracy"], reported()["heterophily"]):
-        cells = dict(zip(table["columns"], table.get(title, []), strict=False))
-        if graph in cells and cells[graph] != "OOM":
-            accuracies["paper"] = cells[graph] if isinstance(cells[graph], list) else [cells[graph]]
+    accuracy = reported_accuracy(graph, title)
+    if accuracy is not None and accuracy != "OOM":
+        accuracies["paper"] = accuracy if isinstance(accuracy, list) else [accuracy]
     for split, graphs in _published_elsewhere().items():
         if title in graphs.get(graph, {}):
             accuracies[split] = graphs[graph][title]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from epagcl.core.formatting import span
 from epagcl.methods import Method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -13,7 +14,7 @@ from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.oracle import Oracle
 from epagcl.paper.paired import DETECTABLE
 from epagcl.paper.random_adding import RandomAdding
-from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.paper.tables import Table, marked
 from epagcl.study.design import UNMASKED, Cell, Row
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 
@@ -75,11 +76,6 @@ class Gain:
     n: int
     test: PairedTest | None
 
-    @property
-    def gain(self) -> float | None:
-        """The mean difference to the other variant in points."""
-        return None if self.test is None else self.test.mean
-
     def __str__(self) -> str:
         """Return the difference with its interval, and its number of seeds if the mean has another."""
         if self.test is None:
@@ -134,16 +130,14 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
         columns.append(marked(means, texts))
     note = (
         f"Protocol {protocol}, random 10/10/80 splits, no feature masks. Accuracy in percent, mean of the seeds that "
-        f"all variants of a graph have ({_range_text(runs)}), is followed by the gain over {BASE} on common seeds with "
-        "its 95% interval, corrected for overlapping splits but not for the number of variants. "
+        f"all variants of a graph have ({span(runs) or 'no'}), is followed by the gain over {BASE} on common seeds "
+        "with its 95% interval, corrected for overlapping splits but not for the number of variants. "
         f"{BASE} and EPAGCL add edges to the second view, {BOTH} to both. {BASE} draws new pairs for every view. "
         "A fixed pool is drawn once per model, like the candidates of Algorithm 1, so that the same pairs return "
         "during training. The paper shows only a chart, so there are no reported numbers. The oracle reads the labels "
         "and is not marked."
     )
-    rows: list[list[TableCell | str]] = [
-        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
-    ]
+    rows = [list(line) for line in zip(titles, *columns, strict=True)]
     return Table(slug, f"Ablation of the views, {protocol} protocol", ["views", *graphs], rows, note)
 
 
@@ -170,8 +164,7 @@ def figures(result: Result) -> "dict[str, Figure]":
         axes.set_xlabel("points", fontsize=9)
         axes.grid(axis="x", lw=0.3)
     figure.suptitle(f"Accuracy over {BASE} on common seeds, corrected 95% interval", fontsize=10)
-    panels[0].set_yticks(range(len(titles)), titles)
-    panels[0].set_ylim(len(titles) - 0.5, -0.5)
+    drawing.label_rows(panels[0], titles)
     return {"": figure}
 
 
@@ -210,10 +203,6 @@ def reading(result: Result) -> list[str]:
 def _protocols(result: Result) -> list[str]:
     protocols: list[str] = result["asked"]["protocols"]
     return protocols
-
-
-def _range_text(runs: set[int]) -> str:
-    return str(min(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}" if runs else "no"
 
 
 ARTEFACT = Artefact(

@@ -75,9 +75,7 @@ def protocol_table(result: Result, protocol: str, slug: str = "", *, reported_ra
     if reported:
         texts = [f"{reported[title]:.1f}" if title in reported else "" for title in titles]
         columns.append([TableCell(text) for text in texts])
-    table_rows: list[list[TableCell | str]] = [
-        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
-    ]
+    table_rows = [list(line) for line in zip(titles, *columns, strict=True)]
     headers = ["method", *graphs, "rank", *(["reported rank"] if reported else [])]
     note = _protocol_note(result, protocol, bool(reported))
     return Table(slug, f"Test accuracy, {protocol} protocol", headers, table_rows, note)
@@ -187,8 +185,7 @@ def _draw_panel(axes: "Axes", result: Result, graph: str, titles: list[str]) -> 
     drawn = [title for title in titles if title in reported]
     axes.plot([reported[t] for t in drawn], [titles.index(t) for t in drawn], "x", color="black", label="reported")
     _cut_off_raw_features(axes, result, graph, titles)
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
+    drawing.label_rows(axes, titles)
     axes.set_title(graph, fontsize=10)
     axes.set_xlabel("test accuracy in %, mean ± std", fontsize=9)
     axes.grid(axis="x", lw=0.3)

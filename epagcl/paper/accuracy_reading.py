@@ -1,31 +1,27 @@
 """What the accuracy tables show, in sentences."""
 
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epagcl.core.config import current_settings
+from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     accuracies,
     compared_scores,
     graphs_of,
-    measured_graphs,
     ranks_of,
     reported_gaps,
     reported_ranks_of,
-    runs_by_seed,
     self_supervised_titles,
     titles_of,
     usual_runs,
 )
 from epagcl.paper.collapses import collapsed_reading
+from epagcl.paper.paired import against
 from epagcl.paper.tables import escape_stars
 from epagcl.runs.evaluation import PROPAGATED, UNTRAINED
 from epagcl.study.design import settings_source
-from epagcl.study.paired_test import BETTER, OVERLAP, WORSE, PairedTest, paired_tests
+from epagcl.study.paired_test import BETTER, WORSE
 from epagcl.study.summary import MIN_RUNS
-
-if TYPE_CHECKING:
-    from epagcl.paper.artefact import Result
 
 #: References that trained methods are compared with, and their names in a sentence.
 REFERENCE_WORDS = {UNTRAINED: "EPAGCL's untrained encoder", PROPAGATED: "propagated features"}
@@ -41,52 +37,7 @@ def source_text(cell: dict[str, Any]) -> str:
     return f"{source}, features as given" if source == "published" and by_authors and scaling == "given" else source
 
 
-def against(
-    result: "Result",
-    protocol: str,
-    title: str,
-    others: list[str],
-    *,
-    splits: int | None = None,
-    overlap: float = OVERLAP,
-) -> dict[tuple[str, str], PairedTest]:
-    """Test a row against others on common seeds, by graph and other row, with Holm's correction for all of them.
-
-    Args:
-        result: the result.
-        protocol: the protocol.
-        title: the row that is tested.
-        others: the rows that it is tested against.
-        splits: number of published splits, of which seed k is scored on split k modulo this number. Runs on the same
-            split are averaged, since they share it. None: each seed has its own split.
-        overlap: the variance that runs on the splits of one graph share, see :mod:`epagcl.study.paired_test`.
-    """
-    by_graph = {graph: runs_by_seed(result, protocol, graph) for graph in measured_graphs(result)}
-    return paired_tests(
-        {
-            (graph, other): _by_split(runs[title], runs[other], splits)
-            for graph, runs in by_graph.items()
-            for other in others
-            if title in runs and other in runs and other != title
-        },
-        overlap,
-    )
-
-
-def _by_split(
-    ours: dict[int, float], theirs: dict[int, float], splits: int | None
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the mean of two rows' common seeds on each published split; the runs themselves without such splits."""
-    if splits is None:
-        return ours, theirs
-    places: dict[int, list[int]] = {}
-    for seed in sorted(set(ours) & set(theirs)):
-        places.setdefault(seed % splits, []).append(seed)
-    first, second = ({at: fmean(row[seed] for seed in own) for at, own in places.items()} for row in (ours, theirs))
-    return first, second
-
-
-def reading(result: "Result") -> list[str]:
+def reading(result: Result) -> list[str]:
     """Return paragraphs on ranks, settings, the distance to the paper, weak methods and missing cells."""
     protocols = result["asked"]["protocols"]
     parts = [_rank_sentences(result, protocols[0]), settings_sentences(result)]
@@ -98,7 +49,7 @@ def reading(result: "Result") -> list[str]:
     return [part for part in parts if part]
 
 
-def _rank_sentences(result: "Result", protocol: str) -> str:
+def _rank_sentences(result: Result, protocol: str) -> str:
     ranks, graphs, unranked = ranks_of(result, protocol)
     if "EPAGCL" not in ranks or len(ranks) == 1:
         return ""
@@ -129,7 +80,7 @@ def _rank_sentences(result: "Result", protocol: str) -> str:
     )
 
 
-def settings_sentences(result: "Result") -> str:
+def settings_sentences(result: Result) -> str:
     """State where the settings come from. Methods are compared as published, not with their best settings."""
     ours: dict[str, list[str]] = {}
     given: list[str] = []
@@ -166,7 +117,7 @@ def settings_sentences(result: "Result") -> str:
     return " ".join(parts)
 
 
-def _reported_sentences(result: "Result") -> str:
+def _reported_sentences(result: Result) -> str:
     gaps = reported_gaps(result, "paper")
     groups = {
         "More than a point below the paper": [title for title, gap in gaps.items() if gap < -1],
@@ -186,7 +137,7 @@ def _reported_sentences(result: "Result") -> str:
     )
 
 
-def _reference_sentence(result: "Result", protocol: str, reference: str) -> str:
+def _reference_sentence(result: Result, protocol: str, reference: str) -> str:
     """Return which trained methods are worse than a reference, and on which graphs."""
     tests = against(result, protocol, reference, self_supervised_titles(result))
     if not tests:
@@ -202,7 +153,7 @@ def _reference_sentence(result: "Result", protocol: str, reference: str) -> str:
     )
 
 
-def missing_sentences(result: "Result", protocol: str) -> str:
+def missing_sentences(result: Result, protocol: str) -> str:
     """List the cells that are missing or have fewer runs than the others."""
     incomplete = []
     for graph in graphs_of(result):

@@ -16,6 +16,7 @@ from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import UNTRAINED
 from epagcl.study.design import UNMASKED, Cell, Row, rows
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests
+from epagcl.study.summary import by_seed
 from epagcl.views.probabilities import edge_weights
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def curves(result: Result, protocol: str, graph: str) -> dict[str, dict[float, d
     for cell in result["cells"]:
         kind, _, rate = cell["row"].partition(" ")
         if cell["graph"]["name"] == graph and kind in KINDS and (cell_scores := cell["protocols"].get(protocol)):
-            runs = zip(cell_scores["seeds"], cell_scores["accuracy"]["runs"], strict=True)
-            by_kind[kind][float(rate)] = {seed: 100 * score for seed, score in runs}
+            by_kind[kind][float(rate)] = by_seed(cell_scores)
     return by_kind
 
 

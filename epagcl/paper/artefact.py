@@ -78,15 +78,21 @@ class Request:
                 reasons[name] = "there are no published splits"
         return reasons
 
-    def cells(self, rows_for: "Callable[[str, Data], Iterable[Row]]") -> list[Cell]:
-        """Return the cells of each graph, given a function that returns the rows for a graph's name and data."""
-        return [
-            cell
-            for name, data in self.graphs.items()
-            for cell in cells(
-                data, name, rows_for(name, data), seeds=self.runs, protocols=self.protocols, settings=self.settings
-            )
-        ]
+    def cells(
+        self, rows_for: "Callable[[str, Data], Iterable[Row]]", most: "Callable[[str], int] | None" = None
+    ) -> list[Cell]:
+        """Return the cells of each graph.
+
+        Args:
+            rows_for: returns the rows for a graph's name and data.
+            most: returns the largest number of seeds for a graph's name.
+        """
+        found = []
+        for name, data in self.graphs.items():
+            seeds = self.runs if most is None else min(self.runs, most(name))
+            options: dict[str, Any] = {"protocols": self.protocols, "settings": self.settings}
+            found += cells(data, name, rows_for(name, data), seeds=seeds, **options)
+        return found
 
     def runs_of(self, wanted: list[Cell]) -> Result:
         """Train and score the runs that the store lacks. Return all results, and the reasons for absent graphs."""

@@ -1,13 +1,11 @@
 """What the burden artefact shows, in sentences."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from epagcl.paper.burden_tables import QUANTITIES, hardware_names, reported_cell
+from epagcl.paper.artefact import Result
+from epagcl.paper.burden_tables import QUANTITIES, hardware_names, reported_costs
 
-if TYPE_CHECKING:
-    from epagcl.paper.artefact import Result
-
-    Cells = dict[tuple[str, str], dict[str, Any]]
+Cells = dict[tuple[str, str], dict[str, Any]]
 
 #: Name and unit of each quantity in a sentence.
 NAMES = {
@@ -25,7 +23,7 @@ def encoder_pass(graph: dict[str, Any], hidden: int, dim: int) -> int:
     return 2 * (graph["feature_entries"] * hidden + links * hidden + n * hidden * dim + links * dim)
 
 
-def reading(result: "Result") -> list[str]:
+def reading(result: Result) -> list[str]:
     """Return paragraphs on pre-processing, EPAGCL against GCA, memory, and the meaning of the paper's FLOPs."""
     cells = {(cell["graph"], cell["method"]): cell for cell in result["cells"]}
     paragraphs = [
@@ -54,7 +52,7 @@ def _against_gca(graph: str, by_method: dict[str, dict[str, Any]]) -> str:
     if not all("gib" in by_method.get(title, {}) for title in ("EPAGCL", "GCA")):
         return ""
     ours, gca = by_method["EPAGCL"], by_method["GCA"]
-    theirs = [reported_cell(graph, title) for title in ("EPAGCL", "GCA")]
+    theirs = [reported_costs(graph, title) for title in ("EPAGCL", "GCA")]
     ratios, parts = {}, []
     for key, (name, unit) in NAMES.items():
         if ours[key] and gca[key]:
@@ -81,7 +79,7 @@ def _widths(cell: dict[str, Any]) -> tuple[int, int]:
     return cell["settings"]["hidden"], cell["settings"]["dim"]
 
 
-def epoch_ratios(result: "Result") -> dict[str, float | None]:
+def epoch_ratios(result: Result) -> dict[str, float | None]:
     """Return the time of an epoch of EPAGCL divided by that of GCA; None where the recipes' widths differ."""
     cells = {(cell["graph"], cell["method"]): cell for cell in result["cells"] if "seconds_per_epoch" in cell}
     ratios: dict[str, float | None] = {}
@@ -93,10 +91,10 @@ def epoch_ratios(result: "Result") -> dict[str, float | None]:
     return ratios
 
 
-def _out_of_memory(cells: "Cells") -> str:
+def _out_of_memory(cells: Cells) -> str:
     runs_here, in_both, only_here = [], [], []
     for (graph, title), cell in cells.items():
-        theirs, ours = reported_cell(graph, title).get("gib") == "OOM", bool(cell.get("out_of_memory"))
+        theirs, ours = reported_costs(graph, title).get("gib") == "OOM", bool(cell.get("out_of_memory"))
         if theirs and ours:
             in_both.append(f"{title} runs out of memory on {graph} here too.")
         elif ours:
@@ -109,11 +107,11 @@ def _out_of_memory(cells: "Cells") -> str:
     return " ".join([*runs_here, *in_both, *only_here])
 
 
-def _on_flops(result: "Result", cells: "Cells") -> str:
+def _on_flops(result: Result, cells: Cells) -> str:
     """Compare the paper's FLOPs with the operations of those modules that a profiler counts."""
     sentences, equals_head, equals_activations = [], [], []
     for name, graph in result["graphs"].items():
-        theirs, cell = reported_cell(name, "EPAGCL").get("flops"), cells.get((name, "EPAGCL"))
+        theirs, cell = reported_costs(name, "EPAGCL").get("flops"), cells.get((name, "EPAGCL"))
         if not isinstance(theirs, float) or cell is None:
             continue
         widths = cell["settings"]["hidden"], cell["settings"]["dim"]
@@ -124,7 +122,7 @@ def _on_flops(result: "Result", cells: "Cells") -> str:
             f"gradient or loss, takes {sparse:.2e}{'' if dense == sparse else f' ({dense:.2e} with dense features)'}."
         )
         equals_head.append(_nearly_equal(theirs, graph["nodes"] * (2 * 256 * 256 + 3 * 256)))
-        mvgrl = reported_cell(name, "MVGRL").get("flops")
+        mvgrl = reported_costs(name, "MVGRL").get("flops")
         if isinstance(mvgrl, float):
             equals_activations.append(_nearly_equal(mvgrl, graph["nodes"] * 4 * 512))
     if sentences and all(equals_head):

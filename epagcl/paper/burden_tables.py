@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from epagcl.paper import reported
-from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.tables import Table, TableCell, marked
+from epagcl.paper import reported_cell
+from epagcl.paper.artefact import Result
+from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
+from epagcl.paper.tables import Table, marked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from epagcl.paper.artefact import Result
 
 #: Column title and number format of each quantity, in the order of the paper's columns.
 QUANTITIES = {
@@ -22,10 +22,9 @@ QUANTITIES = {
 FLOOR = 1e-4  # seconds; shorter times are drawn here, since a logarithmic scale has no 0
 
 
-def reported_cell(graph: str, title: str) -> dict[str, float | str]:
+def reported_costs(graph: str, title: str) -> dict[str, float | str]:
     """Return the paper's four numbers by quantity, "OOM" for out of memory; empty if the paper has none."""
-    numbers = reported()["burden"]
-    cell = dict(zip(numbers["columns"], numbers.get(title, []), strict=False)).get(graph)
+    cell = reported_cell("burden", graph, title)
     if cell is None:
         return {}
     if isinstance(cell, str):
@@ -39,12 +38,12 @@ def is_cpu(hardware: str) -> bool:
     return hardware.endswith(" threads")
 
 
-def hardware_names(result: "Result") -> str:
+def hardware_names(result: Result) -> str:
     """Return the names of all hardware that was measured on."""
     return ", ".join(dict.fromkeys(cell["hardware"] for cell in result["cells"] if cell["hardware"])) or "nothing"
 
 
-def tables(result: "Result") -> list[Table]:
+def tables(result: Result) -> list[Table]:
     """Return one table with a row per method and four columns per graph, the paper's numbers in brackets."""
     cells = {(cell["graph"], cell["method"]): cell for cell in result["cells"]}
     methods = list(dict.fromkeys(title for _, title in cells))
@@ -54,9 +53,7 @@ def tables(result: "Result") -> list[Table]:
             headers.append(f"{graph}: {header}")
             values = [cells[graph, title].get(name) for title in methods]
             columns.append(marked(values, [_text(cells[graph, title], name) for title in methods], smallest=True))
-    rows: list[list[TableCell | str]] = [
-        [title, *(column[place] for column in columns)] for place, title in enumerate(methods)
-    ]
+    rows = [list(line) for line in zip(methods, *columns, strict=True)]
     return [Table("", "Pre-processing, FLOPs and time of an epoch, memory", headers, rows, _note(result))]
 
 
@@ -65,13 +62,13 @@ def _text(cell: dict[str, Any], name: str) -> str:
     value = cell.get(name)
     missing = "out of memory" if cell.get("out_of_memory") else "–"
     ours = missing if value is None else number_format.format(value)
-    theirs = reported_cell(cell["graph"], cell["method"]).get(name)
+    theirs = reported_costs(cell["graph"], cell["method"]).get(name)
     if theirs is None:
         return ours
     return f"{ours} ({theirs if isinstance(theirs, str) else number_format.format(theirs)})"
 
 
-def _note(result: "Result") -> str:
+def _note(result: Result) -> str:
     on_cpu = {is_cpu(cell["hardware"]) for cell in result["cells"] if cell["hardware"]}
     memory = {
         False: "peak memory of tensors on the GPU, including graph, network and optimiser",
@@ -91,7 +88,7 @@ def _note(result: "Result") -> str:
     return " ".join(sentences)
 
 
-def figures(result: "Result") -> "dict[str, Figure]":
+def figures(result: Result) -> "dict[str, Figure]":
     """Draw a row of panels per graph and a panel per quantity, with measured and reported values."""
     graphs = list(result["graphs"]) or [""]
     methods = list(dict.fromkeys(cell["method"] for cell in result["cells"]))
@@ -110,15 +107,14 @@ def figures(result: "Result") -> "dict[str, Figure]":
             _draw_cell(axes, cell, name, methods.index(cell["method"]))
         if place % len(QUANTITIES) == 0:
             axes.set_ylabel(graph, fontsize=11)
-        axes.set_yticks(range(len(methods)), methods)
-        axes.set_ylim(max(len(methods), 1) - 0.5, -0.5)
+        label_rows(axes, methods)
     _draw_legend(figure, panels[0], result)
     return {"": figure}
 
 
 def _draw_cell(axes: "Axes", cell: dict[str, Any], name: str, y: int) -> None:
     """Draw one quantity of a method on a graph."""
-    ours, theirs = cell.get(name), reported_cell(cell["graph"], cell["method"]).get(name)
+    ours, theirs = cell.get(name), reported_costs(cell["graph"], cell["method"]).get(name)
     if ours is not None:
         axes.plot(max(ours, FLOOR) if name.startswith("seconds") else ours, y, "o", color=COLOURS[0], markersize=6)
     if isinstance(theirs, str) and theirs.endswith(" h"):
@@ -134,7 +130,7 @@ def _draw_cell(axes: "Axes", cell: dict[str, Any], name: str, y: int) -> None:
             axes.plot(x, y, "x", color=colour, markersize=6, transform=axes.get_yaxis_transform(), clip_on=False)
 
 
-def _draw_legend(figure: "Figure", axes: "Axes", result: "Result") -> None:
+def _draw_legend(figure: "Figure", axes: "Axes", result: Result) -> None:
     axes.plot([], [], "o", color=COLOURS[0], label=f"measured here ({hardware_names(result)})")
     axes.plot([], [], "D", color=COLOURS[1], markerfacecolor="white", label="the paper (A100, 40 GB)")
     axes.plot([], [], "x", color=GREY, label="out of memory (in its colour)")

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from epagcl.evaluation.scores import Spread
-from epagcl.paper import published, reported
+from epagcl.paper import published, reported_accuracy
 from epagcl.paper.artefact import Result
 from epagcl.paper.tables import TableCell, marked
 from epagcl.runs.evaluation import REFERENCES
@@ -113,7 +113,7 @@ def accuracy_lines(
     ranks = [ranking.mean_ranks.get(title) if ranking else None for title in titles]
     rank_cells = marked(ranks, [f"{one:.1f}" if one is not None else "–" for one in ranks], smallest=True)
     columns = [*columns_by_graph(result, protocol, titles, signs), rank_cells]
-    return [[title, *(column[place] for column in columns)] for place, title in enumerate(titles)]
+    return [list(line) for line in zip(titles, *columns, strict=True)]
 
 
 def usual_runs(result: Result, protocol: str, graph: str) -> int:
@@ -135,6 +135,10 @@ class Ranks(NamedTuple):
     mean: dict[str, float]
     graphs: list[str]
     unranked: list[str]
+
+    def place(self, title: str) -> int:
+        """Return the place of a ranked method by its mean rank; methods of equal rank share the best place."""
+        return 1 + sum(rank < self.mean[title] for rank in self.mean.values())
 
 
 def ranks_of(result: Result, protocol: str) -> Ranks:
@@ -170,11 +174,10 @@ def reported_text(graph: str, title: str, protocol: str) -> str:
     if protocol == "public":
         accuracy = published(graph, title).get("public")
         return f"{accuracy[0]:.1f}" if accuracy else ""
-    for table in (reported()["accuracy"], reported()["heterophily"]):
-        cell = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
-        if cell is not None:
-            return cell if isinstance(cell, str) else f"{cell[0] if isinstance(cell, list) else cell:.1f}"
-    return ""
+    cell = reported_accuracy(graph, title)
+    if cell is None or isinstance(cell, str):
+        return cell or ""
+    return f"{cell[0] if isinstance(cell, list) else cell:.1f}"
 
 
 def reported_gaps(result: Result, protocol: str) -> dict[str, float]:

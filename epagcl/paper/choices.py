@@ -12,10 +12,10 @@ from epagcl.paper import directions, drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.paired import DETECTABLE
+from epagcl.paper.paired import COLOURS, DETECTABLE
 from epagcl.paper.seed_counts import MANY, seeds_of
 from epagcl.paper.tables import Table
-from epagcl.study.design import UNMASKED, Cell, Row, cells
+from epagcl.study.design import UNMASKED, Cell, Row
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 
 if TYPE_CHECKING:
@@ -97,18 +97,7 @@ def measure(request: Request) -> Result:
 
 def cells_of(request: Request) -> list[Cell]:
     """Return the cells of the recipes and of the choices, graph by graph, with the seeds of the study."""
-    return [
-        cell
-        for name, data in request.graphs.items()
-        for cell in cells(
-            data,
-            name,
-            _rows(name),
-            seeds=min(request.runs, seeds_of(name)),
-            protocols=request.protocols,
-            settings=request.settings,
-        )
-    ]
+    return request.cells(lambda name, _: _rows(name), seeds_of)
 
 
 def _rows(graph: str) -> Iterable[Row]:
@@ -176,8 +165,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     if not tests:
         return {}
     figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.3 * len(tests) + 1.2)
-    colours = {UNDECIDED: drawing.GREY, WORSE: drawing.COLOURS[1], BETTER: drawing.COLOURS[2]}
-    for word, colour in colours.items():
+    for word, colour in COLOURS.items():
         places = [place for place, test in enumerate(tests.values()) if test.verdict == word]
         shown = [list(tests.values())[place] for place in places]
         if shown:
@@ -188,8 +176,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     axes.axvline(0, color="black", lw=0.8)
     widest = 1 + 1.3 * max(abs(test.mean) for test in tests.values())  # collapsed runs have intervals of 100 points
     axes.set_xlim(-widest, widest)
-    axes.set_yticks(range(len(tests)), [f"{title}, {graph}" for graph, title in tests], fontsize=8)
-    axes.set_ylim(len(tests) - 0.5, -0.5)
+    drawing.label_rows(axes, [f"{title}, {graph}" for graph, title in tests], fontsize=8)
     axes.set_xlabel("choice minus recipe, points; corrected 95% intervals, cut at the frame", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)

@@ -10,10 +10,10 @@ from epagcl.core.files import write_json
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.paper import find_artefact, leakage, significance, tuned_joining
 from epagcl.paper.artefact import Request, Result
-from epagcl.paper.operators import GRAPHS
 from epagcl.paper.plan import ARTEFACTS, COMPARISON, LEAKAGE, MissingRuns, Plan, same_settings
+from epagcl.paper.seed_counts import GRAPHS
+from epagcl.paper.tuned_budget import TUNED
 from epagcl.paper.tuned_journals import pack_journals
-from epagcl.paper.tuned_tables import TUNED
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import CellResult, collect, fill
 from epagcl.study.design import Cell

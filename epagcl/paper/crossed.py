@@ -17,9 +17,9 @@ from epagcl.paper.artefact import Request
 from epagcl.runs.record import describe, provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import Cell, Row, cells
-from epagcl.study.jobs import Job, fill_jobs
+from epagcl.study.jobs import Job
 from epagcl.study.scoring import training_title
-from epagcl.study.store import Key, Record, Store
+from epagcl.study.store import Key, Record
 
 #: Seeds of the models, and splits on which each of them is scored.
 SEEDS, SPLITS = 8, 20
@@ -78,8 +78,11 @@ def observe(run: CrossedRun, request: Request) -> Record:
     }
 
 
-def fill_crossed(runs: list[CrossedRun], request: Request) -> None:
-    """Compute the runs that the store lacks. Runs whose training fails are left out."""
+def measure_crossed(runs: list[CrossedRun], request: Request) -> list[dict[str, Any]]:
+    """Return the runs of each method and graph: accuracies by seed and split, seconds and hardware.
+
+    Runs whose training fails are left out.
+    """
     jobs = [
         Job(
             training_title(run.cell.models[run.seed], run.cell.name),
@@ -89,14 +92,9 @@ def fill_crossed(runs: list[CrossedRun], request: Request) -> None:
         )
         for run in runs
     ]
-    fill_jobs(jobs, request.store, request.work, left_out=(TrainingError, torch.OutOfMemoryError))
-
-
-def collect_crossed(runs: list[CrossedRun], store: Store) -> list[dict[str, Any]]:
-    """Return the stored runs of each method and graph: accuracies by seed and split, seconds and hardware."""
+    records = request.keep(jobs, left_out=(TrainingError, torch.OutOfMemoryError))
     tables: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in runs:
-        record = store.read(run.key)
+    for run, record in zip(runs, records, strict=True):
         if record is None:
             continue
         table = tables.setdefault(

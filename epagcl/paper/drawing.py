@@ -1,5 +1,6 @@
 """Style and files of the figures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,12 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
         if axes.name == "rectilinear":
             axes.spines[["top", "right"]].set_visible(False)
     return figure, panels
+
+
+def label_rows(axes: "Axes", labels: Sequence[str], **style: Any) -> None:
+    """Write labels along the vertical axis, the first at the top."""
+    axes.set_yticks(range(len(labels)), labels, **style)
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:

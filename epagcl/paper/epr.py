@@ -189,9 +189,14 @@ def _which_definition(result: Result) -> str:
     return text
 
 
+def not_below_half(result: Result) -> list[str]:
+    """Return the graphs whose EPR per node is at least 0.5."""
+    return [name for name, graph in result["graphs"].items() if graph["per_node"] >= 0.5]
+
+
 def _below_half(result: Result) -> str:
     graphs = result["graphs"]
-    above = [name for name, graph in graphs.items() if graph["per_node"] >= 0.5]
+    above = not_below_half(result)
     below = len(graphs) - len(above)
     verdict = "holds" if below > len(graphs) / 2 else "does not hold"
     text = f"'For most graphs the EPR is less than 0.5' {verdict} here: per node, {below} of {len(graphs)} are below."

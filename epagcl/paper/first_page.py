@@ -10,8 +10,8 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores
 from epagcl.paper.paired import trained_counts
 from epagcl.paper.tables import wrap
-from epagcl.paper.tuned_tables import OURS, TUNED
-from epagcl.paper.verdicts import verdicts
+from epagcl.paper.tuned_budget import OURS, TUNED
+from epagcl.paper.verdicts import judged
 from epagcl.paper.view_variants import ADD_ONLY, DROP_ONLY
 from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.study.design import UNTRAINED_PREFIX, is_trained
@@ -55,7 +55,7 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
     """Return the sentences and figures that can be made from the results, and their details, as Markdown."""
     ranking = ranking_of(comparison["results"], comparison["protocol"]) if comparison else None
     made = [
-        _best_row(comparison, results) if comparison else None,
+        _best_row(ranking, comparison, results) if ranking and comparison else None,
         _beyond_propagation(ranking) if ranking else None,
         _paper(results),
         _rates(results),
@@ -77,10 +77,9 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
     return "\n".join([*lines, ""])
 
 
-def _best_row(comparison: Comparison, results: dict[str, Result]) -> Finding | None:
+def _best_row(ranking: Ranking, comparison: Comparison, results: dict[str, Result]) -> Finding | None:
     """Return the best row, with recommended settings and after tuning."""
-    ranking = ranking_of(comparison["results"], comparison["protocol"])
-    if ranking is None or OURS not in ranking.mean_ranks:
+    if OURS not in ranking.mean_ranks:
         return None
     best = next(iter(ranking.mean_ranks))
     place = f"{ranking.mean_ranks[best]:.1f} of {len(ranking.mean_ranks)} rows"
@@ -241,7 +240,7 @@ def _few_new_pairs(result: Result, protocol: str) -> bool:
 
 
 def _claims(results: dict[str, Result]) -> Finding | None:
-    words = [str(row[2]) for row in verdicts(results).rows]
+    words = [verdict.word for _, verdict in judged(results)]
     counts = {word: words.count(word) for word in ("holds", "in part", "contradicted", "undecided")}
     if not words:
         return None
@@ -271,8 +270,7 @@ def _gain_figure(comparison: Comparison, titles: list[str]) -> "Figure":
         axes.plot(gaps, [place] * len(gaps), "o", color=colour, alpha=0.45, markersize=5, markeredgewidth=0)
         axes.plot([fmean(gaps)] * 2, [place - 0.36, place + 0.36], color=colour, lw=2.5)
     axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(range(len(drawn)), drawn, fontsize=9)
-    axes.set_ylim(len(drawn) - 0.5, -0.5)
+    drawing.label_rows(axes, drawn, fontsize=9)
     axes.set_xlabel("points above or below propagated features; bar: mean over graphs", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     return figure

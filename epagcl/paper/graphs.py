@@ -14,8 +14,8 @@ from epagcl.data.checking import undirected_pairs
 from epagcl.data.graph import Graph
 from epagcl.methods.gca import CENTRALITIES, GCA
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.operators import GRAPHS
+from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
+from epagcl.paper.seed_counts import GRAPHS
 from epagcl.paper.tables import Table
 from epagcl.views.probabilities import edge_weights, normalise_from_max
 
@@ -160,8 +160,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     places = range(len(graphs))
     left.barh(places, [100 * graph["repeated"]["nodes"] / graph["nodes"] for graph in graphs.values()], color=GREY)
     left.set_xlabel("repeated nodes, %", fontsize=9)
-    left.set_yticks(places, list(graphs), fontsize=9)
-    left.set_ylim(len(graphs) - 0.5, -0.5)
+    label_rows(left, list(graphs), fontsize=9)
     for colour, marker, name in zip(COLOURS, "oDs", CENTRALITIES, strict=False):
         values = [graph["drops"][name]["spearman"] for graph in graphs.values()]
         right.plot(values, places, marker, color=colour, markersize=5, label=f"GCA by {name}")
@@ -206,9 +205,9 @@ def reading(result: Result) -> list[str]:
     ]
 
 
-def drop_correlations(result: Result, centrality: str = "degree") -> dict[str, float]:
-    """Return the rank correlation of EPAGCL's and GCA's drop probabilities on each graph."""
-    return {name: graph["drops"][centrality]["spearman"] for name, graph in result["graphs"].items()}
+def drop_correlations(result: Result) -> dict[str, float]:
+    """Return the rank correlation of EPAGCL's and GCA's drop probabilities by degree on each graph."""
+    return {name: graph["drops"]["degree"]["spearman"] for name, graph in result["graphs"].items()}
 
 
 ARTEFACT = Artefact(

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from epagcl.core.config import current_settings
 from epagcl.paper import accuracy
-from epagcl.paper.accuracy_reading import against, missing_sentences, settings_sentences
+from epagcl.paper.accuracy_reading import missing_sentences, settings_sentences
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import compared_scores, measured_graphs
 from epagcl.paper.equal_settings import equal_sentence, equal_table, other_rows, without_others
+from epagcl.paper.paired import against
 from epagcl.paper.tables import Table
 from epagcl.runs.evaluation import RAW
 from epagcl.study.design import ORDER, Cell, rows

@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epagcl.core.formatting import span
 from epagcl.paper import (
     ablation,
     add_vs_drop,
     burden_reading,
+    epr,
     equal_settings,
     graphs,
     heterophily,
     significance,
     theory_reading,
 )
-from epagcl.paper.accuracy_reading import against
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
     measured_graphs,
@@ -25,6 +26,7 @@ from epagcl.paper.cell_scores import (
     runs_by_seed,
     self_supervised_titles,
 )
+from epagcl.paper.paired import against
 from epagcl.study.paired_test import (
     BETTER,
     FEWEST,
@@ -81,17 +83,7 @@ def from_tests(tests: Iterable[PairedTest], cases: str, more: str = "") -> Verdi
     family = list(tests)
     words = [test.verdict for test in family]
     seen = [test.detectable for test in family if test.detectable is not None]
-    return Verdict(decide(words), counted_cases(words, cases) + more, _span(seen)) if family else NOT_MEASURED
-
-
-def _span(values: Sequence[float]) -> str:
-    """Return the smallest and the largest value, such as ``1.2 to 3.4``."""
-    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in _ends(values)))
-
-
-def _ends(values: Sequence[float]) -> list[float]:
-    """Return the smallest and the largest value; nothing if there are none."""
-    return [min(values), max(values)] if values else []
+    return Verdict(decide(words), counted_cases(words, cases) + more, span(seen, ".1f")) if family else NOT_MEASURED
 
 
 def drop_over_add(result: Result) -> Verdict:
@@ -112,8 +104,7 @@ def steadier(one: str, other: str) -> Callable[[Result], Verdict]:
 
     def judge(result: Result) -> Verdict:
         cases = list(steadier_cases(result, one, other).values())
-        seen = [f"{100 * end:.0f}%" for end in _ends([case.detectable for case in cases])]
-        detectable = f"lower by {' to '.join(dict.fromkeys(seen))}" if seen else ""
+        detectable = f"lower by {span((case.detectable for case in cases), '.0%')}" if cases else ""
         words = [case.word for case in cases]
         return Verdict(decide(words), counted_cases(words, "graphs"), detectable)
 
@@ -188,7 +179,7 @@ def theorem_3_5(result: Result) -> Verdict:
 
 def epr_below_half(result: Result) -> Verdict:
     """Judge whether most graphs have an EPR below 0.5; there is no randomness."""
-    above = [name for name, graph in result["graphs"].items() if graph["per_node"] >= 0.5]
+    above = epr.not_below_half(result)
     below, total = len(result["graphs"]) - len(above), len(result["graphs"])
     exceptions = f"; not {', '.join(above)}" if above else ""
     return Verdict("holds" if 2 * below > total else "contradicted", f"{below} of {total} graphs{exceptions}")
@@ -197,11 +188,11 @@ def epr_below_half(result: Result) -> Verdict:
 def first_place(result: Result) -> Verdict:
     """Judge EPAGCL against every other self-supervised method on every graph."""
     protocol = result["asked"]["protocols"][0]
-    ranks, tests = ranks_of(result, protocol).mean, against_others(result)
-    if "EPAGCL" not in ranks or not tests:
+    ranks, tests = ranks_of(result, protocol), against_others(result)
+    if "EPAGCL" not in ranks.mean or not tests:
         return NOT_MEASURED
-    place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
-    more = f"; place {place} of {len(ranks)} by mean rank ({protocol} protocol, settings of the recipes)"
+    place = f"{ranks.place('EPAGCL')} of {len(ranks.mean)}"
+    more = f"; place {place} by mean rank ({protocol} protocol, settings of the recipes)"
     return from_tests(tests.values(), "pairs of graph and method", more)
 
 
@@ -254,7 +245,7 @@ def lower_deviation(result: Result) -> Verdict:
         return NOT_MEASURED
     evidence = f"{counted_cases(words, 'graphs')} (lower on {sum(lower)}: {', '.join(parts)} points)"
     ratios = [detectable_ratio(*one, level) for one, level in zip(correlations, holm_levels(p), strict=True)]
-    return Verdict(decide(words), evidence, f"ratio of {_span(ratios)}")
+    return Verdict(decide(words), evidence, f"ratio of {span(ratios, '.1f')}")
 
 
 def detectable_ratio(correlation: float, pairs: int, level: float) -> float:
@@ -288,10 +279,8 @@ def preserved_in_gca(result: Result) -> Verdict:
     if not correlations:
         return NOT_MEASURED
     words = [BETTER if value < 0 else WORSE for value in correlations.values()]
-    span = f"{min(correlations.values()):+.2f} to {max(correlations.values()):+.2f}"
-    return Verdict(
-        decide(words), f"{counted_cases(words, 'graphs')}; rank correlation of the drop probabilities {span}"
-    )
+    found = f"rank correlation of the drop probabilities {span(correlations.values(), '+.2f')}"
+    return Verdict(decide(words), f"{counted_cases(words, 'graphs')}; {found}")
 
 
 def significant(result: Result) -> Verdict:

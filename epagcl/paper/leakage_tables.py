@@ -6,10 +6,10 @@ from statistics import fmean
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import counted, mean_and_std
+from epagcl.core.formatting import counted, mean_and_std, signed, span
 from epagcl.evaluation.scores import Spread, spread
 from epagcl.paper.artefact import Result
-from epagcl.paper.drawing import COLOURS, GREY, new_figure
+from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
 from epagcl.paper.tables import Table, escape_stars
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 
@@ -74,7 +74,7 @@ def tables(result: Result) -> list[Table]:
     counts = sorted({len(row["runs"]) for row in result["rows"]})
     devices = sorted({run["device"] for row in result["rows"] for run in row["runs"]})
     note = (
-        f"Test accuracy in percent, mean ± standard deviation of {_runs_text(*counts[:1], *counts[1:][-1:])}; in "
+        f"Test accuracy in percent, mean ± standard deviation of {_runs_text(counts)}; in "
         "brackets the difference from the strict rule in points. Random 10/10/80 splits. All rules score the same "
         f"models, trained here on {', '.join(devices)}. A look scores a model during training: every {EVERY} epochs "
         f"(with fewer than {SHORT} epochs, {LOOKS} times) and at the end. The last column is from the paper."
@@ -132,8 +132,7 @@ def _draw_rules(axes: "Axes", row: dict[str, Any], colour: str, shift: float) ->
     if row["reported"]:
         axes.plot(row["reported"][0], len(RULES) + shift, "x", color=colour, markersize=6)
     names = [fill(name.replace("same split", "same\N{NO-BREAK SPACE}split"), 30) for name in RULES.values()]
-    axes.set_yticks(range(len(RULES) + 1), [*names, "reported by the paper"])
-    axes.set_ylim(len(RULES) + 0.5, -0.5)
+    label_rows(axes, [*names, "reported by the paper"])
     axes.set_xlabel("test accuracy, %", fontsize=9)
 
 
@@ -195,7 +194,7 @@ def _gain_sentences(rows: list[dict[str, Any]]) -> str:
     words = [test.verdict for test in tests.values()]
     decided = f" Of {len(words)} paired tests of a method on a graph, {words.count(BETTER)} find the rule higher"
     counts = sorted({test.n for test in tests.values()})
-    decided += f", {words.count(WORSE)} lower, and {words.count(UNDECIDED)} are undecided ({_runs_text(*counts)} each)."
+    decided += f", {words.count(WORSE)} lower, and {words.count(UNDECIDED)} are undecided ({_runs_text(counts)} each)."
     return (
         "**Gain of the authors' rule** over the last epoch with the same classifier, in points: "
         f"{', '.join(parts)}. In brackets: the part from choosing the epoch, which validation nodes would allow too, "
@@ -232,9 +231,9 @@ def _gap_sentences(row: dict[str, Any]) -> str:
     )
 
 
-def _runs_text(*counts: int) -> str:
-    return f"{' to '.join(map(str, counts)) or 'no'} {'run' if counts == (1,) else 'runs'}"
+def _runs_text(counts: list[int]) -> str:
+    return f"{span(counts) or 'no'} {'run' if counts == [1] else 'runs'}"
 
 
 def _signed(points: float) -> str:
-    return f"{points:+z.1f}".replace("-", "−")
+    return signed(points).replace("-", "−")

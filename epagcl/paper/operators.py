@@ -17,7 +17,7 @@ from epagcl.nn.propagation import PropagatedPCA
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.operators_reading import reading
 from epagcl.paper.operators_tables import figures, tables
-from epagcl.paper.seed_counts import MANY, seeds_of
+from epagcl.paper.seed_counts import GRAPHS, MANY, seeds_of
 from epagcl.runs import operators
 from epagcl.runs.operators import OPERATORS, operator_report
 from epagcl.runs.record import provenance
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
     from epagcl.study.store import Record
 
-#: Homophilous graphs first.
-GRAPHS: tuple[str, ...] = (
-    *("Cora", "CiteSeer", "PubMed", "Amazon-Photo", "Amazon-Computers", "Coauthor-CS", "Coauthor-Physics", "Facebook"),
-    *("Flickr", "Texas", "Cornell", "Wisconsin", "Chameleon", "Squirrel", "Actor"),
-)
 DIM = 256
 #: What a result keeps of the record of a graph.
 FIELDS = ("nodes", "edges", "classes", "chance", "structure", "operators", "device")

@@ -1,18 +1,17 @@
 """Overlapping splits: how far the runs on one graph correlate, and which paired test has the right size."""
 
-from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epagcl.core.formatting import span
 from epagcl.data.graph import Graph
 from epagcl.data.splits import random_split
 from epagcl.nn.propagation import PropagatedPCA
 from epagcl.paper import overlap_simulation
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
-from epagcl.paper.operators import GRAPHS
 from epagcl.paper.overlap_simulation import (
     FURTHER,
     SCENARIOS,
@@ -22,6 +21,7 @@ from epagcl.paper.overlap_simulation import (
     size,
     tuned_ridge_is_correct,
 )
+from epagcl.paper.seed_counts import GRAPHS
 from epagcl.paper.tables import Table
 from epagcl.runs.operators import OPERATORS
 from epagcl.study.paired_test import OVERLAP
@@ -163,7 +163,7 @@ def reading(result: Result) -> list[str]:
         name: [sizes[name] for row in result["simulated"] for sizes in row["sizes"].values()]
         for name in (*TESTS, "this_graph")
     }
-    spans = {name: span_text(values) for name, values in by_test.items()}
+    spans = {name: span(values, ".0%") for name, values in by_test.items()}
     paragraphs = [
         f"**Paired tests on this page are corrected resampled t tests with c = {OVERLAP:g}**: the variance of the mean "
         "of n paired differences with standard deviation s is (1/n + c) s². Those of the tuned track also allow for "
@@ -189,12 +189,6 @@ def reading(result: Result) -> list[str]:
             f"The value {OVERLAP:g} was chosen after looking at these measurements; it is not derived."
         )
     return paragraphs
-
-
-def span_text(shares: Sequence[float]) -> str:
-    """Return the smallest and the largest of some shares in percent, such as ``2% to 7%``."""
-    low, high = (f"{100 * share:.0f}%" for share in (min(shares), max(shares)))
-    return low if low == high else f"{low} to {high}"
 
 
 ARTEFACT = Artefact(

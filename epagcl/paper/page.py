@@ -14,7 +14,7 @@ from epagcl.paper.drawing import save
 from epagcl.paper.first_page import figures as first_page_figures
 from epagcl.paper.first_page import first_page
 from epagcl.paper.tables import markdown, wrap
-from epagcl.paper.tuned_tables import TUNED
+from epagcl.paper.tuned_budget import TUNED
 from epagcl.paper.verdicts import verdicts
 from epagcl.study.summary import Comparison, read_comparison
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from epagcl.paper import drawing
+from epagcl.paper.artefact import Result
+from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.tables import Table, TableCell
 from epagcl.study.design import is_trained
-from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, corrected, paired_test
+from epagcl.study.paired_test import BETTER, OVERLAP, UNDECIDED, WORSE, PairedTest, corrected, paired_test, paired_tests
 from epagcl.study.statistics import DECIMALS
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 #: What follows the accuracy of a row in a table, by the verdict of the row against another.
 SIGNS = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
+#: The colour of each verdict in figures.
+COLOURS = {UNDECIDED: drawing.GREY, WORSE: drawing.COLOURS[1], BETTER: drawing.COLOURS[2]}
 #: The verdict of the other row.
 REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
 #: The columns of :func:`verdict_cells`.
@@ -71,6 +75,51 @@ def wins_ties_losses(comparison: Comparison) -> str:
 def corrected_tests(family: Sequence[Comparison]) -> list[PairedTest]:
     """Test the comparisons of a table, with Holm's correction for their number."""
     return corrected([paired_test(differences(comparison)) for comparison in family])
+
+
+def against(
+    result: Result,
+    protocol: str,
+    title: str,
+    others: list[str],
+    *,
+    splits: int | None = None,
+    overlap: float = OVERLAP,
+) -> dict[tuple[str, str], PairedTest]:
+    """Test a row against others on common seeds, by graph and other row, with Holm's correction for all of them.
+
+    Args:
+        result: the result.
+        protocol: the protocol.
+        title: the row that is tested.
+        others: the rows that it is tested against.
+        splits: number of published splits, of which seed k is scored on split k modulo this number. Runs on the same
+            split are averaged, since they share it. None: each seed has its own split.
+        overlap: the variance that runs on the splits of one graph share, see :mod:`epagcl.study.paired_test`.
+    """
+    by_graph = {graph: runs_by_seed(result, protocol, graph) for graph in measured_graphs(result)}
+    return paired_tests(
+        {
+            (graph, other): _by_split(runs[title], runs[other], splits)
+            for graph, runs in by_graph.items()
+            for other in others
+            if title in runs and other in runs and other != title
+        },
+        overlap,
+    )
+
+
+def _by_split(
+    ours: dict[int, float], theirs: dict[int, float], splits: int | None
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the mean of two rows' common seeds on each published split; the runs themselves without such splits."""
+    if splits is None:
+        return ours, theirs
+    places: dict[int, list[int]] = {}
+    for seed in sorted(set(ours) & set(theirs)):
+        places.setdefault(seed % splits, []).append(seed)
+    first, second = ({at: fmean(row[seed] for seed in own) for at, own in places.items()} for row in (ours, theirs))
+    return first, second
 
 
 def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
@@ -185,18 +234,16 @@ def gains_figure(tests: Mapping[str, Sequence[PairedTest]], what: str) -> "Figur
         what: the difference in words.
     """
     figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.42 * len(tests) + 1.2)
-    colours = {UNDECIDED: drawing.GREY, WORSE: drawing.COLOURS[1], BETTER: drawing.COLOURS[2]}
-    for word in colours:
+    for word, colour in COLOURS.items():
         if any(test.verdict == word for own in tests.values() for test in own):
-            axes.scatter([], [], s=26, alpha=0.8, color=colours[word], label=word)
+            axes.scatter([], [], s=26, alpha=0.8, color=colour, label=word)
     for place, own in enumerate(tests.values()):
-        for word in colours:
+        for word, colour in COLOURS.items():
             points = [test.mean for test in own if test.verdict == word]
-            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colours[word], zorder=3)
+            axes.scatter(points, [place] * len(points), s=26, alpha=0.8, color=colour, zorder=3)
         axes.plot([fmean(test.mean for test in own)] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
     axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(range(len(tests)), list(tests))
-    axes.set_ylim(len(tests) - 0.5, -0.5)
+    drawing.label_rows(axes, list(tests))
     axes.set_xlabel(f"{what}, points; a dot is a graph, the line the mean", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)

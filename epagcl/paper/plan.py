@@ -11,17 +11,17 @@ from epagcl.data.catalogue.entries import find
 from epagcl.paper import crossed, find_artefact
 from epagcl.paper.artefact import Request, Result, load_all, proper_name
 from epagcl.paper.leakage import LookedAt, missing_models
-from epagcl.paper.operators import GRAPHS
 from epagcl.paper.run_times import estimate
-from epagcl.paper.seed_counts import seeds_of
+from epagcl.paper.seed_counts import GRAPHS, seeds_of
 from epagcl.paper.sweeps import SEEDS as SWEEP_SEEDS
-from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, outer_sets
-from epagcl.paper.tuned_tables import FEWEST_OUTER, METHODS, TUNED, missing_searches, stored_cells
+from epagcl.paper.tuned_budget import EPOCHS, FEWEST_OUTER, METHODS, SEEDS, TRIALS, TUNED, outer_sets
+from epagcl.paper.tuned_cells import missing_searches, stored_cells
 from epagcl.paper.unmeasured import unmeasured
-from epagcl.paper.verdicts import CLAIMS, Claim
+from epagcl.paper.verdicts import Claim, judged
 from epagcl.runs.record import describe
 from epagcl.study.comparison import CellResult
 from epagcl.study.design import Cell, expected_cost, rows
+from epagcl.study.paired_test import UNDECIDED
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison
 
@@ -174,8 +174,8 @@ def plan(
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:
     """Return the claims of each artefact that its results leave undecided."""
     claims: dict[str, list[Claim]] = {}
-    for claim in CLAIMS:
-        if claim.artefact in results and claim.judge(results[claim.artefact]).word == "undecided":
+    for claim, verdict in judged(results):
+        if verdict.word == UNDECIDED:
             claims.setdefault(claim.artefact, []).append(claim)
     return claims
 

@@ -6,7 +6,7 @@ Nothing is chosen here. Every value of every sweep is reported, with the test ac
 from dataclasses import replace
 
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.crossed import collect_crossed, crossed_runs, fill_crossed
+from epagcl.paper.crossed import crossed_runs, measure_crossed
 from epagcl.paper.sensitivity_reading import PROTOCOL, reading
 from epagcl.paper.sensitivity_tables import figures, tables
 from epagcl.paper.sweeps import METHODS, SEEDS, sweep_rows
@@ -20,13 +20,12 @@ GRAPHS = ("Cora", "Chameleon", "CiteSeer")
 
 def measure(request: Request) -> Result:
     """Measure the crossed design of seeds and splits, then every value of every sweep."""
-    runs, wanted = crossed_runs(request), cells_of(request)
+    crossed, wanted = measure_crossed(crossed_runs(request), request), cells_of(request)
     if request.train:
-        fill_crossed(runs, request)
         # The seeds that an error needs come first, so that a measurement that is stopped early can be read.
         first = [replace(cell, seeds=min(FEWEST, cell.seeds)) for cell in wanted]
         fill([*first, *wanted], request.store, request.work)
-    return {"crossed": collect_crossed(runs, request.store), **request.runs_of(wanted)}
+    return {"crossed": crossed, **request.runs_of(wanted)}
 
 
 def cells_of(request: Request) -> list[Cell]:

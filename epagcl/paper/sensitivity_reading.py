@@ -6,13 +6,13 @@ from statistics import fmean, median
 
 import numpy as np
 
-from epagcl.core.formatting import counted
+from epagcl.core.formatting import counted, signed, span
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs
-from epagcl.paper.overlap import span_text
 from epagcl.paper.sweeps import DEFAULT, SETTINGS, read_title
 from epagcl.study.paired_test import FEWEST, OVERLAP
 from epagcl.study.statistics import ALPHA, holm
+from epagcl.study.summary import by_seed
 from epagcl.study.variance_components import VarianceComponents, variance_components
 
 PROTOCOL = "strict"
@@ -124,20 +124,17 @@ def sweeps(result: Result) -> list[Sweep]:
                 if None in by_value.values():
                     continue  # the range of fewer values cannot be compared
                 test, validation = (
-                    {float(value): _runs(cell, score) for value, cell in by_value.items() if cell is not None}
+                    {
+                        float(value): by_seed(cell["protocols"].get(PROTOCOL), score)
+                        for value, cell in by_value.items()
+                        if cell is not None
+                    }
                     for score in ("accuracy", "validation")
                 )
                 sweep = Sweep(graph, title, label, default, test, validation if all(validation.values()) else {})
                 if sweep.seeds:
                     found.append(sweep)
     return found
-
-
-def _runs(cell: Result, score: str) -> dict[int, float]:
-    scores = cell["protocols"].get(PROTOCOL, {})
-    if score not in scores:
-        return {}
-    return {seed: 100 * run for seed, run in zip(scores["seeds"], scores[score]["runs"], strict=True)}
 
 
 def that_matter(found: list[Sweep]) -> set[tuple[str, str, str]]:
@@ -209,16 +206,6 @@ def _order_sentences(found: list[Sweep], title: str) -> str:
     )
 
 
-def signed(points: float, digits: int = 1) -> str:
-    """Return a difference with its sign, without a negative zero.
-
-    Examples:
-        >>> signed(-0.01), signed(1.25, 2)
-        ('+0.0', '+1.25')
-    """
-    return f"{round(points, digits) + 0.0:+.{digits}f}"
-
-
 def _default_sentence(found: list[Sweep]) -> str:
     chosen = [one for one in found if one.gain is not None]
     gains = [one.gain or 0.0 for one in chosen]
@@ -242,7 +229,7 @@ def _variance_sentences(found: dict[tuple[str, str], VarianceComponents]) -> lis
     if not found:
         return []
     seeds, splits, rest = (
-        span_text(shares) for shares in zip(*(parts.shares for parts in found.values()), strict=True)
+        span(shares, ".0%") for shares in zip(*(parts.shares for parts in found.values()), strict=True)
     )
     more_splits = [place for place, parts in found.items() if parts.of_columns > parts.of_rows]
     errors = np.array(

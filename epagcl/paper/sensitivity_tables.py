@@ -3,7 +3,7 @@
 from statistics import stdev
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import mean_and_std
+from epagcl.core.formatting import mean_and_std, signed
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
 from epagcl.paper.sensitivity_reading import (
@@ -12,7 +12,6 @@ from epagcl.paper.sensitivity_reading import (
     Sweep,
     components,
     mean_ranges,
-    signed,
     sweeps,
     that_matter,
 )
@@ -179,8 +178,7 @@ def _variance_figure(result: Result) -> "Figure":
         axes.barh(range(len(found)), widths, left=starts, color=colour, label=name, height=0.7)
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
     names_of = [f"{graph}, {method} (s.d. {parts.total**0.5:.1f})" for (graph, method), parts in found.items()]
-    axes.set_yticks(range(len(found)), names_of, fontsize=8)
-    axes.set_ylim(len(found) - 0.5, -0.5)
+    drawing.label_rows(axes, names_of, fontsize=8)
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of the variance of a run, %; s.d. of a run in points", fontsize=8)
     drawing.legend(figure, axes, 3)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epagcl.methods import method
-from epagcl.paper import accuracy, reported
+from epagcl.paper import accuracy, reported, reported_cell
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
-from epagcl.paper.drawing import COLOURS, GREY, new_figure
+from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
 from epagcl.paper.paired import DETECTABLE, Comparison, compare, corrected_tests, differences, wins_ties_losses
 from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated
 from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
+from epagcl.study.comparison import shares_by_seed
 from epagcl.study.paired_test import BETTER, FEWEST, OVERLAP, UNDECIDED, WORSE, PairedTest
 from epagcl.study.statistics import ALPHA, signed_rank
 
@@ -55,7 +56,11 @@ def of_accuracies(result: Result, measured: Result) -> Result | None:
 def _compared(cells: Sequence[dict[str, Any]], methods: Sequence[str], protocols: Sequence[str]) -> dict[str, Any]:
     """Compare EPAGCL with each method on each graph, on the seeds that both have."""
     by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in cells if cell["row"] in (OURS, *methods)}
-    runs = {(*place, protocol): _runs(cell, protocol) for place, cell in by_place.items() for protocol in protocols}
+    runs = {
+        (*place, protocol): shares_by_seed(cell["protocols"].get(protocol, {}))
+        for place, cell in by_place.items()
+        for protocol in protocols
+    }
     pairs = [
         compare(graph, protocol, title, runs[graph, OURS, protocol], runs[graph, title, protocol])
         for protocol in protocols
@@ -67,11 +72,6 @@ def _compared(cells: Sequence[dict[str, Any]], methods: Sequence[str], protocols
         "comparisons": [pair for pair in pairs if pair["seeds"]],
         "measured_on": sorted({name for cell in by_place.values() for name in cell["hardware"]}),
     }
-
-
-def _runs(cell: dict[str, Any], protocol: str) -> dict[int, float]:
-    scores = cell["protocols"].get(protocol)
-    return {} if scores is None else dict(zip(scores["seeds"], scores["accuracy"]["runs"], strict=True))
 
 
 def family_of(result: Result, protocol: str) -> list[tuple[Comparison, PairedTest]]:
@@ -130,8 +130,7 @@ def _table_row(comparison: Comparison, test: PairedTest) -> list[TableCell | str
 
 
 def _reported_text(graph: str, title: str) -> str:
-    table = reported()["wilcoxon"]
-    p = dict(zip(table["columns"], table.get(title, []), strict=False)).get(graph)
+    p = reported_cell("wilcoxon", graph, title)
     if p is None:
         return "–"
     once = counted_once(p)
@@ -155,8 +154,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     families = {protocol: family_of(result, protocol) for protocol in protocols}
     for axes, graph in zip(panels, graphs, strict=True):
         _draw_panel(axes, graph, families, methods)
-    panels[0].set_yticks(range(len(methods)), methods)
-    panels[0].set_ylim(max(len(methods), 1) - 0.5, -0.5)
+    label_rows(panels[0], methods)
     figure.suptitle("EPAGCL minus each method (right of 0: EPAGCL is better)", fontsize=11)
     _draw_legend(figure, panels[0], protocols)
     return {"": figure}

@@ -8,7 +8,7 @@ from epagcl.data.checking import undirected_pairs
 from epagcl.paper import theorem_small_graphs, theorems
 from epagcl.paper.artefact import Artefact, Request, Result, load_all
 from epagcl.paper.epr import graph_key
-from epagcl.paper.operators import GRAPHS
+from epagcl.paper.seed_counts import GRAPHS
 from epagcl.paper.theory_figures import figures
 from epagcl.paper.theory_reading import reading
 from epagcl.paper.theory_tables import tables

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epagcl.paper.drawing import COLOURS, GREY, new_figure
+from epagcl.paper.artefact import Result
+from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
 from epagcl.paper.theorems import RATES
 from epagcl.paper.theory_tables import AUGMENTATIONS, KINDS, READINGS, family_title, wilson
 
@@ -12,10 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from epagcl.paper.artefact import Result
 
-
-def figures(result: "Result") -> "dict[str, Figure]":
+def figures(result: Result) -> "dict[str, Figure]":
     """Draw the EPR of views, the shares of contradictions, and predicted against exact changes."""
     drawn = {"theorem-3-3": _theorem_3_3_figure(result)}
     if result["graphs"]:
@@ -23,10 +22,9 @@ def figures(result: "Result") -> "dict[str, Figure]":
     return drawn
 
 
-def _label_rows(axes: "Axes", names: list[str]) -> None:
-    """Write names along the vertical axis, first at the top, and shade every second row."""
-    axes.set_yticks(range(len(names)), names, fontsize=9)
-    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
+def _shade_rows(axes: "Axes", names: list[str]) -> None:
+    """Label the rows, and shade every second one."""
+    label_rows(axes, names, fontsize=9)
     for place in range(0, len(names), 2):
         axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0, linewidth=0)
 
@@ -36,7 +34,7 @@ def _offset(series: int, count: int) -> float:
     return 0.7 * ((series + 0.5) / count - 0.5)
 
 
-def _views_figure(result: "Result") -> "Figure":
+def _views_figure(result: Result) -> "Figure":
     names = list(result["graphs"])
     figure, panels = new_figure(1, 2, 10, 1.7 + 0.5 * len(names), sharex=True, sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):
@@ -52,14 +50,14 @@ def _views_figure(result: "Result") -> "Figure":
         axes.set_xticks([-10, -1, 0, 1, 10], ["−10", "−1", "0", "+1", "+10"])
         axes.set_title(f"{rate:g}·|E| edges changed", fontsize=10)
         axes.set_xlabel("change of EPR per edge, in 0.01: mean ± std over views", fontsize=9)
-        _label_rows(axes, names)
+        _shade_rows(axes, names)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=7, frameon=False, fontsize=9)
     figure.supxlabel(_number_of_views(result), fontsize=8)
     return figure
 
 
-def _number_of_views(result: "Result") -> str:
+def _number_of_views(result: Result) -> str:
     """Return the usual number of views, and the graphs with another number."""
     views = {name: graph["views"]["views"] for name, graph in result["graphs"].items()}
     usual = max(views.values())
@@ -67,7 +65,7 @@ def _number_of_views(result: "Result") -> str:
     return f"views of each graph: {usual}{others}"
 
 
-def _theorem_3_3_figure(result: "Result") -> "Figure":
+def _theorem_3_3_figure(result: Result) -> "Figure":
     families, graphs = result["random_graphs"], result["graphs"]
     left, right = (
         {
@@ -92,7 +90,7 @@ def _theorem_3_3_figure(result: "Result") -> "Figure":
             style: dict[str, Any] = {"color": COLOURS[k % 2], "marker": "osD^"[k // 2]}
             error = 100 * np.abs(ends - x)
             axes.errorbar(100 * x, y, xerr=error, linestyle="", markersize=5, elinewidth=1, label=label, **style)
-        _label_rows(axes, names)
+        _shade_rows(axes, names)
         axes.set_xscale("symlog", linthresh=0.1)
         axes.set_xlim(-0.01, 100)
         axes.set_xticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
@@ -104,7 +102,7 @@ def _theorem_3_3_figure(result: "Result") -> "Figure":
     return figure
 
 
-def _theorem_3_5_figure(result: "Result") -> "Figure":
+def _theorem_3_5_figure(result: Result) -> "Figure":
     graphs = result["graphs"]
     columns = min(5, len(graphs))
     rows = -(-len(graphs) // columns)

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epagcl.core.formatting import listed
+from epagcl.paper.artefact import Result
 from epagcl.paper.theorems import P_ADD, RATES
 from epagcl.paper.theory_tables import KINDS, READINGS, family_title, repaired_share, three_digits, wilson
 
-if TYPE_CHECKING:
-    from epagcl.paper.artefact import Result
 
-
-def reading(result: "Result") -> list[str]:
+def reading(result: Result) -> list[str]:
     """Return one paragraph per claim of Section 3, which says whether it holds."""
     if not result["graphs"]:
         return [_on_random_graphs(result), _repaired(result)]
@@ -37,40 +35,40 @@ def root_mean_square(mean: float, std: float, views: int) -> float:
     return (mean**2 + std**2 * (views - 1) / views) ** 0.5
 
 
-def moments(result: "Result", key: str) -> dict[str, tuple[float, float, int]]:
+def moments(result: Result, key: str) -> dict[str, tuple[float, float, int]]:
     """Return mean and standard deviation of the change of EPR per edge on each graph, and the number of views."""
     views = {name: graph["views"]["views"] for name, graph in result["graphs"].items()}
     return {name: (cell["edge"][0], cell["edge"][1], views[name]) for name, cell in _cells(result, key).items()}
 
 
-def sizes(result: "Result", key: str) -> dict[str, float]:
+def sizes(result: Result, key: str) -> dict[str, float]:
     """Return how far an augmentation moves the EPR of a view on each graph, as a root mean square."""
     return {name: root_mean_square(*values) for name, values in moments(result, key).items()}
 
 
-def addition_totals(result: "Result", form: str, where: str) -> list[float]:
+def addition_totals(result: Result, form: str, where: str) -> list[float]:
     """Return the totals of :func:`epagcl.paper.theorems.contradictions` over all random graphs."""
     return _sums(row["added"][form][where] for row in result["random_graphs"])
 
 
-def contradicted(result: "Result", form: str) -> float:
+def contradicted(result: Result, form: str) -> float:
     """Return the share of additions to random graphs that contradict Theorem 3.3, in one reading of Â."""
     total, against = _sums(addition_totals(result, form, where) for where in ("within", "between"))[:2]
     return against / total
 
 
-def contradicted_by_family(result: "Result", form: str) -> dict[str, float]:
+def contradicted_by_family(result: Result, form: str) -> dict[str, float]:
     """Return the same share for each family of random graphs."""
     totals = {family_title(row): _sums(row["added"][form].values()) for row in result["random_graphs"]}
     return {family: against / total for family, (total, against, *_) in totals.items()}
 
 
-def small_totals(result: "Result", form: str, condition: str) -> list[float]:
+def small_totals(result: Result, form: str, condition: str) -> list[float]:
     """Return over all small graphs the additions that meet a condition, and how many contradict Theorem 3.3."""
     return _sums(row[condition] for row in result["small_graphs"] if row["form"] == form)
 
 
-def repaired_exceptions(result: "Result") -> int:
+def repaired_exceptions(result: Result) -> int:
     """Return how many changes meet the condition of the repaired theorem and contradict it, over all graphs."""
     named = [graph["theorem_3_3"][kind] for graph in result["graphs"].values() for kind in KINDS]
     counts = [*(row["added"] for row in result["random_graphs"]), *named]
@@ -82,32 +80,32 @@ def _sums(rows: Iterable[list[float]]) -> list[float]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _cells(result: "Result", key: str) -> dict[str, dict[str, Any]]:
+def _cells(result: Result, key: str) -> dict[str, dict[str, Any]]:
     """Return the measurements of an augmentation at the first rate, by graph."""
     return {name: graph["views"]["rates"][str(RATES[0])][key] for name, graph in result["graphs"].items()}
 
 
-def _mean_changes(result: "Result", key: str) -> dict[str, float]:
+def _mean_changes(result: Result, key: str) -> dict[str, float]:
     """Return the mean change of EPR per edge over the views, by graph."""
     return {name: cell["edge"][0] for name, cell in _cells(result, key).items()}
 
 
-def _median_size(result: "Result", key: str) -> str:
+def _median_size(result: Result, key: str) -> str:
     return f"{median(sizes(result, key).values()):.5f}"
 
 
-def _median_field(result: "Result", key: str, field: str) -> float:
+def _median_field(result: Result, key: str, field: str) -> float:
     return median(cell[field] for cell in _cells(result, key).values())
 
 
-def _steadier(result: "Result", one: str, other: str) -> str:
+def _steadier(result: Result, one: str, other: str) -> str:
     """Return on how many graphs one augmentation moves a view's EPR less than another, and both medians."""
     ones, others = sizes(result, one), sizes(result, other)
     less = sum(ones[name] < others[name] for name in ones)
     return f"{less} of {len(ones)} graphs (median {_median_size(result, one)} against {_median_size(result, other)})"
 
 
-def _adding_or_dropping(result: "Result") -> str:
+def _adding_or_dropping(result: Result) -> str:
     text = (
         f"Each view changes {RATES[0]:g}·|E| edges. Its distance from the graph's EPR per edge is the root mean square "
         "of the change over the views, so that changes up and down do not cancel. An augmentation with a smaller "
@@ -127,7 +125,7 @@ def _adding_or_dropping(result: "Result") -> str:
     return text
 
 
-def _guided_adding(result: "Result") -> str:
+def _guided_adding(result: Result) -> str:
     alpha, wrong = ([_median_field(result, key, f) for key in ("eq7_add", "uniform_add")] for f in ("alpha", "wrong"))
     weight, error = ("less" if guided < uniform else "no less" for guided, uniform in (alpha, wrong))
     return (
@@ -137,7 +135,7 @@ def _guided_adding(result: "Result") -> str:
     )
 
 
-def _direction_of_dropping(result: "Result") -> str:
+def _direction_of_dropping(result: Result) -> str:
     alpha = [_median_field(result, key, "alpha") for key in ("eq7_drop", "text_drop")]
     return (
         "Formula and text disagree on which edges to drop. The direction of Eq. (9), large α, is steadier than that of "
@@ -148,7 +146,7 @@ def _direction_of_dropping(result: "Result") -> str:
     )
 
 
-def _second_view(result: "Result") -> str:
+def _second_view(result: Result) -> str:
     changes, oracle = _mean_changes(result, "second_view"), _mean_changes(result, "oracle_drop")
     raised = [name for name, change in changes.items() if change > 0]
     return (
@@ -160,7 +158,7 @@ def _second_view(result: "Result") -> str:
     )
 
 
-def _on_random_graphs(result: "Result") -> str:
+def _on_random_graphs(result: Result) -> str:
     outcomes = {"within": "additions within a class raise EPR", "between": "additions between classes lower it"}
     sentences: dict[str, list[str]] = {form: [] for form in READINGS}
     for form, parts in sentences.items():
@@ -182,7 +180,7 @@ def _on_random_graphs(result: "Result") -> str:
     )
 
 
-def _by_family(result: "Result", form: str) -> str:
+def _by_family(result: Result, form: str) -> str:
     """Return the share of contradictions over all random graphs, and the families with the smallest and the largest."""
     shares = contradicted_by_family(result, form)
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
@@ -192,7 +190,7 @@ def _by_family(result: "Result", form: str) -> str:
     )
 
 
-def _on_named_graphs(result: "Result") -> str:
+def _on_named_graphs(result: Result) -> str:
     graphs = result["graphs"]
     met = [name for name, graph in graphs.items() if graph["theorem_3_3"]["conditions"]["holds"]]
     text = f"{listed(met) if met else 'None'} of the {len(graphs)} named graphs {'meets' if len(met) < 2 else 'meet'} "
@@ -212,7 +210,7 @@ def _on_named_graphs(result: "Result") -> str:
     return text.rstrip(";") + "."
 
 
-def _repaired(result: "Result") -> str:
+def _repaired(result: Result) -> str:
     """Return how often the repaired theorem applies, and how many exceptions it has."""
     small, random = [], []
     for form, under_root in READINGS.items():
@@ -240,7 +238,7 @@ def _repaired(result: "Result") -> str:
     return text
 
 
-def _as_approximation(result: "Result") -> str:
+def _as_approximation(result: Result) -> str:
     parts = []
     for kind, description in KINDS.items():
         agreements = [graph["theorem_3_5"][kind] for graph in result["graphs"].values()]

@@ -1,13 +1,11 @@
 """Tables of the theory artefact: the EPR of views, and how often each theorem is right."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epagcl.core.formatting import mean_and_std
+from epagcl.paper.artefact import Result
 from epagcl.paper.tables import Table
 from epagcl.paper.theorems import FAMILIES, P_ADD, RATES, SAMPLE
-
-if TYPE_CHECKING:
-    from epagcl.paper.artefact import Result
 
 #: Title of each augmentation of :func:`epagcl.paper.theorems.augmentations`. The keys ``eq7_*`` of stored results mean
 #: Eq. (9).
@@ -45,7 +43,7 @@ def three_digits(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def tables(result: "Result") -> list[Table]:
+def tables(result: Result) -> list[Table]:
     """Return the tables of views, at two rates and per edge and per node, and those of the theorems."""
     views = [
         _views_table(result, "", RATES[0], "edge"),
@@ -56,7 +54,7 @@ def tables(result: "Result") -> list[Table]:
     return [*views, *theorem_3_3, _theorem_3_5_table(result)]
 
 
-def _views_table(result: "Result", slug: str, rate: float, per: str) -> Table:
+def _views_table(result: Result, slug: str, rate: float, per: str) -> Table:
     rows = []
     for name, graph in result["graphs"].items():
         cells = graph["views"]["rates"][str(rate)]
@@ -102,7 +100,7 @@ def _repaired(counts: dict[str, list[float]]) -> str:
     return "–" if share is None else f"{100 * share:.2f}"
 
 
-def _additions_table(result: "Result") -> Table:
+def _additions_table(result: Result) -> Table:
     columns = ["graphs", "degrees", "conditions", *(f"{where}, {READINGS[form]}" for where, form in _CELLS)]
     columns += [f"repaired, {under_root}" for under_root in READINGS.values()]
     rows = []
@@ -127,7 +125,7 @@ def _additions_table(result: "Result") -> Table:
     return Table("theorem-3-3", "Additions that contradict Theorem 3.3", columns, rows, note)
 
 
-def _candidates_table(result: "Result") -> Table:
+def _candidates_table(result: Result) -> Table:
     kinds = {"candidates": "candidates", "dropped": "drop"}
     columns = ["graph", *(f"{word} {where}, {READINGS[form]}" for word in kinds.values() for where, form in _CELLS)]
     columns += [f"{word} repaired, {under_root}" for word in kinds.values() for under_root in READINGS.values()]
@@ -145,7 +143,7 @@ def _candidates_table(result: "Result") -> Table:
     return Table("theorem-3-3-candidates", title, columns, rows, note, folded=True)
 
 
-def _small_graphs_table(result: "Result") -> Table:
+def _small_graphs_table(result: Result) -> Table:
     conditions = {"all": "additions", "paper": "paper's", "repaired": "repaired", "degrees": "degrees"}
     columns = [
         "nodes",
@@ -165,7 +163,7 @@ def _small_graphs_table(result: "Result") -> Table:
     return Table("theorem-3-3-small", "Theorem 3.3 on all small graphs", columns, rows, note, folded=True)
 
 
-def _theorem_3_5_table(result: "Result") -> Table:
+def _theorem_3_5_table(result: Result) -> Table:
     columns = ["graph", *(f"{kind}: {what}" for kind in KINDS for what in ("sign", "r", "ratio"))]
     rows = []
     for name, graph in result["graphs"].items():

@@ -23,12 +23,22 @@ from epagcl.methods import method
 from epagcl.methods.base import Method
 from epagcl.methods.propagated import Propagated
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.operators import GRAPHS
-from epagcl.paper.seed_counts import MANY
-from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, space_around, start_of
+from epagcl.paper.seed_counts import GRAPHS, MANY
+from epagcl.paper.tuned_budget import (
+    EPOCHS,
+    METHODS,
+    PROTOCOL,
+    SEEDS,
+    TRIALS,
+    WIDTH,
+    budget,
+    outer_sets,
+    space_around,
+    start_of,
+)
 from epagcl.paper.tuned_cells import comparable, scores_of
 from epagcl.paper.tuned_reading import reading
-from epagcl.paper.tuned_tables import METHODS, PROTOCOL, figures, tables
+from epagcl.paper.tuned_tables import figures, tables
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.runs.record import describe, provenance
 from epagcl.study import tuning

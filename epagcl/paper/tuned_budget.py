@@ -9,6 +9,13 @@ from epagcl.methods.base import Method
 from epagcl.methods.recipes import recipe
 from epagcl.paper.seed_counts import seeds_of
 
+#: Methods of the track, in the order of the paper's table.
+METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
+#: The fewest outer test sets with which a graph enters the tables.
+FEWEST_OUTER = 2
+PROTOCOL = "strict"
+TUNED = "tuned"
+OURS = "EPAGCL+"
 #: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
 TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
 #: How feature rows are scaled in every search.
@@ -38,6 +45,11 @@ def outer_sets(graph: str) -> range:
         (4, 2)
     """
     return range(seeds_of(graph) // SEEDS)
+
+
+def outer_of(seed: int) -> int:
+    """Return the outer test set of a run."""
+    return seed // SEEDS
 
 
 def start_of(graph: str, cls: type[Method]) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from typing import Any
 
 from epagcl.core.formatting import counted
 from epagcl.evaluation.scores import spread
-from epagcl.paper.tuned_tables import FEWEST_OUTER, PROTOCOL, outer_of
+from epagcl.methods import method
+from epagcl.paper.artefact import Result
+from epagcl.paper.tuned_budget import FEWEST_OUTER, METHODS, PROTOCOL, outer_of, outer_sets, starts_at_recipe
+from epagcl.study.comparison import shares_by_seed
 
 #: A cell in the form of the other artefacts' cells, with its searches.
 TunedCell = dict[str, Any]
@@ -67,6 +70,30 @@ def chosen_parts(cells: Iterable[TunedCell], wanted: Callable[[Place, int], bool
     return _joined(part for part in parts if all(wanted(place_of(part), outer) for outer in _outer_sets(part)))
 
 
+def stored_cells(result: Result | None) -> list[dict[str, Any]]:
+    """Return all cells of a result, including those of outer test sets that not all rows have yet."""
+    return [*result["cells"], *result.get("incomplete", [])] if result else []
+
+
+def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
+    """Return the outer splits on which the methods of the track have not been searched, by title.
+
+    A search that did not start at today's recipe is repeated.
+    """
+    done = {
+        (cell["row"], search["outer"])
+        for cell in stored_cells(result)
+        if cell["graph"]["name"] == graph
+        for search in cell["searches"]
+        if starts_at_recipe(search, graph, cell["row"])
+    }
+    lacking = {
+        title: [outer for outer in outer_sets(graph) if (title, outer) not in done]
+        for title in (method(name).title for name in METHODS)
+    }
+    return {title: outer for title, outer in lacking.items() if outer}
+
+
 def place_of(cell: TunedCell) -> Place:
     """Return the graph and the row of a cell."""
     return cell["graph"]["name"], cell["row"]
@@ -76,17 +103,14 @@ def _outer_sets(cell: TunedCell) -> set[int]:
     return set(map(outer_of, cell["protocols"][PROTOCOL]["seeds"]))
 
 
-def _runs(scores: Mapping[str, Any]) -> dict[int, float]:
-    """Return the accuracy of each run by its number."""
-    return dict(zip(scores["seeds"], scores["accuracy"]["runs"], strict=True))
-
-
 def _by_outer_set(cell: TunedCell) -> list[TunedCell]:
     """Return a cell as one cell for each of its outer test sets."""
 
     def part(outer: int) -> TunedCell:
         def scores(found: Mapping[str, Any]) -> dict[str, Any]:
-            return scores_of({number: run for number, run in _runs(found).items() if outer_of(number) == outer})
+            return scores_of(
+                {number: run for number, run in shares_by_seed(found).items() if outer_of(number) == outer}
+            )
 
         return {
             **cell,
@@ -110,7 +134,7 @@ def _one_cell(parts: Sequence[TunedCell]) -> TunedCell:
     """Return a cell with the outer test sets of its parts."""
 
     def scores(found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        return scores_of({number: run for one in found for number, run in _runs(one).items()})
+        return scores_of({number: run for one in found for number, run in shares_by_seed(one).items()})
 
     return {
         **parts[-1],

@@ -3,11 +3,10 @@
 from collections.abc import Collection, Sequence
 
 from epagcl.paper.artefact import Request, Result
-from epagcl.paper.operators import GRAPHS
+from epagcl.paper.seed_counts import GRAPHS
 from epagcl.paper.tuned import LEFT_OUT, cells_of, job_of, searches
-from epagcl.paper.tuned_budget import starts_at_recipe
-from epagcl.paper.tuned_cells import TunedCell, chosen_parts, comparable, outer_sets_by_place, place_of
-from epagcl.paper.tuned_tables import PROTOCOL, stored_cells
+from epagcl.paper.tuned_budget import PROTOCOL, starts_at_recipe
+from epagcl.paper.tuned_cells import TunedCell, chosen_parts, comparable, outer_sets_by_place, place_of, stored_cells
 from epagcl.runs.evaluation import PROPAGATED, RAW
 
 

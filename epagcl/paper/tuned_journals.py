@@ -13,7 +13,8 @@ from epagcl.core.files import atomic_path
 from epagcl.core.log import log
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
-from epagcl.paper.tuned_tables import METHODS, stored_cells
+from epagcl.paper.tuned_budget import METHODS
+from epagcl.paper.tuned_cells import stored_cells
 from epagcl.study.store import Store
 
 ENDING = ".tar.xz"

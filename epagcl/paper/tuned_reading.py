@@ -7,8 +7,8 @@ from epagcl.core.formatting import listed, paragraph
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.tuned_budget import TRIALS
-from epagcl.paper.tuned_tables import OURS, PROTOCOL, ranking_of, titles_of, untrained_gains
+from epagcl.paper.tuned_budget import OURS, PROTOCOL, TRIALS
+from epagcl.paper.tuned_tables import ranking_of, titles_of, untrained_gains
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.paired_test import WORSE
 from epagcl.study.ranking import Ranking, rank

@@ -2,7 +2,7 @@
 
 from itertools import combinations, product
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import listed
 from epagcl.methods import method
@@ -24,7 +24,18 @@ from epagcl.paper.paired import (
     training_table,
 )
 from epagcl.paper.tables import Table, TableCell
-from epagcl.paper.tuned_budget import EPOCHS, SEEDS, TRIALS, WIDTH, budget, outer_sets, starts_at_recipe
+from epagcl.paper.tuned_budget import (
+    EPOCHS,
+    METHODS,
+    OURS,
+    PROTOCOL,
+    SEEDS,
+    TRIALS,
+    WIDTH,
+    budget,
+    outer_of,
+    starts_at_recipe,
+)
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.diagram import diagram
 from epagcl.study.paired_test import PairedTest, group_ratio, grouped_tests
@@ -34,14 +45,6 @@ from epagcl.study.tuning.criterion import chooses_epoch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: Methods of the track, in the order of the paper's table.
-METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "epagcl", "epagcl+")
-#: The fewest outer test sets with which a graph enters the tables.
-FEWEST_OUTER = 2
-PROTOCOL = "strict"
-TUNED = "tuned"
-OURS = "EPAGCL+"
 
 
 def titles_of(result: Result) -> list[str]:
@@ -57,30 +60,6 @@ def with_untrained(result: Result) -> Result:
         if cell["untrained"] is not None
     ]
     return {**result, "cells": [*result["cells"], *encoders]}
-
-
-def stored_cells(result: Result | None) -> list[dict[str, Any]]:
-    """Return all cells of a result, including those of outer test sets that not all rows have yet."""
-    return [*result["cells"], *result.get("incomplete", [])] if result else []
-
-
-def missing_searches(result: Result | None, graph: str) -> dict[str, list[int]]:
-    """Return the outer splits on which the methods of the track have not been searched, by title.
-
-    A search that did not start at today's recipe is repeated.
-    """
-    done = {
-        (cell["row"], search["outer"])
-        for cell in stored_cells(result)
-        if cell["graph"]["name"] == graph
-        for search in cell["searches"]
-        if starts_at_recipe(search, graph, cell["row"])
-    }
-    lacking = {
-        title: [outer for outer in outer_sets(graph) if (title, outer) not in done]
-        for title in (method(name).title for name in METHODS)
-    }
-    return {title: outer for title, outer in lacking.items() if outer}
 
 
 def ranking_of(result: Result) -> Ranking | None:
@@ -143,11 +122,6 @@ def outer_ratios(result: Result, *, untrained: bool = False) -> dict[str, float]
         pairs = product(rows.values(), encoders) if untrained else combinations(rows.values(), 2)
         ratios[graph] = group_ratio(pairs, outer_of)
     return ratios
-
-
-def outer_of(seed: int) -> int:
-    """Return the outer test set of a run."""
-    return seed // SEEDS
 
 
 def standing(result: Result) -> str:

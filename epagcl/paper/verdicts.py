@@ -1,6 +1,6 @@
 """The claims of the paper, and a verdict on each from the results: the first table of the page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from epagcl.paper import ablation, equal_settings, judges
@@ -28,13 +28,14 @@ class Claim(NamedTuple):
     rows: tuple[str, ...] = ()
 
 
-def verdicts(results: dict[str, Result]) -> Table:
-    """Return a table with a line for each claim whose artefact has been measured."""
-    lines = []
-    for claim in CLAIMS:
-        if claim.artefact in results:
-            word, evidence, detectable = claim.judge(results[claim.artefact])
-            lines.append([claim.text, claim.source, word, evidence, detectable])
+def judged(results: Mapping[str, Result]) -> list[tuple[Claim, Verdict]]:
+    """Return each claim whose artefact has been measured, with its verdict."""
+    return [(claim, claim.judge(results[claim.artefact])) for claim in CLAIMS if claim.artefact in results]
+
+
+def verdicts(results: Mapping[str, Result]) -> Table:
+    """Return the table of the claims whose artefacts have been measured."""
+    lines = [[claim.text, claim.source, *verdict] for claim, verdict in judged(results)]
     note = (
         "A claim is decided case by case, such as graph by graph. Where runs are compared, a paired test decides, "
         "corrected for overlapping splits and for the number of cases. A claim holds if every case is decided for it. "

@@ -12,6 +12,7 @@ from epagcl.methods.epagcl import EPAGCL
 from epagcl.methods.epagcl_plus import two_hop_candidates
 from epagcl.methods.gca import GCA
 from epagcl.methods.settings import method_settings, setting
+from epagcl.runs.evaluation import UNTRAINED
 from epagcl.study.design import UNMASKED, UNSTORED, Row
 from epagcl.views.probabilities import EdgeProbabilities, edge_weights
 from epagcl.views.sampling import Views, ViewSampler
@@ -41,7 +42,6 @@ P_ADD, AUTHORS_P_ADD = 0.05, 0.025
 NONE, MASKS, UNIFORM, CENTRAL = "no augmentation", "masks only", "uniform dropping (GRACE)", "central edges kept (GCA)"
 DROP_ONLY, TEXT_DROP, ADD_ONLY = "Drop Only", "Drop Only, text's direction", "Add Only"
 OURS, AUTHORS, NEIGHBOURS = "EPAGCL", "EPAGCL, authors' p_add", "EPAGCL, nearest neighbours added"
-UNTRAINED = "untrained encoder"
 
 
 @method_settings

@@ -3,10 +3,9 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import paragraph
+from epagcl.core.formatting import paragraph, span
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
-from epagcl.paper.operators import GRAPHS
 from epagcl.paper.paired import (
     SIGNS,
     VERDICT_COLUMNS,
@@ -16,7 +15,7 @@ from epagcl.paper.paired import (
     verdict_cells,
     verdict_note,
 )
-from epagcl.paper.seed_counts import MANY, seeds_of
+from epagcl.paper.seed_counts import GRAPHS, MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
 from epagcl.paper.view_variants import (
     ADD_ONLY,
@@ -28,10 +27,9 @@ from epagcl.paper.view_variants import (
     OURS,
     TEXT_DROP,
     UNIFORM,
-    UNTRAINED,
     view_rows,
 )
-from epagcl.runs.evaluation import PROPAGATED, RAW
+from epagcl.runs.evaluation import PROPAGATED, RAW, REFERENCES, UNTRAINED
 from epagcl.study.design import Cell, cells, rows
 from epagcl.study.diagram import BARS, diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROTOCOL = "strict"
-REFERENCES = (RAW, PROPAGATED, UNTRAINED)
 #: Comparisons of two variants of which neither is uniform dropping, which the tables compare with every variant.
 QUESTIONS = ((MASKS, NONE), (OURS, DROP_ONLY), (ADD_ONLY, MASKS), (NEIGHBOURS, OURS), (DROP_ONLY, ADD_ONLY))
 
@@ -165,12 +162,9 @@ def _by_graph(result: Result) -> Table:
     tests, graphs, titles = against(result), measured_graphs(result), titles_of(result)
     verdicts = {cell: SIGNS[test.verdict] for cell, test in tests.items()}
     columns = columns_by_graph(result, PROTOCOL, titles, verdicts, unmarked=REFERENCES)
-    table_rows: list[list[TableCell | str]] = [
-        [title, *(column[place] for column in columns)] for place, title in enumerate(titles)
-    ]
-    seeds = sorted({len(runs) for graph in graphs for runs in runs_by_seed(result, PROTOCOL, graph).values()})
-    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    note = f"Mean of {counted} seeds. ▲ better and ▼ worse than {UNIFORM}; other differences are undecided."
+    table_rows = [list(line) for line in zip(titles, *columns, strict=True)]
+    seeds = span(len(runs) for graph in graphs for runs in runs_by_seed(result, PROTOCOL, graph).values())
+    note = f"Mean of {seeds} seeds. ▲ better and ▼ worse than {UNIFORM}; other differences are undecided."
     return Table("graphs", "Views by graph", ["views", *graphs], table_rows, note, folded=True)
 
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from epagcl.core.config import current_settings
-from epagcl.core.formatting import listed, paragraph
+from epagcl.core.formatting import listed, paragraph, span
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
 from epagcl.paper.collapses import collapsed_reading
@@ -18,7 +18,7 @@ from epagcl.paper.paired import (
     training_table,
 )
 from epagcl.paper.tables import Table, markdown, wrap
-from epagcl.paper.tuned_tables import OURS, TUNED
+from epagcl.paper.tuned_budget import OURS, TUNED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
@@ -168,9 +168,9 @@ def _accuracies(comparison: Comparison, ranking: Ranking, tests: Mapping[tuple[s
     titles = list(dict.fromkeys(cell["row"] for cell in _cells(comparison)))
     lines = accuracy_lines(result, protocol, titles, signs, ranking)
     counts = {len(cell["protocols"][protocol]["seeds"]) for cell in _cells(comparison) if protocol in cell["protocols"]}
-    seeds = " to ".join(map(str, sorted({min(counts), max(counts)})))
     note = (
-        f"Accuracy in percent, protocol {protocol}, {seeds} seeds: seed k trains model k, which is scored on split k. "
+        f"Accuracy in percent, protocol {protocol}, {span(counts)} seeds: seed k trains model k, which is scored on "
+        "split k. "
         f"▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided."
     )
     return Table("", TITLE, ["method", *measured_graphs(result), "rank"], lines, note)

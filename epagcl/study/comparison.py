@@ -1,7 +1,7 @@
 """Comparison of methods: fill a store with the runs of many cells, and collect their scores."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from epagcl.core.progress import Progress, SilentProgress
@@ -145,6 +145,11 @@ def collect(cell: Cell, store: Store) -> CellResult | None:
         "training": {name: [one.get(name) for one in trainings] for name in names} if trainings else None,
         "protocols": protocols,
     }
+
+
+def shares_by_seed(scores: Mapping[str, Any], name: str = "accuracy") -> dict[int, float]:
+    """Return the scores of a cell by one protocol by seed, between 0 and 1; nothing without scores of this name."""
+    return dict(zip(scores["seeds"], scores[name]["runs"], strict=True)) if name in scores else {}
 
 
 def _protocol_scores(records: dict[int, Record], protocol: str) -> ProtocolScores:

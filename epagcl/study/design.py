@@ -54,8 +54,8 @@ class Row:
         recipe: title of the row whose recipe is used; empty: that of the row itself.
 
     Examples:
-        >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).key
-        'gca-star'
+        >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).models("Cora", seeds=1, settings={})[0][0].p_mask_1
+        0.0
     """
 
     title: str
@@ -64,11 +64,6 @@ class Row:
     kind: type[Method] | None = None
     reference: bool = False
     recipe: str = ""
-
-    @property
-    def key(self) -> str:
-        """The title as a file name."""
-        return self.title.lower().replace("*", "-star").replace(" ", "-")
 
     def models(self, graph: str | None, seeds: int, settings: dict[str, Any]) -> tuple[list[Method], str | None]:
         """Return a model for each seed, and the source of their settings.

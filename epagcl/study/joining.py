@@ -3,7 +3,7 @@
 from typing import Any
 
 from epagcl.evaluation.scores import spread
-from epagcl.study.comparison import CellResult, ProtocolScores
+from epagcl.study.comparison import CellResult, ProtocolScores, shares_by_seed
 
 
 def joined(old: CellResult, new: CellResult) -> CellResult:
@@ -37,24 +37,11 @@ def joined(old: CellResult, new: CellResult) -> CellResult:
 def _joined_scores(old: ProtocolScores | None, new: ProtocolScores | None) -> ProtocolScores:
     if old is None or new is None:
         return old or new  # type: ignore[return-value]  # one of them is there
-    accuracy = _by_seed(old, "accuracy") | _by_seed(new, "accuracy")
-    macro_f1 = _by_seed(old, "macro_f1") | _by_seed(new, "macro_f1")
-    seeds = sorted(accuracy)
-    both: ProtocolScores = {
-        "protocol": new["protocol"],
-        "split": new["split"],
-        "seeds": seeds,
-        "accuracy": spread([accuracy[seed] for seed in seeds]),
-        "macro_f1": spread([macro_f1[seed] for seed in seeds]),
-    }
-    if "validation" in old and "validation" in new:  # results of earlier versions lack it
-        validation = _by_seed(old, "validation") | _by_seed(new, "validation")
-        both["validation"] = spread([validation[seed] for seed in seeds])
-    return both
-
-
-def _by_seed(scores: ProtocolScores, name: str) -> dict[int, float]:
-    return dict(zip(scores["seeds"], scores[name]["runs"], strict=True))  # type: ignore[literal-required]
+    names = [name for name in ("accuracy", "macro_f1", "validation") if name in old and name in new]
+    runs = {name: shares_by_seed(old, name) | shares_by_seed(new, name) for name in names}
+    seeds = sorted(runs["accuracy"])
+    spreads = {name: spread([own[seed] for seed in seeds]) for name, own in runs.items()}
+    return {"protocol": new["protocol"], "split": new["split"], "seeds": seeds, **spreads}  # type: ignore[typeddict-item]
 
 
 def _joined_training(old: CellResult, new: CellResult) -> dict[str, list[Any]] | None:

@@ -107,15 +107,6 @@ class Ranking:
         """Return the rows that are worse than a row by Wilcoxon's test over the graphs, after Holm's correction."""
         return {pair.worse for pair in self.pairs if pair.better == title and pair.corrected < self.alpha}
 
-    def lead(self, title: str) -> str:
-        """Return in words over which rows the lead of the best row is significant.
-
-        Examples:
-            >>> rank({"a": {"x": 3, "y": 2}, "b": {"x": 1, "y": 0}}).lead("a")
-            'Its lead over no other row is significant'
-        """
-        return f"Its lead over {self.beaten_rows(title)} is significant"
-
     def beaten_rows(self, title: str) -> str:
         """Return the rows that a row is significantly better than in words, such as ``every other row except b``."""
         beaten = self.beaten_by(title)
@@ -271,13 +262,12 @@ def friedman(by_graph: Mapping[str, Mapping[str, float]]) -> Friedman:
     return Friedman(statistic, len(titles) - 1, float(chi2.sf(statistic, len(titles) - 1)))
 
 
-def critical_difference(rows: int, graphs: int, alpha: float = ALPHA) -> float:
+def critical_difference(rows: int, graphs: int) -> float:
     """Return the difference of two mean ranks that is significant by Nemenyi's test.
 
     Args:
         rows: number of ranked rows.
         graphs: number of graphs.
-        alpha: the level of the test.
 
     Examples:
         >>> round(critical_difference(5, 30), 3)  # Demšar's q is 2.728
@@ -285,7 +275,7 @@ def critical_difference(rows: int, graphs: int, alpha: float = ALPHA) -> float:
     """
     from scipy.stats import studentized_range
 
-    q = float(studentized_range.ppf(1 - alpha, rows, float("inf"))) / 2**0.5
+    q = float(studentized_range.ppf(1 - ALPHA, rows, float("inf"))) / 2**0.5
     return q * (rows * (rows + 1) / (6 * graphs)) ** 0.5
 
 

@@ -10,7 +10,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.report.metrics import Provenance
 from epagcl.runs.record import provenance
-from epagcl.study.comparison import CellResult
+from epagcl.study.comparison import CellResult, shares_by_seed
 from epagcl.study.paired_test import PairedTest, paired_tests
 from epagcl.study.ranking import Ranking, rank
 
@@ -98,15 +98,14 @@ def runs_by_seed(results: Results, protocol: str) -> dict[str, dict[str, dict[in
     return runs
 
 
-def by_seed(scores: Mapping[str, Any] | None) -> dict[int, float]:
-    """Return the test accuracies of a cell by one protocol by seed, in percent; nothing without scores.
+def by_seed(scores: Mapping[str, Any] | None, name: str = "accuracy") -> dict[int, float]:
+    """Return the scores of a cell by one protocol by seed, in percent; nothing without scores of this name.
 
     Examples:
         >>> by_seed({"seeds": [3, 4], "accuracy": {"runs": [0.5, 0.75]}})
         {3: 50.0, 4: 75.0}
     """
-    runs = zip(scores["seeds"], scores["accuracy"]["runs"], strict=True) if scores else ()
-    return {seed: 100 * run for seed, run in runs}
+    return {seed: 100 * run for seed, run in shares_by_seed(scores or {}, name).items()}
 
 
 def paired_against(results: Results, protocol: str, title: str) -> dict[tuple[str, str], PairedTest]:

@@ -46,11 +46,11 @@ def test_gains_are_paired_by_seed():
         [cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87, 99]), cell(ORACLE, "CiteSeer", [70])]
     )
     gain = gains(made, "strict", "Cora")[OURS]
-    assert gain.gain == pytest.approx(2.0)
+    assert gain.test.mean == pytest.approx(2.0)
     assert gain.test.interval == paired_test([3, 1, 2]).interval
     assert gain.n == 3  # the mean is over the seeds that all variants have, so that means can be compared
     assert gain.mean == pytest.approx(87.0)
-    assert gains(made, "strict", "Cora")[BASE].gain is None
+    assert gains(made, "strict", "Cora")[BASE].test is None
     assert str(gains(made, "strict", "CiteSeer")[ORACLE]) == ""  # no common seed, no gain
 
 

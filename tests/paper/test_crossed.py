@@ -3,7 +3,7 @@ import pytest
 
 from epagcl.core.errors import TrainingError
 from epagcl.paper import crossed
-from epagcl.paper.crossed import collect_crossed, crossed_runs, fill_crossed
+from epagcl.paper.crossed import crossed_runs, measure_crossed
 from epagcl.paper.sweeps import sweep_rows
 from epagcl.study import jobs
 from epagcl.study.design import cells
@@ -30,8 +30,7 @@ def invented(monkeypatch, calls, failing=()):
 @pytest.mark.slow
 def test_the_diagonal_is_the_strict_score_of_the_study(request_):
     runs = crossed_runs(request_, seeds=2, number=3)
-    fill_crossed(runs, request_)
-    (table,) = collect_crossed(runs, request_.store)
+    (table,) = measure_crossed(runs, request_)
     assert (table["row"], table["seeds"], table["splits"]) == ("EPAGCL", [0, 1], 3)
     assert [len(scores) for scores in table["accuracy"]] == [3, 3]
     (default, *_) = sweep_rows("demo", request_.methods, request_.settings)
@@ -45,16 +44,15 @@ def test_finished_runs_are_kept_and_failed_ones_are_tried_again(request_, monkey
     calls = []
     runs = crossed_runs(request_, seeds=3, number=2)
     invented(monkeypatch, calls, failing=[1])
-    fill_crossed(runs, request_)
+    (table,) = measure_crossed(runs, request_)
     assert calls == [0, 1, 2]
     assert "seed 1: left out (too bad)" in caplog.text
-    (table,) = collect_crossed(runs, request_.store)
     assert (table["seeds"], table["hardware"]) == ([0, 2], ["cpu"])
     assert np.array(table["accuracy"]) == pytest.approx(np.array([[0.0, 0.01], [0.2, 0.21]]))
     invented(monkeypatch, calls)
-    fill_crossed(crossed_runs(request_, seeds=3, number=2), request_)
+    (table,) = measure_crossed(crossed_runs(request_, seeds=3, number=2), request_)
     assert calls == [0, 1, 2, 1]
-    assert collect_crossed(runs, request_.store)[0]["seeds"] == [0, 1, 2]
+    assert table["seeds"] == [0, 1, 2]
 
 
 def test_a_run_that_another_process_computes_is_waited_for(request_, monkeypatch):
@@ -69,10 +67,9 @@ def test_a_run_that_another_process_computes_is_waited_for(request_, monkeypatch
             request_.store.write(runs[0].key, {"accuracy": [0.5, 0.5], "seconds": 1.0, "hardware": {"device": "b"}})
 
         monkeypatch.setattr(jobs.time, "sleep", other_process_finishes)
-        fill_crossed(runs, request_)
+        (table,) = measure_crossed(runs, request_)
     assert calls == [1]
     assert len(naps) == 1
-    (table,) = collect_crossed(runs, request_.store)
     assert table["accuracy"][0] == [0.5, 0.5]
     assert table["hardware"] == ["b", "cpu"]
 

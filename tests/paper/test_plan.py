@@ -3,11 +3,11 @@ import pytest
 from epagcl.core.errors import InputError
 from epagcl.methods import method
 from epagcl.methods.recipes import recipe
-from epagcl.paper import equal_settings, tuned_tables
+from epagcl.paper import equal_settings, tuned_cells
 from epagcl.paper import plan as module
 from epagcl.paper.artefact import Request
 from epagcl.paper.plan import MissingRuns, Plan, plan, same_settings, undecided_claims
-from epagcl.paper.tuned_tables import METHODS
+from epagcl.paper.tuned_budget import METHODS
 from epagcl.paper.verdicts import CLAIMS, Claim
 from epagcl.runs.record import describe
 from epagcl.study.design import rows
@@ -195,7 +195,7 @@ def test_searches_that_began_elsewhere_are_missing(monkeypatch):
 def test_further_outer_test_sets_narrow_intervals(monkeypatch):
     request = Request(("demo",), ("grace",), 1, ("strict",), Store("unused"))
     monkeypatch.setattr(module, "_request", lambda *_: request)
-    for place in (module, tuned_tables):
+    for place in (module, tuned_cells):
         monkeypatch.setattr(place, "outer_sets", lambda _: range(4))
     (data, name) = demo()
     searches = [{"outer": outer, "settings": {}, "trials": [{"seconds": 2.0}] * 6, "processes": 4} for outer in (0, 1)]

@@ -4,8 +4,7 @@ import epagcl
 from epagcl.methods import method
 from epagcl.methods.recipes import recipe
 from epagcl.paper.operators import GRAPHS
-from epagcl.paper.tuned_budget import budget, space_around, start_of, starts_at_recipe
-from epagcl.paper.tuned_tables import METHODS
+from epagcl.paper.tuned_budget import METHODS, budget, space_around, start_of, starts_at_recipe
 from epagcl.study.tuning.space import space_of
 
 

@@ -8,8 +8,8 @@ from epagcl.core.errors import TrainingError
 from epagcl.paper import tuned, tuned_joining
 from epagcl.paper.tuned import searches
 from epagcl.paper.tuned_budget import SEEDS, outer_sets
+from epagcl.paper.tuned_cells import missing_searches
 from epagcl.paper.tuned_joining import with_missing
-from epagcl.paper.tuned_tables import missing_searches
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.store import Store
 

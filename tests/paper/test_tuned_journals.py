@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from epagcl.paper.tuned_budget import FEWEST_OUTER, METHODS
 from epagcl.paper.tuned_journals import FILES, pack_journals, read_archive, searches_of, trials_in
-from epagcl.paper.tuned_tables import FEWEST_OUTER, METHODS
 from epagcl.study.store import Store
 from tests.paper.conftest import cell, result
 

@@ -1,15 +1,7 @@
 import pytest
 
-from epagcl.paper.tuned_tables import (
-    against,
-    figures,
-    outer_of,
-    outer_ratios,
-    ranking_of,
-    standing,
-    tables,
-    untrained_gains,
-)
+from epagcl.paper.tuned_budget import outer_of
+from epagcl.paper.tuned_tables import against, figures, outer_ratios, ranking_of, standing, tables, untrained_gains
 from epagcl.study.paired_test import group_ratio, grouped_tests
 from tests.paper.conftest import result
 from tests.paper.tuned_demo import invented, row

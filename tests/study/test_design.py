@@ -25,7 +25,7 @@ def test_rows_are_the_references_and_all_methods_in_the_order_of_the_paper():
     assert titles[3:16] == expected.split(" ")
     assert {name.removesuffix("*") for name in ORDER} <= set(epagcl.methods())
     assert rows(["gca*"])[-1] == Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0})
-    assert rows(["gca*"])[-1].key == "gca-star"
+    assert rows(["gca*"])[-1].title == "GCA*"
     with pytest.raises(InputError, match=r"no method 'dgi\*'; .* without feature masks are gca\* and epagcl\*"):
         rows(["dgi*"])
     with pytest.raises(InputError, match="no method 'gcl'"):
@@ -37,7 +37,7 @@ def test_rows_with_the_own_untrained_encoder_of_each_method():
     titles = ["raw features", "untrained MVGRL", "untrained GCA", "propagated", "GCN", "MVGRL", "GCA*", "GCA"]
     assert [r.title for r in chosen] == titles
     assert chosen[1] == Row("untrained MVGRL", "mvgrl", {"epochs": 0}, reference=True)
-    assert chosen[1].key == "untrained-mvgrl"
+    assert chosen[1].title == "untrained MVGRL"
     ((model,), _) = chosen[1].models("cora", 1, {"epochs": 9, "dim": 32})
     assert (model.name, model.epochs, model.dim) == ("mvgrl", 0, 32)
 
