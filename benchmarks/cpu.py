@@ -16,7 +16,7 @@ from benchmarks.plain import LOSSES, PlainEPAGCL
 from epagcl.core.errors import InputError
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
-from epagcl.paper.costs import PeakMemory
+from epagcl.paper.burden.costs import PeakMemory
 from epagcl.runs.record import provenance
 from epagcl.training.epoch import EpochRunner
 from epagcl.views.probabilities import edge_weights

@@ -10,7 +10,7 @@ import torch
 
 import epagcl
 from epagcl.methods.recipes import recipe
-from epagcl.paper.page import read_results
+from epagcl.paper.page.assembly import read_results
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -123,7 +123,7 @@ def test_statements_of_the_methods_page_match_the_results():
     assert max(chameleon["BGRL"], chameleon["GREET"]) < untrained_encoder + 1.05
     for graph in ("Cora", "CiteSeer"):
         gains = ablation.gains(results["ablation"], "strict", graph, base=ablation.TEXT)
-        assert gains[ablation.OURS].gain >= 0.95  # the direction of Eq. (9) over that of the text
+        assert gains[ablation.OURS].test.mean >= 0.95  # the direction of Eq. (9) over that of the text
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
         assert leakage_tables.by_rule(row)["validation"]["mean"] > leakage_tables.by_rule(row)["paper"]["mean"]
 

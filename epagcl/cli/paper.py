@@ -172,7 +172,7 @@ def page(
 
     Example: epagcl paper page --results runs/paper --docs runs/page
     """
-    from epagcl.paper.page import write_page
+    from epagcl.paper.page.assembly import write_page
 
     print(f"written: {write_page(results, docs)}")
 

@@ -28,7 +28,7 @@ from epagcl.core.log import log
 
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Result
-    from epagcl.paper.plan import Plan
+    from epagcl.paper.planning.plan import Plan
     from epagcl.study.summary import Comparison
 
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
@@ -109,8 +109,8 @@ def complete(
     Example: epagcl paper complete --datasets squirrel actor --device cuda --processes 16
     """
     from epagcl.core.hardware import resolve_device
-    from epagcl.paper.completion import chosen, write_completed
-    from epagcl.paper.completion import complete as complete_study
+    from epagcl.paper.planning.completion import chosen, write_completed
+    from epagcl.paper.planning.completion import complete as complete_study
     from epagcl.study.store import Store
 
     if seeds is not None and seeds < 1:
@@ -167,9 +167,9 @@ def _planned(
     processes: int = 1,
 ) -> "tuple[dict[str, Result], Comparison | None, Plan]":
     """Read the results and the comparison beside them, and plan what they lack."""
-    from epagcl.paper.page import read_comparison_beside, read_results
-    from epagcl.paper.plan import PARTS
-    from epagcl.paper.plan import plan as plan_study
+    from epagcl.paper.page.assembly import read_comparison_beside, read_results
+    from epagcl.paper.planning.plan import PARTS
+    from epagcl.paper.planning.plan import plan as plan_study
 
     wanted = names_of(parts)
     if unknown := [part for part in wanted if part not in PARTS]:

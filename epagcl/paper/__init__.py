@@ -1,4 +1,7 @@
-"""The tables and figures of the paper, one module each, with the numbers it reports and those published elsewhere."""
+"""The tables and figures of the paper, with the numbers that it reports and those published elsewhere.
+
+Each is an artefact: one module, or a folder whose ``artefact.py`` defines it.
+"""
 
 import importlib
 import tomllib
@@ -23,7 +26,7 @@ ARTEFACTS = {
     "accuracy": ArtefactEntry(
         "accuracy", "Table 2", "test accuracy of every method on every graph, with ranks, references and provenance"
     ),
-    "burden": ArtefactEntry("burden", "Table 3", "pre-processing, FLOPs, time and memory of an epoch"),
+    "burden": ArtefactEntry("burden.artefact", "Table 3", "pre-processing, FLOPs, time and memory of an epoch"),
     "ablation": ArtefactEntry(
         "ablation", "Figure 4", "the contribution of each part of the views, and an oracle with labels"
     ),
@@ -32,12 +35,14 @@ ARTEFACTS = {
         "views_only", "Beyond the paper", "views that differ in their edges only, with one encoder, loss and budget"
     ),
     "tuned": ArtefactEntry(
-        "tuned",
+        "tuned.artefact",
         "Beyond the paper",
         "every method tuned with the same budget, scored on nodes hidden from its search",
     ),
     "sensitivity": ArtefactEntry(
-        "sensitivity", "Beyond the paper", "which settings of EPAGCL and EPAGCL+ matter; training seeds against splits"
+        "sensitivity.artefact",
+        "Beyond the paper",
+        "which settings of EPAGCL and EPAGCL+ matter; training seeds against splits",
     ),
     "choices": ArtefactEntry(
         "choices", "Beyond the paper", "single choices against the recipe: feature scaling, directions of edges, rates"
@@ -47,7 +52,9 @@ ARTEFACTS = {
         "epr", "Appendix F", "error passing rates of all graphs, by both definitions and over more hops"
     ),
     "operators": ArtefactEntry(
-        "operators", "Beyond the paper", "whether the error passing rate of an operator predicts which operator wins"
+        "operators.artefact",
+        "Beyond the paper",
+        "whether the error passing rate of an operator predicts which operator wins",
     ),
     "heterophily": ArtefactEntry(
         "heterophily", "Appendix G", "graphs on which most neighbours belong to another class"
@@ -59,7 +66,9 @@ ARTEFACTS = {
     "overlap": ArtefactEntry(
         "overlap", "Beyond the paper", "the correlation of runs on overlapping splits, and the size of paired tests"
     ),
-    "theory": ArtefactEntry("theory", "Section 3", "how often the theorems hold, and the EPR of sampled views"),
+    "theory": ArtefactEntry(
+        "theory.artefact", "Section 3", "how often the theorems hold, and the EPR of sampled views"
+    ),
     "leakage": ArtefactEntry(
         "leakage", "Section 4", "the same embeddings under the strict rule, the paper's rule and the rule of its script"
     ),

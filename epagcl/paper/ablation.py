@@ -11,10 +11,10 @@ from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs, runs_by_seed
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.oracle import Oracle
 from epagcl.paper.paired import DETECTABLE
-from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.tables import Table, marked
+from epagcl.paper.variants.oracle import Oracle
+from epagcl.paper.variants.random_adding import RandomAdding
 from epagcl.study.design import UNMASKED, Cell, Row
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 

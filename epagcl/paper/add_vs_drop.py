@@ -11,8 +11,8 @@ from epagcl.evaluation.scores import spread
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
-from epagcl.paper.random_adding import RandomAdding
 from epagcl.paper.tables import Table
+from epagcl.paper.variants.random_adding import RandomAdding
 from epagcl.runs.evaluation import UNTRAINED
 from epagcl.study.design import UNMASKED, Cell, Row, rows
 from epagcl.study.paired_test import BETTER, WORSE, PairedTest, paired_tests

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from epagcl.core.formatting import listed
 from epagcl.methods import method
 from epagcl.methods.base import Method
-from epagcl.paper import directions, drawing
+from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.collapses import collapsed_reading
 from epagcl.paper.paired import COLOURS, DETECTABLE
-from epagcl.paper.seed_counts import MANY, seeds_of
+from epagcl.paper.study_size import MANY, seeds_of
 from epagcl.paper.tables import Table
+from epagcl.paper.variants import directions
 from epagcl.study.design import UNMASKED, Cell, Row
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 

@@ -15,7 +15,7 @@ from epagcl.data.graph import Graph
 from epagcl.methods.gca import CENTRALITIES, GCA
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
-from epagcl.paper.seed_counts import GRAPHS
+from epagcl.paper.study_size import GRAPHS
 from epagcl.paper.tables import Table
 from epagcl.views.probabilities import edge_weights, normalise_from_max
 

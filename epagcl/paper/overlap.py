@@ -21,7 +21,7 @@ from epagcl.paper.overlap_simulation import (
     size,
     tuned_ridge_is_correct,
 )
-from epagcl.paper.seed_counts import GRAPHS
+from epagcl.paper.study_size import GRAPHS
 from epagcl.paper.tables import Table
 from epagcl.runs.operators import OPERATORS
 from epagcl.study.paired_test import OVERLAP

@@ -11,7 +11,7 @@ from epagcl.paper import accuracy, reported, reported_cell
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
 from epagcl.paper.paired import DETECTABLE, Comparison, compare, corrected_tests, differences, wins_ties_losses
-from epagcl.paper.statistics import REPEATS, RUNS, counted_once, repeated
+from epagcl.paper.repeated_results import REPEATS, RUNS, counted_once, repeated
 from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
 from epagcl.study.comparison import shares_by_seed
 from epagcl.study.paired_test import BETTER, FEWEST, OVERLAP, UNDECIDED, WORSE, PairedTest

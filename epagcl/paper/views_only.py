@@ -15,9 +15,9 @@ from epagcl.paper.paired import (
     verdict_cells,
     verdict_note,
 )
-from epagcl.paper.seed_counts import GRAPHS, MANY, seeds_of
+from epagcl.paper.study_size import GRAPHS, MANY, seeds_of
 from epagcl.paper.tables import Table, TableCell, marked
-from epagcl.paper.view_variants import (
+from epagcl.paper.variants.views import (
     ADD_ONLY,
     COMMON,
     DROP_ONLY,

@@ -11,12 +11,12 @@ from tests.cli.conftest import assert_refused
 @pytest.fixture
 def planned(monkeypatch):
     """Replace the plan by an invented one, and the results by none."""
-    from epagcl.paper.plan import MissingRuns, Plan
+    from epagcl.paper.planning.plan import MissingRuns, Plan
 
-    monkeypatch.setattr("epagcl.paper.page.read_results", lambda _: {})
+    monkeypatch.setattr("epagcl.paper.page.assembly.read_results", lambda _: {})
     runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 20, 1800.0, "the same cell", "the rank of GRACE", None)
     made = [Plan([runs], {"WikiCS": "data are absent"}, {})]
-    monkeypatch.setattr("epagcl.paper.plan.plan", lambda *_, **__: made[0])
+    monkeypatch.setattr("epagcl.paper.planning.plan.plan", lambda *_, **__: made[0])
     return made
 
 
@@ -42,19 +42,19 @@ def test_plan_names_what_other_artefacts_lack(run, planned):
 
 
 def test_complete_says_what_has_changed(run, planned, monkeypatch, tmp_path):
-    from epagcl.paper.completion import Completed
+    from epagcl.paper.planning.completion import Completed
 
     code, out, err = run("paper", "complete", "--stored", "--store", tmp_path / "store")
     assert (code, out.strip()) == (0, "nothing has changed"), err
     made = Completed({"accuracy": {"artefact": "accuracy"}}, None)
-    monkeypatch.setattr("epagcl.paper.completion.complete", lambda *_, **__: made)
+    monkeypatch.setattr("epagcl.paper.planning.completion.complete", lambda *_, **__: made)
     code, out, _ = run("paper", "complete", "--results", tmp_path)
     assert (code, "accuracy.json" in out) == (0, True)
     assert json.loads((tmp_path / "accuracy.json").read_text()) == {"artefact": "accuracy"}
 
 
 def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeypatch, tmp_path, caplog):
-    from epagcl.paper.completion import Completed
+    from epagcl.paper.planning.completion import Completed
 
     runs = planned[0].runs[0]
     planned[0] = replace(planned[0], runs=[replace(runs, parts=("tuned",))])
@@ -69,7 +69,7 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
         return Completed({}, None)
 
     monkeypatch.setattr("epagcl.study.workers.run_workers", workers)
-    monkeypatch.setattr("epagcl.paper.completion.complete", completed)
+    monkeypatch.setattr("epagcl.paper.planning.completion.complete", completed)
     words = ["--datasets", "cora", "citeseer", "--parts", "tuned", "--store", tmp_path, "--device", "cpu", "--quiet"]
     code, out, err = run("paper", "complete", *words, "--processes", 3, "--minutes", 1.5)
     assert (code, out.strip()) == (1, "nothing has changed"), err  # a process failed

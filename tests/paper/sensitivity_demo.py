@@ -4,7 +4,7 @@ import numpy as np
 
 from epagcl.evaluation.scores import spread
 from epagcl.methods import method
-from epagcl.paper.sweeps import METHODS, SETTINGS, read_title, sweep_rows
+from epagcl.paper.sensitivity.settings import METHODS, SETTINGS, read_title, sweep_rows
 from tests.paper.conftest import cell, result
 
 #: What the settings change: points between the first and the last value, by method and label.

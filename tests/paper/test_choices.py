@@ -1,7 +1,7 @@
 import pytest
 
 from epagcl.paper.choices import ARTEFACT, CHOICES, GIVEN, RATE, SEPARATE, Choice, against_recipes, cells_of
-from epagcl.paper.directions import DirectedGRACE
+from epagcl.paper.variants.directions import DirectedGRACE
 from epagcl.study.design import Row
 from tests.paper.conftest import cell, demo, result
 

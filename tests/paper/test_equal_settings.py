@@ -1,8 +1,8 @@
 import pytest
 
-from epagcl.paper import judges
 from epagcl.paper.equal_settings import OTHERS, PAIRS, equal_sentence, equal_table, equal_tests, without_others
 from epagcl.paper.heterophily import ARTEFACT
+from epagcl.paper.page import judges
 from tests.paper.conftest import cell, result
 
 

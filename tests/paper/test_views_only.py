@@ -1,6 +1,6 @@
 import pytest
 
-from epagcl.paper.view_variants import (
+from epagcl.paper.variants.views import (
     ADD_ONLY,
     DROP_ONLY,
     MASKS,

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from epagcl.paper import theorems
 from epagcl.paper.artefact import Request
-from epagcl.paper.theory import ARTEFACT
+from epagcl.paper.theory.artefact import ARTEFACT, theorems
 from epagcl.study.store import Store
 
 

@@ -69,7 +69,7 @@ def test_unavailable_parts_are_none(data):
 
 def test_a_method_with_views_of_its_own_kind(data):
     """A method may sample its views by other rules; the report shows them in the same form."""
-    from epagcl.paper.random_adding import RandomAdding
+    from epagcl.paper.variants.random_adding import RandomAdding
 
     views = structure(data, RandomAdding(device="cpu"))["views"]
     assert [sample["view"] for sample in views["samples"]] == [1, 2]

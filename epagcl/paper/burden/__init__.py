@@ -1,0 +1,1 @@
+"""Table 3: the cost of each method."""

@@ -1,0 +1,1 @@
+"""Whether the error passing rate of an operator predicts which operator wins."""

@@ -1,0 +1,1 @@
+"""What the study lacks, and its completion."""

@@ -1,0 +1,1 @@
+"""Which settings of EPAGCL and EPAGCL+ matter, and training seeds against splits."""

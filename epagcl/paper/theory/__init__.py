@@ -1,0 +1,1 @@
+"""Section 3 measured: the theorems, and the EPR of augmented views."""

@@ -1,0 +1,1 @@
+"""Whole methods, each tuned with the same budget."""

@@ -1,0 +1,1 @@
+"""Methods with one thing made otherwise, for comparisons. They are not registered."""

@@ -1,0 +1,18 @@
+import pytest
+
+from epagcl.paper.burden.tables import QUANTITIES, hardware_names, is_cpu, reported_costs
+
+
+def test_reported_flops_are_those_of_the_projection_head():
+    for graph, n in (("Cora", 2708), ("PubMed", 19717), ("ogbn-arxiv", 169343)):
+        assert n * (2 * 256**2 + 3 * 256) == pytest.approx(reported_costs(graph, "EPAGCL")["flops"], rel=0.002)
+    assert reported_costs("ogbn-arxiv", "GREET")["seconds_before"] == "15.95 h"
+    assert reported_costs("ogbn-arxiv", "MVGRL") == dict.fromkeys(QUANTITIES, "OOM")
+    assert reported_costs("Cora", "GRACE") == {}
+
+
+def test_hardware_is_named_once():
+    cells = [{"hardware": name} for name in ("H200", None, "X, 2 threads", "H200")]
+    assert hardware_names({"cells": cells}) == "H200, X, 2 threads"
+    assert hardware_names({"cells": []}) == "nothing"
+    assert [is_cpu(name) for name in ("H200", "X, 2 threads")] == [False, True]
