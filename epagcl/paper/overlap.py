@@ -25,6 +25,7 @@ from epagcl.paper.study_size import GRAPHS
 from epagcl.paper.tables import Table
 from epagcl.runs.operators import OPERATORS
 from epagcl.study.paired_test import OVERLAP
+from epagcl.study.statistics import ALPHA
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,14 +45,14 @@ def measure(request: Request) -> Result:
     request.work.say("generated graphs")
     simulated = []
     for scenario in SCENARIOS:
-        runs, truth = simulate(scenario, overlap_simulation.GRAPHS)
+        runs, truth, of_nodes = simulate(scenario, overlap_simulation.GRAPHS)
         sizes = {
             str(n): {name: size(runs[:, :n], c) for name, c in TESTS.items()}
             | {"this_graph": size(runs[:, :n], 0.0, truth, 1 / FURTHER)}
             for n in COUNTS
         }
-        about = {**scenario._asdict(), "graphs": len(runs), "shared_variance": shared_variance(runs)}
-        simulated.append({**about, "sizes": sizes})
+        shared = {"shared_variance": shared_variance(runs), "shared_variance_of_nodes": float(np.mean(of_nodes))}
+        simulated.append({**scenario._asdict(), "graphs": len(runs), **shared, "sizes": sizes})
     graphs = {}
     for name, data in request.graphs.items():
         request.work.say(f"overlapping splits of {name}")
@@ -91,12 +92,13 @@ def tables(result: Result) -> list[Table]:
 
 
 def _size_table(result: Result) -> Table:
-    columns = ["nodes", "noise of a seed", "c", "runs", *TITLES.values(), "plain t, this graph only"]
+    columns = ["nodes", "noise of a seed", "c", "c from nodes", "runs", *TITLES.values(), "plain t, this graph only"]
     rows = [
         [
             f"{row['nodes']:,}",
             f"{row['seed_noise']:g}",
             f"{row['shared_variance']:.2f}",
+            f"{row['shared_variance_of_nodes']:.2f}",
             count,
             *(f"{100 * sizes[name]:.1f}" for name in (*TESTS, "this_graph")),
         ]
@@ -108,8 +110,9 @@ def _size_table(result: Result) -> Table:
         f"Share in % of {'/'.join(map(str, sorted(counts)))} generated graphs on which a test at the 5% level finds a "
         "difference between two methods that are equal on graphs of this kind; it should be 5. Each method has its own "
         "features with the same distribution, and a ridge classifier on random 10/10/80 splits. c: the variance that "
-        "the runs on a graph share, in units of the variance of their differences. The last column asks another "
-        "question: whether the interval misses the difference on this very graph, without generalising to others."
+        "the runs on a graph share, in units of the variance of their differences. It is measured between graphs, and "
+        "from the nodes of single graphs as in the next table, as a mean. The last column asks another question: "
+        "whether the interval misses the difference on this very graph, without generalising to others."
     )
     return Table("", "Size of paired tests on overlapping splits", columns, rows, note)
 
@@ -134,6 +137,18 @@ def _pairs(result: Result) -> list[list[str]]:
     return next(([pair["pair"] for pair in graph["pairs"]] for graph in result["graphs"].values()), [])
 
 
+def size_if(shared: float, runs: int) -> float:
+    """Return the share of false decisions at the 5% level if c is another one than the test assumes.
+
+    Examples:
+        >>> round(size_if(OVERLAP, 20), 6), round(size_if(1.0, 20), 2)
+        (0.05, 0.28)
+    """
+    from scipy.stats import t
+
+    return float(2 * t.sf(t.isf(ALPHA / 2, runs - 1) * ((1 / runs + OVERLAP) / (1 / runs + shared)) ** 0.5, runs - 1))
+
+
 def all_shared(result: Result) -> dict[str, float]:
     """Return the largest c of each named graph."""
     return {name: max(pair["shared_variance"] for pair in graph["pairs"]) for name, graph in result["graphs"].items()}
@@ -141,8 +156,11 @@ def all_shared(result: Result) -> dict[str, float]:
 
 def figures(result: Result) -> "dict[str, Figure]":
     """Return a figure of the sizes over the number of runs, a panel for each kind of generated graph."""
-    figure, panels = new_figure(1, len(result["simulated"]), 2.5 * len(result["simulated"]) + 0.5, 2.9, sharey=True)
-    for axes, row in zip(panels, result["simulated"], strict=True):
+    kinds = result["simulated"]
+    columns = min(len(kinds), 3)
+    lines = -(-len(kinds) // columns)
+    figure, panels = new_figure(lines, columns, 3.0 * columns + 0.5, 2.6 * lines + 0.4, sharey=True)
+    for axes, row in zip(panels, kinds, strict=True):
         for colour, (name, title) in zip(COLOURS, TITLES.items(), strict=False):
             counts = [int(count) for count in row["sizes"]]
             axes.plot(counts, [100 * sizes[name] for sizes in row["sizes"].values()], "o-", color=colour, label=title)
@@ -151,7 +169,8 @@ def figures(result: Result) -> "dict[str, Figure]":
         axes.set_title(f"{row['nodes']:,} nodes{noise} (c = {row['shared_variance']:.2f})", fontsize=9)
         axes.set_xlabel("runs", fontsize=9)
         axes.grid(lw=0.3)
-    panels[0].set_ylabel("false decisions, %", fontsize=9)
+    for axes in panels[::columns]:
+        axes.set_ylabel("false decisions, %", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     return {"": figure}
@@ -164,12 +183,15 @@ def reading(result: Result) -> list[str]:
         for name in (*TESTS, "this_graph")
     }
     spans = {name: span(values, ".0%") for name, values in by_test.items()}
+    worst = max(result["simulated"], key=lambda row: max(sizes["ours"] for sizes in row["sizes"].values()))
     paragraphs = [
         f"**Paired tests on this page are corrected resampled t tests with c = {OVERLAP:g}**: the variance of the mean "
         "of n paired differences with standard deviation s is (1/n + c) s². Those of the tuned track also allow for "
         "shared test sets ([Runs in groups](paper.md#how-claims-are-decided)), and those on Geom-GCN's splits have c = "
-        "20/48. On generated graphs where two "
-        f"methods are equal, it decides wrongly in {spans['ours']} of cases at the 5% level. The plain paired t test "
+        f"20/48. On generated graphs of {span([row['nodes'] for row in result['simulated']], ',')} nodes where two "
+        f"methods are equal, it decides wrongly in {spans['ours']} of cases at the 5% level, most often with "
+        f"{worst['nodes']:,} nodes and {'some' if worst['seed_noise'] else 'no'} noise of the seeds. The plain paired "
+        "t test "
         f"(c = 0) does so in {spans['plain']}, more often with more runs. Nadeau and Bengio's formula, test nodes over "
         f"training nodes, is c = 8 on 10/10/80 splits and decides wrongly in {spans['nadeau_bengio']}: it hardly "
         "decides anything. It was made for large training sets and small test sets.",
@@ -186,7 +208,9 @@ def reading(result: Result) -> list[str]:
             f"On {len(shared)} named graphs, c of pairs of untrained embeddings is between {min(values):.2f} and "
             f"{max(values):.2f}, with a median of {median(values):.2f}; "
             f"{sum(value <= OVERLAP for value in values)} of {len(values)} pairs are at most {OVERLAP:g}.{exceeding} "
-            f"The value {OVERLAP:g} was chosen after looking at these measurements; it is not derived."
+            f"The value {OVERLAP:g} was chosen after looking at these measurements; it is not derived. If c is "
+            f"{max(values):.2f}, the test of {COUNTS[-1]} runs decides wrongly in "
+            f"{size_if(max(values), COUNTS[-1]):.0%} of cases."
         )
     return paragraphs
 

@@ -25,16 +25,26 @@ class Scenario(NamedTuple):
     seed_noise: float
 
 
-SCENARIOS = (Scenario(200, 2.0, 0.0), Scenario(400, 2.0, 0.0), Scenario(1000, 2.0, 0.0), Scenario(1000, 2.0, 1.5))
+SCENARIOS = (
+    *(Scenario(nodes, 2.0, 0.0) for nodes in (200, 400, 1000, 3000)),
+    *(Scenario(nodes, 2.0, 1.5) for nodes in (1000, 3000)),
+)
 #: Graphs of each scenario, runs on each, and further runs, whose mean stands for the graph's true difference.
 GRAPHS, RUNS, FURTHER = 400, 20, 40
 
 
 class Differences(NamedTuple):
-    """Differences of two equal methods in points: ``runs`` [graphs, runs], and the ``truth`` of each graph."""
+    """Differences of two equal methods.
+
+    Attributes:
+        runs: in points, ``[graphs, runs]``.
+        truth: the true difference of each graph in points.
+        of_nodes: c of each graph by :func:`shared_variance_of_nodes`.
+    """
 
     runs: Array
     truth: Array
+    of_nodes: Array
 
 
 def ridge_is_correct(z: Array, y: Nodes, train: Nodes, test: Nodes, penalty: float = PENALTY) -> Correct:
@@ -62,17 +72,22 @@ def simulate(scenario: Scenario, graphs: int = GRAPHS, runs: int = RUNS, further
     """
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(CLASSES, DIM))
-    nodes, differences = scenario.nodes, np.empty((graphs, runs + further))
+    nodes, differences, of_nodes = scenario.nodes, np.empty((graphs, runs + further)), np.empty(graphs)
     for graph in range(graphs):
+        outcomes = np.full((runs, nodes), np.nan)
         y = rng.integers(CLASSES, size=nodes)
         z = np.ones((2, nodes, DIM + 1))
         features = centres[y] + scenario.noise * rng.normal(size=(2, nodes, DIM))
         for run in range(runs + further):
             order = rng.permutation(nodes)
             z[..., :DIM] = features + scenario.seed_noise * rng.normal(size=features.shape)
-            one, other = ridge_is_correct(z, y, order[: nodes // 10], order[nodes // 5 :]).mean(axis=1)
-            differences[graph, run] = 100 * (one - other)
-    return Differences(differences[:, :runs], differences[:, runs:].mean(axis=1))
+            test = order[nodes // 5 :]
+            one, other = ridge_is_correct(z, y, order[: nodes // 10], test).astype(float)
+            differences[graph, run] = 100 * (one - other).mean()
+            if run < runs:
+                outcomes[run, test] = one - other
+        of_nodes[graph] = shared_variance_of_nodes(outcomes)
+    return Differences(differences[:, :runs], differences[:, runs:].mean(axis=1), of_nodes)
 
 
 def size(differences: Array, overlap: float, truth: Array | float = 0.0, truth_variance: float = 0.0) -> float:

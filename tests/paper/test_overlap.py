@@ -1,14 +1,16 @@
+import numpy as np
 import pytest
 
 from epagcl.data import block_model
 from epagcl.paper import overlap, overlap_simulation
-from epagcl.paper.overlap import ARTEFACT, COMPARED, all_shared, graph_correlations
+from epagcl.paper.overlap import ARTEFACT, COMPARED, all_shared, graph_correlations, size_if
 from epagcl.study.paired_test import OVERLAP
 
 
 def invented():
     sizes = {"plain": 0.3, "ours": 0.05, "nadeau_bengio": 0.0, "this_graph": 0.04}
     about = {"nodes": 400, "noise": 2.0, "seed_noise": 0.0, "graphs": 100, "shared_variance": 0.2}
+    about["shared_variance_of_nodes"] = 0.15
     pairs = [
         {"pair": ["Â²X", "X"], "shared_variance": 0.1},
         {"pair": ["PageRank, α = 0.15", "X"], "shared_variance": 0.4},
@@ -23,15 +25,24 @@ def invented():
 
 def test_tables_and_reading():
     sizes, graphs = ARTEFACT.tables(invented())
-    assert sizes.rows[1][3:] == ["20", "30.0", "7.0", "0.0", "4.0"]
+    assert sizes.rows[1][2:] == ["0.20", "0.15", "20", "30.0", "7.0", "0.0", "4.0"]
     assert graphs.rows == [["Cora", "2,708", "0.10", "0.40"]]
     first, this_graph, named = ARTEFACT.reading(invented())
     assert f"with c = {OVERLAP:g}**" in first
     assert "it decides wrongly in 5% to 7% of cases" in first
+    assert "most often with 400 nodes and no noise of the seeds" in first
     assert "(4%)" in this_graph
     assert "1 of 2 pairs are at most 0.25. It is larger on Cora" in named
+    assert f"If c is 0.40, the test of 20 runs decides wrongly in {size_if(0.4, 20):.0%} of cases." in named
     assert all_shared(invented()) == {"Cora": 0.4}
     assert len(ARTEFACT.figures(invented())[""].axes) == 1
+
+
+def test_the_size_with_another_c_is_that_of_simulated_runs():
+    rng = np.random.default_rng(0)
+    runs = rng.normal(size=(8000, 10)) + 0.6**0.5 * rng.normal(size=(8000, 1))
+    assert size_if(0.6, 10) == pytest.approx(overlap_simulation.size(runs, OVERLAP), abs=0.02)
+    assert size_if(OVERLAP, 10) == pytest.approx(0.05)
 
 
 def test_correlations_of_a_graph_are_measured_on_single_nodes():

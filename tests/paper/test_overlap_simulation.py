@@ -49,9 +49,9 @@ def test_the_size_of_the_tests_is_right_on_runs_of_known_correlation():
 
 @pytest.mark.slow
 def test_on_overlapping_splits_only_the_corrected_test_has_about_the_right_size():
-    runs, truth = simulate(Scenario(nodes=200, noise=2.0, seed_noise=0.0), graphs=150, runs=20, further=20)
+    runs, truth, of_nodes = simulate(Scenario(nodes=200, noise=2.0, seed_noise=0.0), graphs=150, runs=20, further=20)
     assert runs.shape == (150, 20)
-    assert 0.0 < shared_variance(runs) < OVERLAP
+    assert 0.0 < of_nodes.mean() < shared_variance(runs) < OVERLAP  # too low on small graphs
     assert size(runs, OVERLAP) <= 0.05
     assert size(runs, 0.0) > 0.1  # the plain t test takes the luck of a graph for a difference of methods
     assert size(runs, 0.0, truth, 1 / 20) < 0.1  # but is right about this very graph
