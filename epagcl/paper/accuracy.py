@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import counted, mean_and_std
 from epagcl.paper import drawing
-from epagcl.paper.accuracy_reading import reading, source_text
+from epagcl.paper.accuracy_reading import PUBLISHED, reading, source_text
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import (
     Ranks,
@@ -22,9 +22,11 @@ from epagcl.paper.cell_scores import (
     titles_of,
     usual_runs,
 )
+from epagcl.paper.paired import against, differences_table
 from epagcl.paper.tables import Table, TableCell, marked
-from epagcl.runs.evaluation import RAW
+from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.study.design import Cell, rows
+from epagcl.study.paired_test import PairedTest
 from epagcl.study.summary import MIN_RUNS
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ PROTOCOL_STYLE = {
     "paper": (drawing.COLOURS[1], "s"),
     "public": (drawing.COLOURS[2], "D"),
 }
+#: References of which tables show the difference to each method: their names in words, and those of the tables.
+REFERENCE_TABLES = {PROPAGATED: ("Propagated features", "propagated"), UNTRAINED: ("Untrained encoder", "untrained")}
 SPLITS = {"strict": "random 10/10/80", "paper": "random 10/10/80", "public": "published"}
 
 
@@ -55,7 +59,26 @@ def tables(result: Result) -> list[Table]:
     """Return a table for each protocol, and the provenance of every cell."""
     first, *others = result["asked"]["protocols"]
     by_protocol = [protocol_table(result, first), *(protocol_table(result, p, slug=p) for p in others)]
-    return [*by_protocol, _provenance_table(result)]
+    return [*by_protocol, *_differences(result, first), _provenance_table(result)]
+
+
+def _differences(result: Result, protocol: str) -> list[Table]:
+    """Return EPAGCL and each reference minus each method on each graph, with the detectable differences."""
+    methods, graphs = self_supervised_titles(result), measured_graphs(result)
+    families = {("EPAGCL", "ours"): against_others(result)}
+    for title, names in REFERENCE_TABLES.items():
+        families[names] = against(result, protocol, title, methods)
+    return [
+        differences_table(f"{words} minus each method", tests, graphs, slug=slug)
+        for (words, slug), tests in families.items()
+        if tests
+    ]
+
+
+def against_others(result: Result) -> dict[tuple[str, str], PairedTest]:
+    """Test EPAGCL against every other self-supervised method on every graph, by the first protocol."""
+    others = [title for title in self_supervised_titles(result) if title != "EPAGCL*"]
+    return against(result, result["asked"]["protocols"][0], "EPAGCL", others)
 
 
 def protocol_table(result: Result, protocol: str, slug: str = "", *, reported_ranks: bool = True) -> Table:
@@ -141,9 +164,8 @@ def _provenance_table(result: Result) -> Table:
     columns = ["method", "graph", "runs", "settings", "epochs", "s a model", "hardware", "date", "commit"]
     note = (
         "All cells were measured here, with several processes sharing one device. The numbers in brackets above are "
-        "the paper's; for published splits, those of other publications. Settings are published, if a script of the "
-        "method's repository or a table of its paper has them, or ours: taken from related graphs or chosen on "
-        "validation nodes. The recipes name the source of each."
+        f"the paper's; for published splits, those of other publications. Settings are published, if {PUBLISHED}, or "
+        "ours: taken from related graphs or chosen on validation nodes. The recipes name the source of each."
     )
     return Table("provenance", "Provenance of each cell", columns, lines, note, folded=True)
 

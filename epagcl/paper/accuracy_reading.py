@@ -1,5 +1,6 @@
 """What the accuracy tables show, in sentences."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from epagcl.core.config import current_settings
@@ -25,11 +26,16 @@ from epagcl.study.summary import MIN_RUNS
 
 #: References that trained methods are compared with, and their names in a sentence.
 REFERENCE_WORDS = {UNTRAINED: "EPAGCL's untrained encoder", PROPAGATED: "propagated features"}
+#: What published settings are.
+PUBLISHED = (
+    "a script of the method's repository or of a port of it, a table of its paper, or a study that tuned the method "
+    "has them"
+)
 #: Graphs whose feature rows the loader of EPAGCL's authors divides by their sums.
 NORMALISED_BY_AUTHORS = ("Amazon-Photo", "Amazon-Computers", "Coauthor-CS", "Coauthor-Physics")
 
 
-def source_text(cell: dict[str, Any]) -> str:
+def source_text(cell: Mapping[str, Any]) -> str:
     """Return where the settings of a cell come from: published, ours or defaults, and where the features differ."""
     source = settings_source(cell)
     scaling = current_settings(cell["settings"]).get("feature_scaling")
@@ -100,9 +106,9 @@ def settings_sentences(result: Result) -> str:
         alike.setdefault(", ".join(graphs), []).append(escape_stars(title))
     listed = "; ".join(f"{', '.join(titles)} on {graphs}" for graphs, titles in alike.items())
     parts = [
-        "Settings and epochs are published where a script of the method's repository or a table of its paper has them "
-        "and the recipe follows it. For EPAGCL they are those of Appendix D, which describes a grid search for the "
-        "best average accuracy and does not say by which scoring rule. Settings of our own, taken from related graphs "
+        f"Settings and epochs are published where {PUBLISHED}, and the recipe follows it. For EPAGCL they are those of "
+        "Appendix D, which describes a grid search for the best average accuracy and does not say by which scoring "
+        "rule; p_add = 0.05 is ours, since the paper does not give it. Settings of our own, taken from related graphs "
         "or chosen on validation nodes of these graphs (no journals of these choices are kept), are used for: "
         f"{listed}."
     ]

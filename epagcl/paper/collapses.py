@@ -1,12 +1,15 @@
-"""Collapsed runs, which are far below the others and make intervals wide."""
+"""Collapsed runs: far below the others, or with an embedding that is nearly a line."""
 
+from collections.abc import Iterable, Mapping
 from statistics import median
+from typing import Any
 
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.tables import escape_stars
 
 COLLAPSE = 20  # points below the median at which a run counts as collapsed
+LINE = 2.0  # effective rank below which an embedding is nearly a line
 
 
 def collapsed(result: Result, protocol: str, graph: str, *, best: bool = False) -> dict[str, int]:
@@ -42,3 +45,22 @@ def collapsed_reading(result: Result, protocol: str, *, best: bool = False) -> l
         f"**Some runs collapse**: they are more than {COLLAPSE} points below the median of "
         f"{'the best row' if best else 'their row'}, and make intervals wide. {' '.join(found)}"
     ]
+
+
+def low_rank_reading(cells: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a paragraph on the trained models whose embeddings are nearly lines, if there are any.
+
+    Args:
+        cells: cells of a result. Those of older records may lack effective ranks.
+    """
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        training = cell["training"] or {}
+        ranks = [rank for rank in training.get("effective_rank", []) if rank is not None]
+        low = sum(rank < LINE for rank in ranks)
+        if low and any(training["epochs"]):
+            found.setdefault(escape_stars(cell["row"]), []).append(f"{cell['graph']['name']} {low} of {len(ranks)}")
+    if not found:
+        return []
+    listed = "; ".join(f"{title}: {', '.join(counts)}" for title, counts in found.items())
+    return [f"**Embeddings that are nearly a line**, with an effective rank below {LINE:g} after training: {listed}."]

@@ -7,6 +7,7 @@ from epagcl.paper import accuracy
 from epagcl.paper.accuracy_reading import missing_sentences, settings_sentences
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import compared_scores, measured_graphs
+from epagcl.paper.collapses import low_rank_reading
 from epagcl.paper.equal_settings import equal_sentence, equal_table, other_rows, without_others
 from epagcl.paper.paired import against
 from epagcl.paper.tables import Table
@@ -29,8 +30,6 @@ PUBLISHED_SPLITS, PUBLISHED_OVERLAP = 10, 20 / 48
 SHARED = ("lr", "temperature", "p_mask_1", "p_mask_2", "p_drop_1", "p_drop_2", "epochs", "hidden", "dim")
 #: Graphs of which more than a third of the nodes repeat another, as ``epagcl paper graphs`` counts.
 REPEATING = ("Chameleon", "Squirrel")
-#: An embedding of a lower effective rank has nearly collapsed to a line.
-COLLAPSED = 2.0
 
 
 def measure(request: Request) -> Result:
@@ -60,7 +59,7 @@ def figures(result: Result) -> "dict[str, Figure]":
 
 def reading(result: Result) -> list[str]:
     """Return paragraphs on EPAGCL against GCA, as the paper claims, and against the raw features, which it omits."""
-    equal = equal_sentence(result, result["asked"]["protocols"][0])
+    equal, lines = equal_sentence(result, result["asked"]["protocols"][0]), low_rank_reading(result["cells"])
     result = without_others(result)
     paragraphs = []
     for protocol, split in SPLITS.items():
@@ -76,7 +75,7 @@ def reading(result: Result) -> list[str]:
     paragraphs += [
         _difference_of_settings(result),
         equal,
-        _collapses(result),
+        *lines,
         _repeats(result),
         same_nodes_note(measured_graphs(result)),
         settings_sentences(result),
@@ -130,18 +129,6 @@ def _difference_of_settings(result: Result) -> str:
         "**Settings differ**: the differences above are those of recipes, and the recipes of EPAGCL and GCA differ in "
         f"{listed}."
     )
-
-
-def _collapses(result: Result) -> str:
-    """Return how many runs of EPAGCL and GCA end with an effective rank below 2."""
-    counts = []
-    for title in ("EPAGCL", "GCA"):
-        for graph, cell in _cells_of(result, title).items():
-            ranks = [rank for rank in (cell["training"] or {}).get("effective_rank", []) if rank is not None]
-            low = sum(rank < COLLAPSED for rank in ranks)
-            if low:
-                counts.append(f"{title} on {graph} ({low} of {len(ranks)})")
-    return f"Runs whose embedding has an effective rank below {COLLAPSED:g}: {', '.join(counts)}." if counts else ""
 
 
 def _repeats(result: Result) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from epagcl.core.formatting import paragraph
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
@@ -183,11 +184,16 @@ def against_table(title: str, tests: Mapping[tuple[str, str], PairedTest]) -> Ta
     return Table("against", f"{title} against each row", columns, lines, verdict_note(title, len(tests)))
 
 
-def training_table(tests: Mapping[tuple[str, str], PairedTest]) -> Table:
-    """Return a table of each method against its own untrained encoder over all graphs, given tests by (graph, row)."""
+def training_table(tests: Mapping[tuple[str, str], PairedTest], caveat: str = "") -> Table:
+    """Return a table of each method against its own untrained encoder over all graphs.
+
+    Args:
+        tests: the tests by (graph, row).
+        caveat: what else differs, as a last sentence of the note.
+    """
     lines = [[title, *verdict_cells(own)] for title, own in by_row(tests).items()]
     columns = ["method", "minus untrained", *VERDICT_COLUMNS]
-    note = verdict_note("a method against its own encoder with initial weights", len(tests))
+    note = paragraph(verdict_note("a method against its own encoder with initial weights", len(tests)), caveat)
     return Table("training", "What training adds to a method's own encoder", columns, lines, note)
 
 

@@ -22,6 +22,7 @@ def test_small_measurement_has_all_rows_and_files(request_of, tmp_path):
     assert files == {
         *("accuracy.json", "accuracy.md", "accuracy.tex", "accuracy.svg", "accuracy.png"),
         *("accuracy.csv", "accuracy-paper.csv", "accuracy-provenance.csv", "accuracy-runs.csv"),
+        *("accuracy-ours.csv", "accuracy-propagated.csv", "accuracy-untrained.csv"),
     }
     assert json.loads((tmp_path / "out" / "accuracy.json").read_text()) == made
     assert "| EPAGCL |" in (tmp_path / "out" / "accuracy.md").read_text()

@@ -1,4 +1,4 @@
-from epagcl.paper.collapses import collapsed, collapsed_reading
+from epagcl.paper.collapses import collapsed, collapsed_reading, low_rank_reading
 from tests.paper.conftest import cell, result
 
 MOST = [20, 30, 25, 90]  # of these runs collapse
@@ -31,3 +31,19 @@ def test_collapsed_runs_are_counted_by_graph():
     assert "below the median of their row" in text
     assert text.endswith("Cora: GCA (1 of 4).")
     assert collapsed_reading(result([cell("DGI", "Cora", [70, 71])], datasets=("cora",)), "strict") == []
+
+
+def test_embeddings_that_are_nearly_a_line_are_named():
+    def trained(title, graph, epochs, ranks):
+        return cell(title, graph, [70, 71], training={"epochs": epochs, "effective_rank": ranks})
+
+    cells = [
+        trained("GCA*", "Texas", [9, 9], [1.2, 5.0]),
+        trained("GCA*", "Cora", [9, 9], [1.0, 1.5]),
+        trained("untrained GCA", "Texas", [0, 0], [1.0, 1.0]),
+        trained("GRACE", "Texas", [9, 9], [None, 3.0]),
+        cell("raw features", "Texas", [60, 61], training=None),
+    ]
+    (text,) = low_rank_reading(cells)
+    assert text.endswith("below 2 after training: GCA\\*: Texas 1 of 2, Cora 2 of 2.")
+    assert low_rank_reading(cells[2:]) == []

@@ -37,20 +37,20 @@ def invented(**graphs):
 def test_rates_of_a_path():
     # 0 – 1 – 2 with 2 in another class: none, half and all of the messages to 0, 1 and 2 are wrong; Â = 1/√2.
     path, y = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 0, 1])
-    record = rates("path", path, y)
+    record = rates(path, y)
     assert record["per_node"] == pytest.approx(0.5)
     assert record["per_edge"] == pytest.approx(0.5)
     assert record["homophily"] == 0.5
     assert record["chance"] == pytest.approx(1 - (4 + 1) / 9)
     assert (record["nodes"], record["edges"], record["classes"]) == (3, 2, 2)
     assert record["hops_2"] == 1  # 0 and 2 reach each other only
-    assert record["hops_3"] is None
-    assert rates("Texas", path, y)["hops_3"] == pytest.approx(0.5)  # odd walks end at neighbours
+    assert record["hops_3"] == pytest.approx(0.5)  # odd walks end at neighbours
+    assert rates(path, torch.tensor([0, 0, 0]))["hops_3"] is None  # the graph is homophilous
 
 
 def test_self_loops_count_under_the_root():
     star, y = torch.tensor([[0, 0, 1], [1, 2, 3]]), torch.tensor([0, 0, 1, 1])
-    record = rates("star", star, y)
+    record = rates(star, y)
     a, b, c = 4**-0.5, 2**-0.5, 2**-0.5  # edges 0–1, 0–2 (wrong), 1–3 (wrong), degrees 2, 2, 1, 1
     assert record["per_edge"] == pytest.approx((b + c) / (a + b + c))
     a, b, c = 9**-0.5, 6**-0.5, 6**-0.5

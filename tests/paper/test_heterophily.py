@@ -39,7 +39,7 @@ def test_different_settings_and_collapsed_embeddings_are_named():
     text = " ".join(ARTEFACT.reading(result(cells, datasets=("texas",), protocols=("paper",))))
     assert "**Settings differ**" in text
     assert "the recipes of EPAGCL and GCA differ in lr on Texas." in text
-    assert "effective rank below 2: EPAGCL on Texas (1 of 2)." in text
+    assert "an effective rank below 2 after training: EPAGCL: Texas 1 of 2." in text
 
 
 def test_runs_on_the_same_published_split_are_averaged():

@@ -1,16 +1,15 @@
 """The first page of the results: three figures and five sentences, made from the results and the comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from epagcl.core.formatting import listed, paragraph
-from epagcl.paper import add_vs_drop, drawing, views_only
+from epagcl.paper import accuracy, add_vs_drop, drawing, views_only
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores
-from epagcl.paper.page import judges
+from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores, self_supervised_titles
 from epagcl.paper.page.verdicts import judged
-from epagcl.paper.paired import trained_counts
+from epagcl.paper.paired import against, trained_counts
 from epagcl.paper.tables import wrap
 from epagcl.paper.tuned import tables as tuned_tables
 from epagcl.paper.tuned.budget import OURS, TUNED
@@ -18,7 +17,7 @@ from epagcl.paper.variants.views import ADD_ONLY, DROP_ONLY
 from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.study.design import UNTRAINED_PREFIX, is_trained
 from epagcl.study.diagram import BARS, diagram
-from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE
+from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest
 from epagcl.study.ranking import Ranking
 from epagcl.study.summary import Comparison, accuracies, paired_against, ranking_of
 
@@ -33,7 +32,8 @@ TERMS = (
 )
 PROTOCOL = (
     "A linear classifier scores each row, on 10% of the nodes for training, 10% for validation and 80% for testing. "
-    "Tests on single graphs are paired; tests over graphs are Wilcoxon's. All have Holm's correction."
+    "Its penalty is chosen on validation nodes. Tests on single graphs are paired; tests over graphs are Wilcoxon's. "
+    "All have Holm's correction."
 )
 PAPERS = "EPAGCL"
 #: EPAGCL's nearest relatives: the same loss, other views.
@@ -58,7 +58,7 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
     ranking = ranking_of(comparison["results"], comparison["protocol"]) if comparison else None
     made = [
         _best_row(ranking, comparison, results) if ranking and comparison else None,
-        _beyond_propagation(ranking) if ranking else None,
+        _beyond_propagation(ranking, results) if ranking else None,
         _paper(results),
         _rates(results),
         _claims(results),
@@ -74,9 +74,21 @@ def first_page(results: dict[str, Result], comparison: Comparison | None) -> str
         path = f"figures/paper/{name}"
         lines += ["", f"[![{TITLES[name]}]({path}.png)]({path}.svg)", "", wrap(f"*{TITLES[name]}.*")]
     lines += ["", "### Behind these sentences", ""]
-    lines += [wrap(paragraph(PROTOCOL, ranking.same_nodes_note if ranking else "")), ""]
+    notes = [ranking.same_nodes_note if ranking else "", _smallest_p(ranking)]
+    lines += [wrap(paragraph(PROTOCOL, *notes)), ""]
     lines += [wrap(one.details, bullet=f"{number}. ") for number, one in enumerate(findings, start=1)]
     return "\n".join([*lines, ""])
+
+
+def _smallest_p(ranking: Ranking | None) -> str:
+    """Return what a test over the graphs needs to decide."""
+    if ranking is None or ranking.smallest_p >= ranking.alpha:
+        return ""
+    return (
+        f"With {len(ranking.observations)} independent graphs and {len(ranking.pairs)} pairs of rows, the smallest "
+        f"corrected p that a test over the graphs can have is {ranking.smallest_p:.3f}. Only a row that is ahead on "
+        "nearly every graph is significantly better."
+    )
 
 
 def _best_row(ranking: Ranking, comparison: Comparison, results: dict[str, Result]) -> Finding | None:
@@ -118,7 +130,7 @@ def _with_papers_classifier(results: dict[str, Result]) -> str:
     return f"With the paper's classifier, which has no penalty, {OURS} has mean rank {place}."
 
 
-def _beyond_propagation(ranking: Ranking) -> Finding | None:
+def _beyond_propagation(ranking: Ranking, results: dict[str, Result]) -> Finding | None:
     """Return how the trained methods stand against propagated features."""
     means, ranks = ranking.means, ranking.mean_ranks
     trained = [title for title in means if is_trained(title)]
@@ -130,11 +142,27 @@ def _beyond_propagation(ranking: Ranking) -> Finding | None:
         return None
     lower = [means[title] for title in below]
     return Finding(
-        f"{len(below)} of {len(trained)} trained methods have a lower mean accuracy and a worse mean rank than "
-        "propagated features, which need no training.",
+        f"By a linear classifier with a penalty, {len(below)} of {len(trained)} trained methods have a lower mean "
+        "accuracy and a worse mean rank than propagated features, which need no training.",
         f"Methods below propagated features have means of {min(lower):.1f} to {max(lower):.1f}; propagated features "
         f"have {means[PROPAGATED]:.1f}, {listed([f'raw features {means[RAW]:.1f}', *others])}. "
-        f"{_decided(ranking, PROPAGATED, trained, 'propagated features')}",
+        f"{_decided(ranking, PROPAGATED, trained, 'propagated features')}{_propagated_without_penalty(results)}",
+    )
+
+
+def _propagated_without_penalty(results: dict[str, Result]) -> str:
+    """Return a sentence on propagated features by the paper's protocol, or nothing."""
+    result = results.get("accuracy")
+    if result is None or "paper" not in result["asked"]["protocols"]:
+        return ""
+    tests = against(result, "paper", PROPAGATED, self_supervised_titles(result))
+    words = [test.verdict for test in tests.values()]  # of propagated features
+    if not words:
+        return ""
+    return (
+        f" The paper's classifier has no penalty and is weak on propagated features: with it, {words.count(WORSE)} of "
+        f"{len(words)} tests on single graphs find a trained method better than propagated features, and "
+        f"{words.count(BETTER)} worse."
     )
 
 
@@ -158,7 +186,7 @@ def _decided(ranking: Ranking, base: str, titles: Sequence[str], name: str) -> s
 
 
 def _paper(results: dict[str, Result]) -> Finding | None:
-    tests = judges.against_others(results["accuracy"]) if "accuracy" in results else {}
+    tests = accuracy.against_others(results["accuracy"]) if "accuracy" in results else {}
     if not tests:
         return None
     words = [test.verdict for test in tests.values()]
@@ -166,9 +194,19 @@ def _paper(results: dict[str, Result]) -> Finding | None:
     return Finding(
         f"{PAPERS}, with its paper's settings, is better than another method in {words.count(BETTER)} of {len(words)} "
         f"tests, and worse in {words.count(WORSE)}.",
-        f"The tests are on the {len(graphs)} measured graphs of the paper's main table. The settings of the others "
-        f"were published, tuned, or taken from a related graph.{_ranks_after_tuning(results)}",
+        paragraph(
+            _against_ours(tests),
+            f"The tests are on the {len(graphs)} measured graphs of the paper's main table.",
+            "The settings of the others were published, tuned, or taken from a related graph.",
+            _ranks_after_tuning(results),
+        ),
     )
+
+
+def _against_ours(tests: Mapping[tuple[str, str], PairedTest]) -> str:
+    """Return how many of the tests of EPAGCL are against EPAGCL+, which its paper does not know."""
+    own = [test.verdict for (_, title), test in tests.items() if title == OURS]
+    return f"{own.count(WORSE)} of the latter are among the {len(own)} tests against {OURS}." if own else ""
 
 
 def _ranks_after_tuning(results: dict[str, Result]) -> str:
@@ -178,7 +216,7 @@ def _ranks_after_tuning(results: dict[str, Result]) -> str:
         return ""
     others = listed([f"{ranking.mean_ranks[title]:.1f} ({title})" for title in RELATIVES])
     return (
-        f" If every method is tuned with one budget, {PAPERS} has mean rank {ranking.mean_ranks[PAPERS]:.1f} of "
+        f"If every method is tuned with one budget, {PAPERS} has mean rank {ranking.mean_ranks[PAPERS]:.1f} of "
         f"{len(ranking.mean_ranks)} rows, against {others}. {_decided(ranking, PAPERS, RELATIVES, PAPERS)}"
     )
 

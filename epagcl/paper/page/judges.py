@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epagcl.core.formatting import span
-from epagcl.paper import ablation, add_vs_drop, epr, equal_settings, graphs, heterophily, significance
+from epagcl.paper import ablation, accuracy, add_vs_drop, epr, equal_settings, graphs, heterophily, significance
 from epagcl.paper.artefact import Result
 from epagcl.paper.burden import reading as burden_reading
 from epagcl.paper.cell_scores import (
@@ -15,9 +15,7 @@ from epagcl.paper.cell_scores import (
     ranks_of,
     reported_scores,
     runs_by_seed,
-    self_supervised_titles,
 )
-from epagcl.paper.paired import against
 from epagcl.paper.theory import reading as theory_reading
 from epagcl.study.paired_test import (
     BETTER,
@@ -180,18 +178,12 @@ def epr_below_half(result: Result) -> Verdict:
 def first_place(result: Result) -> Verdict:
     """Judge EPAGCL against every other self-supervised method on every graph."""
     protocol = result["asked"]["protocols"][0]
-    ranks, tests = ranks_of(result, protocol), against_others(result)
+    ranks, tests = ranks_of(result, protocol), accuracy.against_others(result)
     if "EPAGCL" not in ranks.mean or not tests:
         return NOT_MEASURED
     place = f"{ranks.place('EPAGCL')} of {len(ranks.mean)}"
     more = f"; place {place} by mean rank ({protocol} protocol, settings of the recipes)"
     return from_tests(tests.values(), "pairs of graph and method", more)
-
-
-def against_others(result: Result) -> dict[tuple[str, str], PairedTest]:
-    """Test EPAGCL against every other self-supervised method on every graph, by the first protocol."""
-    others = [title for title in self_supervised_titles(result) if title != "EPAGCL*"]
-    return against(result, result["asked"]["protocols"][0], "EPAGCL", others)
 
 
 def reported_accuracy(result: Result) -> Verdict:

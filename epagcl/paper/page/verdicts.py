@@ -41,8 +41,11 @@ def verdicts(results: Mapping[str, Result]) -> Table:
         "A claim is decided case by case, such as graph by graph. Where runs are compared, a paired test decides, "
         "corrected for overlapping splits and for the number of cases. A claim holds if every case is decided for it. "
         "It is contradicted if some cases are decided against it, and at least as many as for it. It holds in part if "
-        "most cases are decided, and more of them for it than against it. Otherwise it is undecided. "
-        "Theorems and EPR are computed rather than tested, and there the claim itself is checked. "
+        "most cases are decided, and more of them for it than against it. Otherwise it is undecided. So one decided "
+        "case can contradict a claim, and more than half of the cases are needed to support it. The theorems, the "
+        "share of graphs with an EPR below 0.5, correlations with GCA and times of epochs are computed, without a "
+        "test. EPR of sampled views has a t test over the views, and standard deviations have Pitman and Morgan's "
+        "test; neither concerns overlapping splits. "
         f"Detectable, in points unless another unit is given: {DETECTABLE}."
     )
     columns = ["claim", "in the paper", "here", "evidence", "detectable"]

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from epagcl.core.config import current_settings
 from epagcl.core.formatting import listed, paragraph, span
+from epagcl.paper.accuracy_reading import source_text
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
-from epagcl.paper.collapses import collapsed_reading
+from epagcl.paper.collapses import collapsed_reading, low_rank_reading
 from epagcl.paper.paired import (
     REVERSED,
     SIGNS,
@@ -17,8 +19,8 @@ from epagcl.paper.paired import (
     differences_table,
     training_table,
 )
-from epagcl.paper.tables import Table, markdown, wrap
-from epagcl.paper.tuned.budget import OURS, TUNED
+from epagcl.paper.tables import Table, escape_stars, markdown, wrap
+from epagcl.paper.tuned.budget import JOINED, OURS, TUNED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking
@@ -26,9 +28,16 @@ from epagcl.study.summary import Comparison, by_seed, paired_against, ranking_of
 
 TITLE = "Whole methods with their own settings"
 #: Other sections with the same rows and seeds, and points by which equal runs differ by rounding.
-REPEATING, ROUNDING = {"accuracy", "heterophily"}, 0.05
+REPEATING, ROUNDING = ("accuracy", "heterophily", "ablation"), 0.05
+#: Rows that have another title elsewhere: the ablation has no feature masks.
+NO_MASKS = {("ablation", "EPAGCL"): "EPAGCL*"}
 #: Where the settings of a method on a graph come from, in words.
-SOURCES = {"paper": "published settings", "ours": "our own settings", "defaults": "the method's defaults"}
+SOURCES = {
+    "published": "published settings",
+    "published, features as given": "published settings with features as given",
+    "ours": "our own settings",
+    "defaults": "the method's defaults",
+}
 
 
 def section(comparison: Comparison, results: Mapping[str, Result]) -> str:
@@ -64,7 +73,7 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
         )
     ]
     sources = Counter(
-        SOURCES.get(str(cell["source"]), "others")
+        SOURCES[source_text(cell)]
         for cell in _cells(comparison)
         if cell["training"] is not None and any(cell["training"]["epochs"])
     )
@@ -77,32 +86,44 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
             f"graph, {words.count(BETTER)} find training better, {words.count(WORSE)} worse, and "
             f"{words.count(UNDECIDED)} are undecided."
         )
-    return [*paragraphs, *collapsed_reading(_result(comparison), comparison["protocol"])]
+    collapses = collapsed_reading(_result(comparison), comparison["protocol"])
+    return [*paragraphs, *collapses, *low_rank_reading(_cells(comparison))]
 
 
 def repeated_runs(comparison: Comparison, results: Mapping[str, Result]) -> list[str]:
-    """Return a paragraph on cells of this section that others repeat with another outcome, if there are any."""
-    ours, protocol = {(cell["row"], cell["graph"]["name"]): cell for cell in _cells(comparison)}, comparison["protocol"]
-    shared, gaps = 0, {}
-    for name in REPEATING & results.keys():
-        for cell in results[name]["cells"]:
-            place = cell["row"], cell["graph"]["name"]
-            if place not in ours or not _same_settings(ours[place], cell):
-                continue
-            one, other = (by_seed(found["protocols"].get(protocol)) for found in (ours[place], cell))
-            if differences := [one[seed] - other[seed] for seed in one if seed in other]:
+    """Return a paragraph on cells that several sections have with different outcomes, if there are any."""
+    sections = {"comparison": _cells(comparison)} | {
+        name: results[name]["cells"] for name in REPEATING if name in results
+    }
+    by_place: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for name, cells in sections.items():
+        for cell in cells:
+            title = NO_MASKS.get((name, cell["row"]), cell["row"])
+            by_place.setdefault((title, cell["graph"]["name"]), []).append(cell)
+    shared = 0
+    gaps: dict[tuple[str, str], list[float]] = {}
+    for place, cells in by_place.items():
+        for one, other in combinations(cells, 2):
+            if _same_settings(one, other) and (differences := _differences(one, other, comparison["protocol"])):
                 shared += 1
                 if max(map(abs, differences)) > ROUNDING:
-                    gaps[place] = differences
+                    gaps[place] = max(gaps.get(place, []), differences, key=lambda own: max(map(abs, own), default=0.0))
     if not gaps:
         return []
+    (title, graph), most = max(gaps.items(), key=lambda item: abs(fmean(item[1])))
     where = listed(list(dict.fromkeys(graph for _, graph in gaps)))
     return [
-        f"**The same runs in other sections**: {len(gaps)} of {shared} cells that this section shares with others "
-        f"differ there ({where}), since they were computed on other hardware or by another version. Their means differ "
-        f"by at most {max(abs(fmean(own)) for own in gaps.values()):.1f} points, single runs by at most "
-        f"{max(abs(gap) for own in gaps.values() for gap in own):.1f}."
+        f"**The same runs in several sections**: {len(gaps)} of {shared} cells that two sections share have other "
+        f"outcomes there ({where}), since they were computed on other hardware or by another version. The means differ "
+        f"by up to {abs(fmean(most)):.1f} points ({escape_stars(title)} on {graph}, where single runs differ by up to "
+        f"{max(map(abs, most)):.1f})."
     ]
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any], protocol: str) -> list[float]:
+    """Return the differences of two cells on common seeds, in points."""
+    ours, theirs = (by_seed(cell["protocols"].get(protocol)) for cell in (one, other))
+    return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
 
 
 def _same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -162,6 +183,17 @@ def _result(comparison: Comparison) -> Result:
     return {"cells": _cells(comparison), "absent": {}, "asked": {"datasets": list(comparison["results"])}}
 
 
+def _widths(comparison: Comparison) -> str:
+    """Return a sentence on the widths of the trained embeddings; nothing if no method has a setting for it."""
+    widths = [
+        cell["settings"]["dim"] * (2 if cell["settings"]["name"] in JOINED else 1)
+        for cell in _cells(comparison)
+        if cell["training"] is not None and any(cell["training"]["epochs"]) and "dim" in cell["settings"]
+    ]
+    found = f"embeddings have {span(widths, ',')} dimensions" if widths else ""
+    return f"Widths and epochs are those of the recipes: {found}." if found else ""
+
+
 def _accuracies(comparison: Comparison, ranking: Ranking, tests: Mapping[tuple[str, str], PairedTest]) -> Table:
     result, protocol = _result(comparison), comparison["protocol"]
     signs = {cell: SIGNS[REVERSED[test.verdict]] for cell, test in tests.items()}
@@ -171,6 +203,7 @@ def _accuracies(comparison: Comparison, ranking: Ranking, tests: Mapping[tuple[s
     note = (
         f"Accuracy in percent, protocol {protocol}, {span(counts)} seeds: seed k trains model k, which is scored on "
         "split k. "
-        f"▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided."
+        f"▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided. "
+        f"{_widths(comparison)}"
     )
     return Table("", TITLE, ["method", *measured_graphs(result), "rank"], lines, note)

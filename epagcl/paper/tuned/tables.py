@@ -151,7 +151,7 @@ def tables(result: Result) -> list[Table]:
     """Return the accuracies by graph with ranks, the tests of EPAGCL+, what training adds, and the searches."""
     tests, gains = against(result, OURS), untrained_gains(result)
     tested = [against_table(OURS, tests), differences_table(f"{OURS} minus each row", tests, measured_graphs(result))]
-    training = [training_table(gains)] if gains else []
+    training = [training_table(gains, _other_scalings(result))] if gains else []
     return [_accuracies(result, tests), *(tested if tests else []), *training, _chosen(result)]
 
 
@@ -161,11 +161,13 @@ def _accuracies(result: Result, tests: dict[tuple[str, str], PairedTest]) -> Tab
     lines = accuracy_lines(rows, PROTOCOL, titles_of(rows), signs, ranking_of(result))
     ratios = list(outer_ratios(result).values()) or [0.0]
     note = (
-        f"Accuracy in percent on outer test sets that no search of this track has seen ({_counts_of_sets(result)}), "
-        f"{SEEDS} new seeds each. Every method has the same budget on each: {TRIALS} trials, the first with the "
-        "settings of its recipe (published, ours, or defaults, which may have been chosen on other splits of the "
+        f"Accuracy in percent on outer test sets that are hidden from their own search ({_counts_of_sets(result)}), "
+        f"{SEEDS} new seeds each. Searches for the other test sets of a graph read labels of some of their nodes. "
+        f"Every method has the same budget on each: {TRIALS} trials, the first with the settings of its recipe "
+        "(published, ours, or defaults, which may have been chosen on other splits of the "
         f"graph), at most {EPOCHS} epochs, and embeddings of {WIDTH} dimensions. {_choice_of_epochs()} The budget does "
-        "not limit the time. Untrained encoders have the settings of the recipe. ▼ worse and ▲ better than "
+        "not limit the time, nor which settings of a method `epagcl tune` searches; for some methods these include "
+        "inner widths. Untrained encoders have the settings of the recipe. ▼ worse and ▲ better than "
         f"{OURS} by paired tests with Holm's correction; other differences are undecided. The tests allow for runs on "
         "one test set being alike: the "
         f"variance between the test sets is {min(ratios):.1f} to {max(ratios):.1f} times that of the runs on one, and "
@@ -214,6 +216,22 @@ def _other_starts(result: Result) -> str:
     return (
         f" In {count} of {total} searches, the first trial has other settings than today's recipe, which was outside "
         f"the searched space or has changed ({where})."
+    )
+
+
+def _other_scalings(result: Result) -> str:
+    """Return a sentence on the searches that chose another feature scaling than that of the untrained encoder."""
+    searches = [search for cell in result["cells"] if cell["untrained"] is not None for search in cell["searches"]]
+    others = sum(
+        search["settings"].get("feature_scaling") != search["trials"][0]["settings"].get("feature_scaling")
+        for search in searches
+        if "feature_scaling" in search["trials"][0].get("settings", {})
+    )
+    if not others:
+        return ""
+    return (
+        f"The untrained encoder has the feature scaling of the recipe; {others} of {len(searches)} searches chose "
+        "another one, so that part of the difference is due to the scaling."
     )
 
 

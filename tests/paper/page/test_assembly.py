@@ -127,8 +127,7 @@ def test_page_of_few_results_names_the_missing_ones(tmp_path, results):
 
 def test_statements_of_the_documentation_hold(results):
     """docs/paper.md and README make these statements without numbers."""
-    from epagcl.paper import ablation, add_vs_drop, cell_scores, collapses, leakage_tables, views_only
-    from epagcl.paper.page import judges
+    from epagcl.paper import ablation, accuracy, add_vs_drop, cell_scores, collapses, leakage_tables, views_only
     from epagcl.paper.tuned import tables as tuned_tables
 
     drops = add_vs_drop.all_gaps(results["add-vs-drop"])
@@ -169,7 +168,7 @@ def test_statements_of_the_documentation_hold(results):
         assert (accuracies["authors"]["mean"] - accuracies["paper"]["mean"]) / missing == pytest.approx(0.5, abs=0.1)
     ranks = cell_scores.ranks_of(results["accuracy"], "strict").mean
     assert sorted(ranks, key=ranks.get).index("EPAGCL") >= len(ranks) - 3
-    words = [test.verdict for test in judges.against_others(results["accuracy"]).values()]
+    words = [test.verdict for test in accuracy.against_others(results["accuracy"]).values()]
     assert words.count("worse") > words.count("better")
     tuned = tuned_tables.ranking_of(results["tuned"])
     assert len(tuned.graphs) == 15

@@ -30,8 +30,8 @@ def test_sentences_have_the_numbers_of_the_comparison(comparison):
         "worse in 0." in text
     )
     assert (
-        "2. **1 of 2 trained methods have a lower mean accuracy and a worse mean rank than propagated "
-        "features, which need no training.**" in text
+        "2. **By a linear classifier with a penalty, 1 of 2 trained methods have a lower mean accuracy and a worse "
+        "mean rank than propagated features, which need no training.**" in text
     )
     assert (
         "2. Methods below propagated features have means of 62.5 to 62.5; propagated features have 66.0, raw "

@@ -69,10 +69,27 @@ def test_runs_that_other_sections_repeat_with_another_outcome_are_counted(compar
         cell["settings"] = {"epochs": 5}
     other = {"cells": [{**cell, "settings": {"epochs": 7}} for cell in comparison["results"]["B"]]}
     (text,) = repeated_runs(comparison, {"accuracy": {"cells": same}, "heterophily": other})
-    assert f"1 of {len(same)} cells" in text
-    assert "differ there (A)" in text
-    runs = len(same[0]["seeds"])
-    assert text.endswith(f"Their means differ by at most {2 / runs:.1f} points, single runs by at most 2.0.")
+    assert f"1 of {len(same)} cells that two sections share have other outcomes there (A)" in text
+    title, runs = same[0]["row"], len(same[0]["seeds"])
+    found = f"by up to {2 / runs:.1f} points ({title} on A, where single runs differ by up to 2.0)."
+    assert text.endswith(found)
+
+
+def test_the_ablation_repeats_the_rows_without_masks(comparison):
+    cells = json.loads(json.dumps(comparison["results"]["A"]))[-2:]
+    for cell, title in zip(cells, ("EPAGCL", "EPAGCL*"), strict=True):
+        cell["row"] = title
+    assert repeated_runs(comparison, {"ablation": {"cells": cells[:1]}, "accuracy": {"cells": cells[1:]}}) != []
+    assert repeated_runs(comparison, {"accuracy": {"cells": cells}}) == []  # other rows of one section
+
+
+def test_the_widths_of_trained_embeddings_are_named(comparison):
+    for cell, dim in zip(comparison["results"]["A"][-2:], (128, 512), strict=True):
+        cell["settings"] = {"name": "greet" if dim == 128 else "grace", "dim": dim}
+    (accuracies, *_) = tables(comparison, ranking_of(comparison["results"], "strict"))
+    assert accuracies.note.endswith(
+        "Widths and epochs are those of the recipes: embeddings have 256 to 512 dimensions."
+    )
 
 
 def test_other_rows_are_compared_without_ours_and_one_graph_is_no_ranking():
