@@ -232,7 +232,7 @@ def _gpu_note(gpu: dict[str, Any]) -> str:
         f"On one {gpu['hardware']['device']} ({gpu['date'][:10]}), an exact epoch of EPAGCL in one process takes "
         f"{epoch['ms'] / 1000:.1f} s and {epoch['gib']:.1f} GiB with {epoch['nodes']:,} nodes. With "
         f"{blocks['nodes']:,} nodes, the kernels compute {rates[0]:,.0f} billion similarities per second for the rows "
-        f"of one process, and {rates[1]:,.0f} billion for own and visiting rows."
+        f"of one process, and {rates[1]:,.0f} billion for these and rows that other ranks send."
     )
 
 

@@ -65,7 +65,7 @@ def test_the_main_table_is_compact_and_marked(file, monkeypatch):
         "Not ranked, since results on some graphs are missing or too few: MVGRL.",
         "otherwise its defaults. Measured on GPU, 2026-01-01, commit abc. Command: `epagcl compare cora citeseer",
         "](docs/figures/comparison.svg)",
-        "A bar joins neighbouring rows of which no pair differs significantly",
+        "A bar joins rows that do not differ significantly",
     ):
         assert words in " ".join(text.split()), words
 
@@ -98,7 +98,7 @@ def test_the_reading_names_the_best_row_and_the_tests(file):
     assert f"{ranking.means['EPAGCL+']:.1f}%. It is the best on 13." in text
     assert "Another row is better on Texas (EPAGCL, by " in text
     assert "and Cora (MVGRL, by " in text
-    assert "Its lead over every other row is significant" in text
+    assert "It is significantly better than every other row (" in text
     assert "The second best mean rank is 1.9 (EPAGCL, with" in text
     assert "](figures/comparison.svg)" in text
 
@@ -111,7 +111,7 @@ def test_a_paragraph_on_tuned_methods_follows_if_they_were_measured(file):
         for place, (title, mean) in enumerate(rows.items())
     ]
     tuned = result(cells, datasets=("cora", "texas"), protocols=("strict",))
-    assert comparison.read_tuned(file.parent) is None
+    assert comparison.read_result(file.parent, "tuned") is None
     assert "If every method is tuned" not in comparison.blocks(file)["comparison"]
     (file.parent / "paper").mkdir()
     (file.parent / "paper" / "tuned.json").write_text(json.dumps(tuned))

@@ -102,6 +102,7 @@ def workspace(run, tmp_path, monkeypatch, named_graphs):
         pd.DataFrame(pairs, columns=["source", "target"]).to_csv(f"e{suffix}.csv", index=False)
         pd.DataFrame(x).add_prefix("x").rename_axis("id").reset_index().to_csv(f"f{suffix}.csv", index=False)
         np.save(f"f{suffix}.npy", x)
+        pd.DataFrame({"id": range(60), "label": data.y}).to_csv(f"l{suffix}.csv", index=False)
     return run
 
 

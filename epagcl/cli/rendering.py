@@ -221,6 +221,8 @@ def show_comparison(name: str, results: "Sequence[CellResult]", protocols: Seque
 def overall_table(results: "Results", ranking: "Ranking | None", protocol: str) -> "ArtefactTable":
     """Return the table over all graphs: accuracy of each row on each graph, then their mean and the mean rank.
 
+    Ranked rows come first, the best at the top.
+
     Rows that lack a graph have no mean and no rank. The best of each column is marked, and the second best. Means of
     too few runs to be compared are in parentheses.
 
@@ -233,6 +235,8 @@ def overall_table(results: "Results", ranking: "Ranking | None", protocol: str) 
     from epagcl.study.summary import accuracies
 
     scores, compared = accuracies(results, protocol, min_runs=1), accuracies(results, protocol)
+    order = dict.fromkeys([*(ranking.mean_ranks if ranking else []), *scores])
+    scores = {title: scores[title] for title in order}
     graphs = [graph for graph in results if any(graph in row for row in scores.values())]
     columns = []
     for graph in graphs:
@@ -300,12 +304,12 @@ def groups_note(ranking: "Ranking") -> str:
     """Return a sentence on the bars of the critical-difference diagram."""
     pairs = f"{counted(len(ranking.pairs), 'pair')}, {ranking.alpha:g}"
     note = (
-        "A bar joins neighbouring rows of which no pair differs significantly (Wilcoxon's test of each pair, Holm: "
-        f"{pairs}). Rows without a common bar need not differ."
+        f"A bar joins rows that do not differ significantly (Wilcoxon's test of each pair, Holm: {pairs}). Rows "
+        "without a common bar need not differ."
     )
     if ranking.smallest_p >= ranking.alpha:
         note += f" With {counted(len(ranking.observations), 'observation')}, no pair can."
-    return f"{note} The bars do not use the critical difference, which is Nemenyi's."
+    return f"{note} The ruler is Nemenyi's critical difference, which the bars do not use."
 
 
 def show_overall(results: "Results", ranking: "Ranking | None", protocol: str) -> None:

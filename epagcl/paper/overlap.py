@@ -160,7 +160,9 @@ def figures(result: Result) -> "dict[str, Figure]":
     columns = min(len(kinds), 3)
     lines = -(-len(kinds) // columns)
     figure, panels = new_figure(lines, columns, 3.0 * columns + 0.5, 2.6 * lines + 0.4, sharey=True)
-    for axes, row in zip(panels, kinds, strict=True):
+    for axes in panels[len(kinds) :]:
+        axes.set_axis_off()
+    for axes, row in zip(panels, kinds, strict=False):
         for colour, (name, title) in zip(COLOURS, TITLES.items(), strict=False):
             counts = [int(count) for count in row["sizes"]]
             axes.plot(counts, [100 * sizes[name] for sizes in row["sizes"].values()], "o-", color=colour, label=title)

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: What the bars of the figure mean.
-BARS = (
-    "a bar joins neighbours of which no pair differs significantly; rows without a common bar need not differ, and the "
-    "bars do not use the critical difference"
-)
+BARS = "a bar joins rows that do not differ significantly, and rows without a common bar need not differ"
 #: Formats of the figure.
 SUFFIXES = (".svg", ".png")
 #: Colours with enough contrast on white and on dark pages. The background is transparent.

@@ -81,7 +81,7 @@ def test_a_table_wider_than_the_terminal_is_continued(results, monkeypatch, caps
 def test_the_note_on_groups_says_when_no_pair_can_differ(results):
     note = groups_note(ranking_of(results, "strict"))
     assert "Holm: 3 pairs, 0.05). Rows without a common bar need not differ. With 6 observations, no pair can." in note
-    assert note.endswith("The bars do not use the critical difference, which is Nemenyi's.")
+    assert note.endswith("The ruler is Nemenyi's critical difference, which the bars do not use.")
 
 
 def test_short_names_of_graphs():

@@ -29,7 +29,7 @@ def test_differences_are_tested_in_both_directions(made):
     assert tests["EPAGCL", "Texas"].mean == pytest.approx(-17.9 / 3)
     assert [test.verdict for test in tests.values()] == ["undecided", "worse"]
     verdict = judges.over_gca(made)
-    assert "for it on 0, against it on 1, undecided on 1" in verdict.evidence
+    assert "0 decide for it, 1 against it, 1 are undecided" in verdict.evidence
     assert "settings of EPAGCL and of GCA for both" in verdict.evidence
 
 

@@ -64,7 +64,9 @@ def decide(words: Sequence[str]) -> str:
 def counted_cases(words: Sequence[str], cases: str) -> str:
     """Return the evidence of a claim: its cases for, against and undecided."""
     better, worse, open_ = (words.count(word) for word in (BETTER, WORSE, UNDECIDED))
-    parts = [f"for it on {better}"] + [f"against it on {worse}"] * (worse > 0) + [f"undecided on {open_}"] * (open_ > 0)
+    parts = (
+        [f"{better} decide for it"] + [f"{worse} against it"] * (worse > 0) + [f"{open_} are undecided"] * (open_ > 0)
+    )
     return f"of {len(words)} {cases}, {', '.join(parts)}"
 
 

@@ -216,7 +216,9 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
         f"is {min(correlations.values()):+.2f} or more on all {len(correlations)} graphs",
     ):
         assert statement in text, statement
-    assert judges.lower_deviation(results["accuracy"]).evidence.startswith("of 5 graphs, for it on 0, undecided on 5")
+    assert judges.lower_deviation(results["accuracy"]).evidence.startswith(
+        "of 5 graphs, 0 decide for it, 5 are undecided"
+    )
     assert "lower on 3:" in judges.lower_deviation(results["accuracy"]).evidence
     better = {
         protocol: [graph for (graph, _), test in tests.items() if test.verdict == "better"]
@@ -226,7 +228,7 @@ def test_numbers_of_the_documentation_on_tests_and_graphs_hold(results):
     }
     assert better == {"paper": [], "strict": ["Chameleon"], "public": ["Chameleon", "Squirrel"]}
     equal = judges.over_gca(results["heterophily"]).evidence
-    assert equal.startswith("of 12 pairs of graph and settings, for it on 0, undecided on 12")
+    assert equal.startswith("of 12 pairs of graph and settings, 0 decide for it, 12 are undecided")
 
 
 def test_prose_lines_have_at_most_120_characters(page):

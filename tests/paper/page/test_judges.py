@@ -35,7 +35,7 @@ def test_accuracy():
     made = result(cells, protocols=("paper",))
     word, evidence, detectable = judges.first_place(made)
     assert word == "holds"
-    assert evidence.startswith("of 1 pairs of graph and method, for it on 1; place 1 of 2 by mean rank")
+    assert evidence.startswith("of 1 pairs of graph and method, 1 decide for it; place 1 of 2 by mean rank")
     assert float(detectable) > 0
     word, evidence, _ = judges.reported_accuracy(made)
     assert word == "undecided"  # 86.07 is reported, but three runs scatter
@@ -80,7 +80,7 @@ def test_ablation_and_rates():
     word, evidence, detectable = judges.drop_over_add(result(rates, rates=[0.1]))
     assert word == "undecided"
     assert evidence == (
-        "of 1 pairs of graph and rate, for it on 0, undecided on 1 (0 of 1 against new random pairs with 3 common "
+        "of 1 pairs of graph and rate, 0 decide for it, 1 are undecided (0 of 1 against new random pairs with 3 common "
         "seeds; Cora)"
     )
     assert float(detectable) > 0
@@ -107,7 +107,8 @@ def test_costs_are_judged_where_the_widths_are_equal():
     assert word == "undecided"
     assert (
         evidence
-        == "of 2 graphs, for it on 1, undecided on 1 (A ratio 1.20, B widths differ; up to 1.5 counts as about as much)"
+        == "of 2 graphs, 1 decide for it, 1 are undecided (A ratio 1.20, B widths differ; up to 1.5 counts as about as "
+        "much)"
     )
     assert judges.burden({"cells": cells[:2], "graphs": {"A": {}}}).word == "holds"
 

@@ -13,7 +13,7 @@ def test_a_line_has_verdict_evidence_and_the_smallest_detectable_difference():
     cells = [cell("GCA", "Texas", [60, 61, 62], "paper"), cell("EPAGCL", "Texas", [59, 62, 61.5], "paper")]
     (row,) = verdicts({"heterophily": result(cells, datasets=("texas",), protocols=("paper",))}).rows
     assert row[:3] == ["EPAGCL is better than GCA on heterophilous graphs", "Appendix G", "undecided"]
-    assert row[3] == "of 1 graphs, for it on 0, undecided on 1 (paper's protocol)"
+    assert row[3] == "of 1 graphs, 0 decide for it, 1 are undecided (paper's protocol)"
     assert float(row[4]) > 1
     assert DETECTABLE in verdicts({}).note
 
