@@ -13,12 +13,12 @@ from epagcl.cli.rendering import groups_note, overall_table, short_names
 from epagcl.core.errors import InputError
 from epagcl.core.formatting import counted, listed, paragraph
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import SUPERVISED
+from epagcl.paper.cell_scores import OURS, SUPERVISED
 from epagcl.paper.page.first_page import rank_without_penalty
 from epagcl.paper.page.whole_methods import origin, training_gains
 from epagcl.paper.tables import Table, escape_stars, markdown, marked, wrap
 from epagcl.paper.tuned import tables as tuned_tables
-from epagcl.paper.tuned.budget import EPOCHS, OURS, TRIALS
+from epagcl.paper.tuned.budget import EPOCHS, TRIALS
 from epagcl.study.diagram import save_diagram
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest
 from epagcl.study.ranking import Ranking

@@ -123,7 +123,7 @@ def test_statements_of_the_methods_page_match_the_results():
     assert max(chameleon["BGRL"], chameleon["GREET"]) < untrained_encoder + 1.05
     for graph in ("Cora", "CiteSeer"):
         gains = ablation.gains(results["ablation"], "strict", graph, base=ablation.TEXT)
-        assert gains[ablation.OURS].test.mean >= 0.95  # the direction of Eq. (9) over that of the text
+        assert gains[ablation.PAPERS].test.mean >= 0.95  # the direction of Eq. (9) over that of the text
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
         assert leakage_tables.by_rule(row)["validation"]["mean"] > leakage_tables.by_rule(row)["paper"]["mean"]
 

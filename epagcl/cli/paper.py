@@ -63,7 +63,7 @@ RESUME_HINT = "finished runs are kept; the same command continues"
 
 
 @dataclass(frozen=True)
-class Choices:
+class MeasureOptions:
     """The options of a command. Empty lists and ``runs=0`` mean the defaults of the artefact.
 
     Attributes:
@@ -117,7 +117,7 @@ def _add_command(name: str) -> None:
         as_json: AsJson = False,
     ) -> None:
         lists = {"datasets": names_of(datasets), "methods": names_of(methods), "protocols": names_of(protocol)}
-        choices = Choices(runs, device, data, store or out / "store", stored, quiet, **lists)
+        choices = MeasureOptions(runs, device, data, store or out / "store", stored, quiet, **lists)
         work = study_progress(quiet)
         request = request_of(name, context, choices, work)
         result = make_and_write(name, request, work, out, verbose=not (quiet or as_json))
@@ -150,7 +150,7 @@ def every(
     from epagcl.study.comparison import fill
     from epagcl.study.store import Store
 
-    choices = Choices(runs, device, data, store or out / "store", stored, quiet)
+    choices = MeasureOptions(runs, device, data, store or out / "store", stored, quiet)
     progress = {name: study_progress(quiet) for name in ARTEFACTS}
     requests = {name: request_of(name, context, choices, progress[name]) for name in ARTEFACTS}
     if not stored:
@@ -177,7 +177,7 @@ def page(
     print(f"written: {write_page(results, docs)}")
 
 
-def request_of(name: str, context: typer.Context, choices: Choices, work: StudyProgress) -> "Request":
+def request_of(name: str, context: typer.Context, choices: MeasureOptions, work: StudyProgress) -> "Request":
     """Return the request to an artefact. Raise if an option is wrong.
 
     Args:

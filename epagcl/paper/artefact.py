@@ -109,7 +109,7 @@ class Request:
         if not self.train and not results:
             raise InputError(f"{self.store.folder}: no stored results for this request; compute them first")
 
-    def keep(self, jobs: Sequence[Job], left_out: tuple[type[Exception], ...] = ()) -> list[Record | None]:
+    def records_of(self, jobs: Sequence[Job], left_out: tuple[type[Exception], ...] = ()) -> list[Record | None]:
         """Return the stored record of each job, after computing those that the store lacks if ``train`` is set.
 
         Args:
@@ -154,7 +154,7 @@ def load_all(names: Sequence[str], root: Path | None, features: bool = True) -> 
 
 @dataclass(frozen=True)
 class Artefact:
-    """One table or figure of the paper.
+    """An experiment: how it is measured, and the tables, figures and text made from its result.
 
     Tables, figures and text depend only on the result of ``measure``, so that its JSON file is enough to make them.
 

@@ -14,6 +14,8 @@ from epagcl.study.ranking import Ranking, by_observation, mean_ranks, rank
 from epagcl.study.summary import by_seed, compared_rows
 
 SUPERVISED = ("GCN", "GAT")
+#: The paper's method, and this package's own.
+PAPERS, OURS = "EPAGCL", "EPAGCL+"
 
 
 def graphs_of(result: Result) -> list[str]:

@@ -79,7 +79,7 @@ def models_of(request: Request) -> list[LookedAt]:
 def measure(request: Request) -> Result:
     """Train every method on every graph and score it by every rule; ``protocols`` has no influence."""
     models = models_of(request)
-    results = _rows(zip(models, request.keep([one.job for one in models], LEFT_OUT), strict=True))
+    results = _rows(zip(models, request.records_of([one.job for one in models], LEFT_OUT), strict=True))
     request.require(results)
     return {"rows": results, "absent": request.absent}
 
@@ -93,7 +93,7 @@ def with_missing(result: Result, request: Request, titles: Collection[str]) -> R
         titles: the rows to compute.
     """
     lacking = [one for one in missing_models(result, request) if one.title in titles]
-    new = _rows(zip(lacking, request.keep([one.job for one in lacking], LEFT_OUT), strict=True))
+    new = _rows(zip(lacking, request.records_of([one.job for one in lacking], LEFT_OUT), strict=True))
     if not new:
         return None
     by_place = {(row["graph"], row["method"]): row for row in result["rows"]}

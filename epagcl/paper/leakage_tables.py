@@ -22,7 +22,7 @@ EVERY = 50
 #: A model with fewer than SHORT epochs has LOOKS looks.
 SHORT, LOOKS = 100, 10
 #: Points between a run's best look and its last epoch that count as a collapse rather than noise.
-COLLAPSE = 5.0
+LATE_LOSS = 5.0
 
 #: The rules from the strictest to the authors', with their labels.
 RULES = {
@@ -47,9 +47,9 @@ def rule_scores(run: dict[str, Any]) -> dict[str, float]:
     return {rule: 100 * value for rule, value in accuracies.items()}
 
 
-def collapsed(run: dict[str, Any]) -> bool:
-    """Return whether a run loses at least :data:`COLLAPSE` points between its best look and its last epoch."""
-    return bool(100 * (max(run["test"]) - run["test"][-1]) >= COLLAPSE)
+def loses_late(run: dict[str, Any]) -> bool:
+    """Return whether a run loses at least :data:`LATE_LOSS` points between its best look and its last epoch."""
+    return bool(100 * (max(run["test"]) - run["test"][-1]) >= LATE_LOSS)
 
 
 def by_rule(row: dict[str, Any]) -> dict[str, Spread]:
@@ -110,7 +110,7 @@ def _draw_panels(
         for row in graph_rows:
             place = list(colours).index(row["method"]) - (len(colours) - 1) / 2
             draw(axes, row, colours[row["method"]], 0.7 * place / len(colours))
-        lost = sum(collapsed(run) for row in graph_rows for run in row["runs"]) if rules else 0
+        lost = sum(loses_late(run) for row in graph_rows for run in row["runs"]) if rules else 0
         axes.set_title(graph + (f"\nwithout {counted(lost, 'run')} that collapsed" if lost else ""), fontsize=9)
         axes.grid(lw=0.3, axis="x" if rules else "both")
         axes.tick_params(labelsize=8)
@@ -122,7 +122,7 @@ def _draw_panels(
 
 def _draw_rules(axes: "Axes", row: dict[str, Any], colour: str, shift: float) -> None:
     # A collapsed run would stretch the axis until the rules are indistinguishable. The other figure shows it.
-    stable = [run for run in row["runs"] if not collapsed(run)]
+    stable = [run for run in row["runs"] if not loses_late(run)]
     accuracies = by_rule({**row, "runs": stable}) if stable else {}
     places = [place + shift for place in range(len(accuracies))]
     means = [accuracy["mean"] for accuracy in accuracies.values()]
@@ -158,7 +158,7 @@ def reading(result: Result) -> list[str]:
     if not result["rows"]:
         return ["Nothing is measured yet."]
     runs = [(row, run) for row in result["rows"] for run in row["runs"]]
-    hidden = [(row, run) for row, run in runs if collapsed(run)]
+    hidden = [(row, run) for row, run in runs if loses_late(run)]
     paragraphs = [_gain_sentences(result["rows"])] if len(hidden) < len(runs) else []
     paragraphs += [_gap_sentences(row) for row in result["rows"] if row["method"] == "EPAGCL" and row["reported"]]
     if hidden:
@@ -168,11 +168,11 @@ def reading(result: Result) -> list[str]:
             for row, run in hidden
         )
         paragraphs.append(
-            f"**The maximum over looks hides a loss of {COLLAPSE:g} points or more by the last epoch in "
+            f"**The maximum over looks hides a loss of {LATE_LOSS:g} points or more by the last epoch in "
             f"{len(hidden)} of {counted(len(runs), 'run')}**: {escape_stars(listed)}."
         )
     else:
-        paragraphs.append(f"No run loses {COLLAPSE:g} points or more between its best look and its last epoch.")
+        paragraphs.append(f"No run loses {LATE_LOSS:g} points or more between its best look and its last epoch.")
     if result["absent"]:
         reasons = ", ".join(f"{graph} ({reason} here)" for graph, reason in result["absent"].items())
         paragraphs.append(f"Not measured: {reasons}.")
@@ -183,7 +183,7 @@ def _gain_sentences(rows: list[dict[str, Any]]) -> str:
     """Split the gain of the authors' rule over the paper's protocol into early stopping and leakage, by method."""
     parts = []
     for title in dict.fromkeys(row["method"] for row in rows):
-        runs = [run for row in rows if row["method"] == title for run in row["runs"] if not collapsed(run)]
+        runs = [run for row in rows if row["method"] == title for run in row["runs"] if not loses_late(run)]
         if runs:
             scores = [rule_scores(run) for run in runs]
             stopping = fmean(score["validation"] - score["paper"] for score in scores)
@@ -209,7 +209,7 @@ def rule_tests(rows: list[dict[str, Any]]) -> dict[tuple[str, str], PairedTest]:
     """
     pairs = {}
     for row in rows:
-        scores = {run["seed"]: rule_scores(run) for run in row["runs"] if not collapsed(run)}
+        scores = {run["seed"]: rule_scores(run) for run in row["runs"] if not loses_late(run)}
         authors, last = ({seed: one[rule] for seed, one in scores.items()} for rule in ("authors", "paper"))
         pairs[row["graph"], row["method"]] = authors, last
     return paired_tests(pairs)

@@ -1,10 +1,8 @@
-"""Two methods on paired runs: the runs that a result stores, their test, and tables and figures of many tests."""
+"""Two rows on paired runs: their tests, and tables and figures of many tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, TypedDict
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import paragraph
 from epagcl.paper import drawing
@@ -12,8 +10,7 @@ from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.tables import Table, TableCell
 from epagcl.study.design import is_trained
-from epagcl.study.paired_test import BETTER, OVERLAP, UNDECIDED, WORSE, PairedTest, corrected, paired_test, paired_tests
-from epagcl.study.statistics import DECIMALS
+from epagcl.study.paired_test import BETTER, OVERLAP, UNDECIDED, WORSE, PairedTest, paired_tests
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 SIGNS = {BETTER: " ▲", WORSE: " ▼", UNDECIDED: ""}
 #: The colour of each verdict in figures.
 COLOURS = {UNDECIDED: drawing.GREY, WORSE: drawing.COLOURS[1], BETTER: drawing.COLOURS[2]}
-#: The verdict of the other row.
+#: The verdict seen from the other row.
 REVERSED = {BETTER: WORSE, WORSE: BETTER, UNDECIDED: UNDECIDED}
 #: The columns of :func:`verdict_cells`.
 VERDICT_COLUMNS = ("better", "worse", "undecided", "effect", "detectable")
@@ -31,51 +28,6 @@ DETECTABLE = (
     "the smallest true difference that a test finds with probability 0.8, at its level in Holm's correction given the "
     "other tests"
 )
-
-
-class Comparison(TypedDict):
-    """Two methods on a graph under a protocol: the common seeds, and the accuracies of both, between 0 and 1."""
-
-    graph: str
-    protocol: str
-    method: str
-    seeds: list[int]
-    ours: list[float]
-    theirs: list[float]
-
-
-def compare(
-    graph: str, protocol: str, title: str, ours: Mapping[int, float], theirs: Mapping[int, float]
-) -> Comparison:
-    """Pair runs by seed: model k of both methods is scored on split k."""
-    seeds = sorted(set(ours) & set(theirs))
-    return {
-        "graph": graph,
-        "protocol": protocol,
-        "method": title,
-        "seeds": seeds,
-        "ours": [ours[seed] for seed in seeds],
-        "theirs": [theirs[seed] for seed in seeds],
-    }
-
-
-def differences(comparison: Comparison) -> list[float]:
-    """Return the differences in points, by seed."""
-    values: list[float] = np.round(
-        100 * (np.asarray(comparison["ours"]) - np.asarray(comparison["theirs"])), DECIMALS
-    ).tolist()
-    return values
-
-
-def wins_ties_losses(comparison: Comparison) -> str:
-    """Return the numbers of positive, zero and negative differences, such as ``12/1/7``."""
-    d = differences(comparison)
-    return "/".join(str(sum(np.sign(value) == sign for value in d)) for sign in (1, 0, -1))
-
-
-def corrected_tests(family: Sequence[Comparison]) -> list[PairedTest]:
-    """Test the comparisons of a table, with Holm's correction for their number."""
-    return corrected([paired_test(differences(comparison)) for comparison in family])
 
 
 def against(

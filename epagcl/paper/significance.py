@@ -1,35 +1,77 @@
 """Appendix E: is EPAGCL better than the other methods? Tests on paired runs, beside the paper's procedure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from epagcl.methods import method
 from epagcl.paper import accuracy, reported, reported_cell
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
+from epagcl.paper.cell_scores import PAPERS
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
-from epagcl.paper.paired import DETECTABLE, Comparison, compare, corrected_tests, differences, wins_ties_losses
+from epagcl.paper.paired import DETECTABLE
 from epagcl.paper.repeated_results import REPEATS, RUNS, counted_once, repeated
 from epagcl.paper.tables import BEST, Table, TableCell, escape_stars
 from epagcl.study.comparison import shares_by_seed
-from epagcl.study.paired_test import BETTER, FEWEST, OVERLAP, UNDECIDED, WORSE, PairedTest
-from epagcl.study.statistics import ALPHA, signed_rank
+from epagcl.study.paired_test import BETTER, FEWEST, OVERLAP, UNDECIDED, WORSE, PairedTest, corrected, paired_test
+from epagcl.study.statistics import ALPHA, DECIMALS, signed_rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-OURS = "EPAGCL"
+
+class PairedRuns(TypedDict):
+    """Two methods on a graph under a protocol: the common seeds, and the accuracies of both, between 0 and 1."""
+
+    graph: str
+    protocol: str
+    method: str
+    seeds: list[int]
+    ours: list[float]
+    theirs: list[float]
+
+
+def compare(
+    graph: str, protocol: str, title: str, ours: Mapping[int, float], theirs: Mapping[int, float]
+) -> PairedRuns:
+    """Pair runs by seed: model k of both methods is scored on split k."""
+    seeds = sorted(set(ours) & set(theirs))
+    return {
+        "graph": graph,
+        "protocol": protocol,
+        "method": title,
+        "seeds": seeds,
+        "ours": [ours[seed] for seed in seeds],
+        "theirs": [theirs[seed] for seed in seeds],
+    }
+
+
+def differences(runs: PairedRuns) -> list[float]:
+    """Return the differences in points, by seed."""
+    values: list[float] = np.round(100 * (np.asarray(runs["ours"]) - np.asarray(runs["theirs"])), DECIMALS).tolist()
+    return values
+
+
+def wins_ties_losses(runs: PairedRuns) -> str:
+    """Return the numbers of positive, zero and negative differences, such as ``12/1/7``."""
+    d = differences(runs)
+    return "/".join(str(sum(np.sign(value) == sign for value in d)) for sign in (1, 0, -1))
+
+
+def corrected_tests(family: Sequence[PairedRuns]) -> list[PairedTest]:
+    """Test the comparisons of a table, with Holm's correction for their number."""
+    return corrected([paired_test(differences(runs)) for runs in family])
 
 
 def measure(request: Request) -> Result:
     """Score EPAGCL and each method on the same splits, and test the differences."""
-    names = tuple(dict.fromkeys(name.lower() for name in (*request.methods, OURS.lower())))
+    names = tuple(dict.fromkeys(name.lower() for name in (*request.methods, PAPERS.lower())))
     titles = [method(name.removesuffix("*")).title + "*" * name.endswith("*") for name in names]
     measured = accuracy.measure(replace(request, methods=names))
-    methods = [title for title in titles if title != OURS]
+    methods = [title for title in titles if title != PAPERS]
     return {
         **_compared(measured["cells"], methods, request.protocols),
         "methods": methods,
@@ -55,18 +97,18 @@ def of_accuracies(result: Result, measured: Result) -> Result | None:
 
 def _compared(cells: Sequence[dict[str, Any]], methods: Sequence[str], protocols: Sequence[str]) -> dict[str, Any]:
     """Compare EPAGCL with each method on each graph, on the seeds that both have."""
-    by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in cells if cell["row"] in (OURS, *methods)}
+    by_place = {(cell["graph"]["name"], cell["row"]): cell for cell in cells if cell["row"] in (PAPERS, *methods)}
     runs = {
         (*place, protocol): shares_by_seed(cell["protocols"].get(protocol, {}))
         for place, cell in by_place.items()
         for protocol in protocols
     }
     pairs = [
-        compare(graph, protocol, title, runs[graph, OURS, protocol], runs[graph, title, protocol])
+        compare(graph, protocol, title, runs[graph, PAPERS, protocol], runs[graph, title, protocol])
         for protocol in protocols
         for graph in dict.fromkeys(graph for graph, _ in by_place)
         for title in methods
-        if (graph, title) in by_place and (graph, OURS) in by_place
+        if (graph, title) in by_place and (graph, PAPERS) in by_place
     ]
     return {
         "comparisons": [pair for pair in pairs if pair["seeds"]],
@@ -74,7 +116,7 @@ def _compared(cells: Sequence[dict[str, Any]], methods: Sequence[str], protocols
     }
 
 
-def family_of(result: Result, protocol: str) -> list[tuple[Comparison, PairedTest]]:
+def family_of(result: Result, protocol: str) -> list[tuple[PairedRuns, PairedTest]]:
     """Return the comparisons of a protocol with their tests, corrected for the number of these tests."""
     family = [comparison for comparison in result["comparisons"] if comparison["protocol"] == protocol]
     return list(zip(family, corrected_tests(family), strict=True))
@@ -109,7 +151,7 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
     return Table(slug, f"EPAGCL against each method, protocol {protocol}", columns, rows, note)
 
 
-def _table_row(comparison: Comparison, test: PairedTest) -> list[TableCell | str]:
+def _table_row(comparison: PairedRuns, test: PairedTest) -> list[TableCell | str]:
     between = "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}"
     p_text = f"{_p_text(test.p)} ({_p_text(test.corrected)})"
     as_the_paper = repeated(differences(comparison))
@@ -161,7 +203,7 @@ def figures(result: Result) -> "dict[str, Figure]":
 
 
 def _draw_panel(
-    axes: "Axes", graph: str, families: dict[str, list[tuple[Comparison, PairedTest]]], methods: Sequence[str]
+    axes: "Axes", graph: str, families: dict[str, list[tuple[PairedRuns, PairedTest]]], methods: Sequence[str]
 ) -> None:
     axes.axvline(0, color=GREY, linewidth=1)
     counts = set()
@@ -208,7 +250,7 @@ def reading(result: Result) -> list[str]:
     return [*paragraphs, SETTINGS_SENTENCES, _repetition_sentences()]
 
 
-def _verdict_sentences(protocol: str, family: list[tuple[Comparison, PairedTest]]) -> str:
+def _verdict_sentences(protocol: str, family: list[tuple[PairedRuns, PairedTest]]) -> str:
     groups = {
         word: [comparison for comparison, test in family if test.verdict == word] for word in (BETTER, WORSE, UNDECIDED)
     }
@@ -224,7 +266,7 @@ def _verdict_sentences(protocol: str, family: list[tuple[Comparison, PairedTest]
     )
 
 
-def _by_graph(comparisons: list[Comparison]) -> str:
+def _by_graph(comparisons: list[PairedRuns]) -> str:
     graphs: dict[str, list[str]] = {}
     for comparison in comparisons:
         graphs.setdefault(comparison["graph"], []).append(escape_stars(comparison["method"]))

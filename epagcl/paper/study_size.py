@@ -1,4 +1,4 @@
-"""How many seeds the study needs on each graph."""
+"""The graphs of the study, and how many seeds each needs."""
 
 #: Homophilous graphs first.
 GRAPHS: tuple[str, ...] = (

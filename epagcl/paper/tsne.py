@@ -29,7 +29,7 @@ LARGE, SAMPLE = 20_000, 5_000
 DIMENSIONS = 50
 NEIGHBOURS = 10
 #: Silhouettes below this are usually read as no substantial structure.
-OVERLAP = 0.25
+CLEAR_SILHOUETTE = 0.25
 #: Coordinates are stored as integers, in this many steps per unit.
 SCALE = 100
 
@@ -44,7 +44,7 @@ def measure(request: Request) -> Result:
     methods = [row for row in others if not row.reference]
     wanted = [(name, row) for name in request.graphs for row in (raw, *methods)]
     found: dict[str, list[Record]] = {}
-    records = request.keep([_job(request, name, row) for name, row in wanted])
+    records = request.records_of([_job(request, name, row) for name, row in wanted])
     for (name, row), record in zip(wanted, records, strict=True):
         if record is not None:
             found.setdefault(name, []).append(_map(row.title, row.models(name, 1, request.settings)[1], record))
@@ -269,7 +269,7 @@ def reading(result: Result) -> list[str]:
                 if not any(better)
                 else "separates the classes better than the raw features by some measures, not by all"
             )
-            overlap = " (of at most 1, so classes still overlap)" if one["silhouette"] < OVERLAP else ""
+            overlap = " (of at most 1, so classes still overlap)" if one["silhouette"] < CLEAR_SILHOUETTE else ""
             paragraphs.append(
                 f"**{escape_stars(one['title'])} on {graph['name']} {verdict}**: silhouette "
                 f"{_change(raw, one, 'silhouette', '.2f')}{overlap}; {_change(raw, one, 'agreement', '.0%')} of a "

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 
 from epagcl.core.formatting import paragraph, span
 from epagcl.paper.artefact import Artefact, Request, Result
-from epagcl.paper.cell_scores import columns_by_graph, measured_graphs, ranking_over_graphs, runs_by_seed, scores
+from epagcl.paper.cell_scores import (
+    PAPERS,
+    columns_by_graph,
+    measured_graphs,
+    ranking_over_graphs,
+    runs_by_seed,
+    scores,
+)
 from epagcl.paper.paired import (
     SIGNS,
     VERDICT_COLUMNS,
@@ -24,7 +31,6 @@ from epagcl.paper.variants.views import (
     MASKS,
     NEIGHBOURS,
     NONE,
-    OURS,
     TEXT_DROP,
     UNIFORM,
     view_rows,
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "strict"
 #: Comparisons of two variants of which neither is uniform dropping, which the tables compare with every variant.
-QUESTIONS = ((MASKS, NONE), (OURS, DROP_ONLY), (ADD_ONLY, MASKS), (NEIGHBOURS, OURS), (DROP_ONLY, ADD_ONLY))
+QUESTIONS = ((MASKS, NONE), (PAPERS, DROP_ONLY), (ADD_ONLY, MASKS), (NEIGHBOURS, PAPERS), (DROP_ONLY, ADD_ONLY))
 
 
 def measure(request: Request) -> Result:
@@ -204,8 +210,8 @@ def reading(result: Result) -> list[str]:
         f"{MASKS} minus {NONE}: {sentence(MASKS, NONE)}.",
         f"**What guidance by EPR contributes.** {DROP_ONLY} minus {UNIFORM}: {sentence(DROP_ONLY)}. The text's "
         f"direction minus {UNIFORM}: {sentence(TEXT_DROP)}.",
-        f"**What adding contributes.** {OURS} minus {DROP_ONLY}: {sentence(OURS, DROP_ONLY)}. {ADD_ONLY} minus "
-        f"{MASKS}: {sentence(ADD_ONLY, MASKS)}. {NEIGHBOURS} minus {OURS}: {sentence(NEIGHBOURS, OURS)}.",
+        f"**What adding contributes.** {PAPERS} minus {DROP_ONLY}: {sentence(PAPERS, DROP_ONLY)}. {ADD_ONLY} minus "
+        f"{MASKS}: {sentence(ADD_ONLY, MASKS)}. {NEIGHBOURS} minus {PAPERS}: {sentence(NEIGHBOURS, PAPERS)}.",
         f"**The paper's title** asks why dropping outperforms adding. {DROP_ONLY} minus {ADD_ONLY}: "
         f"{sentence(DROP_ONLY, ADD_ONLY)}.",
     ]

@@ -31,7 +31,7 @@ from epagcl.study.statistics import ALPHA, DECIMALS, detectable_shift, holm, hol
 
 #: c: the variance that runs on the splits of one graph share, in units of the variance of their differences.
 OVERLAP = 0.25
-#: Pairs that a test needs. Of two differences nobody can say how they scatter.
+#: Fewest pairs of a test: two differences do not show their spread.
 FEWEST = 3
 BETTER, WORSE, UNDECIDED = "better", "worse", "undecided"
 
@@ -123,7 +123,7 @@ def _tested(d: npt.NDArray[np.float64], error: float, freedom: int) -> PairedTes
     from scipy.stats import t
 
     mean = float(d.mean())
-    if not error:  # the same difference in every run: nobody can say how they scatter
+    if not error:  # the same difference in every run does not show its spread
         return PairedTest(len(d), mean, 0.0, None, 1.0, 1.0, None, freedom)
     p = float(2 * t.sf(abs(mean) / error, freedom))
     margin = error * float(t.ppf(1 - ALPHA / 2, freedom))

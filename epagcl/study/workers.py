@@ -64,7 +64,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
     for path in failed:
         if path is not None:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            log.warning("%s: %s", path, lines[-1] if lines else "the process ended without a word")
+            log.warning("%s: %s", path, lines[-1] if lines else "the process ended without output")
     return len(failed)
 
 

@@ -8,7 +8,7 @@ from epagcl.paper.ablation import (
     BOTH,
     DROP_ONLY,
     ORACLE,
-    OURS,
+    PAPERS,
     claim_tests,
     gains,
     variants,
@@ -33,7 +33,7 @@ def test_variants_have_the_settings_of_the_paper():
     assert rows[BOTH]["add_to"] == "both"
     assert rows[DROP_ONLY]["p_add"] == 0
     assert rows[ADD_ONLY]["p_drop_1"] == rows[ADD_ONLY]["p_drop_2"] == 0
-    assert set(rows[OURS]) == {"p_mask_1", "p_mask_2"}
+    assert set(rows[PAPERS]) == {"p_mask_1", "p_mask_2"}
 
 
 def test_variants_register_no_method():
@@ -43,9 +43,9 @@ def test_variants_register_no_method():
 
 def test_gains_are_paired_by_seed():
     made = result(
-        [cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87, 99]), cell(ORACLE, "CiteSeer", [70])]
+        [cell(BASE, "Cora", [80, 90, 85]), cell(PAPERS, "Cora", [83, 91, 87, 99]), cell(ORACLE, "CiteSeer", [70])]
     )
-    gain = gains(made, "strict", "Cora")[OURS]
+    gain = gains(made, "strict", "Cora")[PAPERS]
     assert gain.test.mean == pytest.approx(2.0)
     assert gain.test.interval == paired_test([3, 1, 2]).interval
     assert gain.n == 3  # the mean is over the seeds that all variants have, so that means can be compared
@@ -55,8 +55,8 @@ def test_gains_are_paired_by_seed():
 
 
 def test_other_numbers_of_seeds_are_named():
-    made = result([cell(BASE, "Cora", [80, 90, 85]), cell(OURS, "Cora", [83, 91, 87]), cell(ORACLE, "Cora", [70])])
-    assert str(gains(made, "strict", "Cora")[OURS]).endswith(" [3 seeds]")
+    made = result([cell(BASE, "Cora", [80, 90, 85]), cell(PAPERS, "Cora", [83, 91, 87]), cell(ORACLE, "Cora", [70])])
+    assert str(gains(made, "strict", "Cora")[PAPERS]).endswith(" [3 seeds]")
     assert "[" not in str(gains(made, "strict", "Cora")[ORACLE])
 
 
@@ -72,5 +72,5 @@ def test_reading_decides_each_claim():
     assert "better in 2 of 5 pairs, worse in 3, undecided in 0." in words[0]  # EPAGCL is third
     assert "Cora -4.0 (-4.0 to -4.0), worse, detectable 0.0" in words[1]  # Drop Only is fourth, Add Only sixth
     assert "Cora +2.0 (+2.0 to +2.0), better, detectable 0.0" in words[2]
-    assert len(claim_tests(made, "strict", OURS, [BASE, DROP_ONLY])) == 2
-    assert claim_tests(made, "strict", OURS, ["unknown"]) == {}
+    assert len(claim_tests(made, "strict", PAPERS, [BASE, DROP_ONLY])) == 2
+    assert claim_tests(made, "strict", PAPERS, ["unknown"]) == {}

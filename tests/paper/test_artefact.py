@@ -74,12 +74,12 @@ def test_single_runs_are_one_line_each():
 def test_stored_records_are_used_and_missing_ones_computed_only_with_training(request_of):
     job = Job("a test", {"what": "test", "graph": {"name": "demo"}}, lambda: {"value": 1}, 3.0)
     refused = replace(job, compute=lambda: pytest.fail("computed"))
-    assert request_of(train=False).keep([refused]) == [None]
+    assert request_of(train=False).records_of([refused]) == [None]
     work = Recorder()
-    (record,) = request_of(work=work).keep([job])
+    (record,) = request_of(work=work).records_of([job])
     assert (record["value"], work.finished) == (1, [3.0])
     for train in (True, False):
-        assert request_of(train=train, work=work).keep([refused]) == [record]
+        assert request_of(train=train, work=work).records_of([refused]) == [record]
     assert work.finished == [3.0]
 
 

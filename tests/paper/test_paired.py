@@ -5,48 +5,20 @@ from epagcl.paper.paired import (
     SIGNS,
     VERDICT_COLUMNS,
     against_table,
-    compare,
-    corrected_tests,
-    differences,
     differences_table,
     gains_figure,
     verdict_cells,
-    wins_ties_losses,
 )
+from epagcl.study.paired_test import corrected, paired_test
 
 
-def pair(points):
-    """Return a comparison with these differences in points, with the seeds of one side in reverse order."""
-    seeds = range(len(points))
-    ours = {seed: 0.8 + points[seed] / 100 for seed in seeds}
-    return compare("Cora", "strict", "GRACE", ours, dict.fromkeys(reversed(seeds), 0.8))
-
-
-def test_runs_are_paired_by_seed():
-    comparison = compare("Cora", "strict", "GRACE", {0: 0.8, 1: 0.9, 2: 0.7}, {2: 0.6, 1: 0.9, 5: 0.1})
-    assert comparison["seeds"] == [1, 2]
-    assert (comparison["ours"], comparison["theirs"]) == ([0.9, 0.7], [0.9, 0.6])
-    assert differences(comparison) == pytest.approx([0, 10])
-    assert wins_ties_losses(comparison) == "1/1/0"
-    assert compare("Cora", "strict", "GRACE", {0: 0.8}, {1: 0.8})["seeds"] == []
-
-
-def test_equal_differences_tie_despite_rounding():
-    assert wins_ties_losses(compare("Cora", "strict", "GRACE", {0: 0.1 + 0.2}, {0: 0.3})) == "0/1/0"
-
-
-def test_verdicts_are_two_sided_and_corrected():
-    better, worse, level = pair([1.0, 1.1, 0.9, 1.2]), pair([-1.0, -1.1, -0.9, -1.2]), pair([1.0, -1.0] * 3)
-    few = pair([1.0] * 2)
-    tests = corrected_tests([better, worse, level, few])
-    assert [test.verdict for test in tests] == ["better", "worse", "undecided", "undecided"]
-    assert tests[0].corrected == pytest.approx(3 * tests[0].p)
+def family_of(*family):
+    """Return the tests of some differences in points, with Holm's correction."""
+    return corrected([paired_test(points) for points in family])
 
 
 def test_the_figure_of_gains_has_a_line_of_dots_for_each_row():
-    better, worse, level = corrected_tests(
-        [pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([1, -1] * 3)]
-    )
+    better, worse, level = family_of([1.0, 1.1, 0.9, 1.2], [-2.0, -2.1, -1.9, -2.2], [1, -1] * 3)
     figure = gains_figure({"DGI": [better, level], "GRACE": [worse]}, "accuracy minus raw features")
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["DGI", "GRACE"]
@@ -60,7 +32,7 @@ def test_the_figure_of_gains_has_a_line_of_dots_for_each_row():
 
 
 def test_tests_of_a_row_are_counted_over_graphs():
-    better, level, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([1.0, -1.0] * 3), pair([2.0])])
+    better, level, few = family_of([1.0, 1.1, 0.9, 1.2], [1.0, -1.0] * 3, [2.0])
     assert verdict_cells([better, level]) == ["+0.53", "1", "0", "1", "+4.1", f"{level.detectable:.1f}"]
     assert better.effect == pytest.approx(8.13, abs=0.01)  # 1.05 divided by 0.129; the other effect is 0
     assert verdict_cells([few]) == ["+2.00", "0", "0", "1", "–", "–"]
@@ -68,7 +40,7 @@ def test_tests_of_a_row_are_counted_over_graphs():
 
 
 def test_tables_of_a_row_against_others():
-    better, worse, few = corrected_tests([pair([1.0, 1.1, 0.9, 1.2]), pair([-2.0, -2.1, -1.9, -2.2]), pair([2.0])])
+    better, worse, few = family_of([1.0, 1.1, 0.9, 1.2], [-2.0, -2.1, -1.9, -2.2], [2.0])
     tests = {("Cora", "GRACE"): few, ("Cora", "DGI"): better, ("Texas", "DGI"): worse}
     table = against_table("EPAGCL", tests)
     assert [row[:5] for row in table.rows] == [["GRACE", "+2.00", "0", "0", "1"], ["DGI", "-0.50", "1", "1", "0"]]

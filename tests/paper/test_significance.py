@@ -6,8 +6,15 @@ import pytest
 
 from epagcl.paper import accuracy
 from epagcl.paper.artefact import Request
-from epagcl.paper.paired import wins_ties_losses
-from epagcl.paper.significance import ARTEFACT, family_of, of_accuracies
+from epagcl.paper.significance import (
+    ARTEFACT,
+    compare,
+    corrected_tests,
+    differences,
+    family_of,
+    of_accuracies,
+    wins_ties_losses,
+)
 from epagcl.study.store import Store
 
 
@@ -21,6 +28,34 @@ def cell(row: str, runs: np.ndarray, seeds: list[int], graph: str = "Cora") -> d
         "hardware": ["invented"],
         "protocols": {"strict": scores, "paper": scores},
     }
+
+
+def pair(points):
+    """Return a comparison with these differences in points, with the seeds of one side in reverse order."""
+    seeds = range(len(points))
+    ours = {seed: 0.8 + points[seed] / 100 for seed in seeds}
+    return compare("Cora", "strict", "GRACE", ours, dict.fromkeys(reversed(seeds), 0.8))
+
+
+def test_runs_are_paired_by_seed():
+    comparison = compare("Cora", "strict", "GRACE", {0: 0.8, 1: 0.9, 2: 0.7}, {2: 0.6, 1: 0.9, 5: 0.1})
+    assert comparison["seeds"] == [1, 2]
+    assert (comparison["ours"], comparison["theirs"]) == ([0.9, 0.7], [0.9, 0.6])
+    assert differences(comparison) == pytest.approx([0, 10])
+    assert wins_ties_losses(comparison) == "1/1/0"
+    assert compare("Cora", "strict", "GRACE", {0: 0.8}, {1: 0.8})["seeds"] == []
+
+
+def test_equal_differences_tie_despite_rounding():
+    assert wins_ties_losses(compare("Cora", "strict", "GRACE", {0: 0.1 + 0.2}, {0: 0.3})) == "0/1/0"
+
+
+def test_verdicts_are_two_sided_and_corrected():
+    better, worse, level = pair([1.0, 1.1, 0.9, 1.2]), pair([-1.0, -1.1, -0.9, -1.2]), pair([1.0, -1.0] * 3)
+    few = pair([1.0] * 2)
+    tests = corrected_tests([better, worse, level, few])
+    assert [test.verdict for test in tests] == ["better", "worse", "undecided", "undecided"]
+    assert tests[0].corrected == pytest.approx(3 * tests[0].p)
 
 
 @pytest.fixture

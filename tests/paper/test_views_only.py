@@ -6,7 +6,7 @@ from epagcl.paper.variants.views import (
     MASKS,
     NEIGHBOURS,
     NONE,
-    OURS,
+    PAPERS,
     UNIFORM,
     UNTRAINED,
     view_rows,
@@ -33,7 +33,7 @@ def test_small_measurement_has_every_row(request_of, tmp_path):
 def invented():
     """Return two graphs on which dropping by Eq. (9) is one point better than uniform dropping, and adding worse."""
     noise = [0.0, 0.1, -0.1, 0.0]
-    points = {NONE: 70, MASKS: 78, UNIFORM: 80, DROP_ONLY: 81, ADD_ONLY: 77, OURS: 81}
+    points = {NONE: 70, MASKS: 78, UNIFORM: 80, DROP_ONLY: 81, ADD_ONLY: 77, PAPERS: 81}
     cells = [
         cell(title, graph, [mean + (1 + place / 10) * shift + own for shift, own in zip(noise, order, strict=True)])
         for graph, order in (("Cora", noise), ("Texas", noise[::-1]))
@@ -54,7 +54,7 @@ def test_tests_ranks_and_sentences():
     assert rows[DROP_ONLY][1:6] == ["81.00", "1.50", "+1.00", "2", "0"]
     assert rows[UNIFORM][3:] == ["–"] * 6
     differences = {row[0]: row[1:] for row in ARTEFACT.tables(made)[2].rows}
-    assert set(differences) == {NONE, MASKS, DROP_ONLY, ADD_ONLY, OURS}
+    assert set(differences) == {NONE, MASKS, DROP_ONLY, ADD_ONLY, PAPERS}
     assert [text.split(" (")[0] for text in differences[ADD_ONLY]] == ["-3.0 ▼", "-3.0 ▼"]
     text = " ".join(ARTEFACT.reading(made))
     assert "Drop Only minus uniform dropping (GRACE): +1.00 points on average, better on 2 of 2 graphs" in text
@@ -68,7 +68,7 @@ def test_each_question_is_a_family_of_tests():
     assert drop_over_add(made) == list(tests.values())
     expected = corrected([paired_test([4.0, 4.0 - 0.01, 4.0 + 0.01, 4.0])] * 2)
     assert [test.corrected for test in tests.values()] == pytest.approx([test.corrected for test in expected])
-    assert compared(made, NEIGHBOURS, OURS) == {}
+    assert compared(made, NEIGHBOURS, PAPERS) == {}
     table = ARTEFACT.tables(made)[3]
     assert [row[0] for row in table.rows] == [
         f"{title} minus {base}" for title, base in QUESTIONS if NEIGHBOURS not in (title, base)

@@ -37,7 +37,7 @@ FIELDS = ("nodes", "edges", "classes", "chance", "structure", "operators", "devi
 
 def measure(request: Request) -> Result:
     """Measure the EPR and the accuracy of every operator on each graph that can be loaded."""
-    records = request.keep([_job(request, name, data) for name, data in request.graphs.items()])
+    records = request.records_of([_job(request, name, data) for name, data in request.graphs.items()])
     graphs = {
         name: {field: record[field] for field in record if field in FIELDS}
         for name, record in zip(request.graphs, records, strict=True)

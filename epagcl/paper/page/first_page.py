@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from epagcl.core.formatting import listed, paragraph
 from epagcl.paper import accuracy, add_vs_drop, drawing, views_only
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import measured_graphs, ranks_of, scores, self_supervised_titles
+from epagcl.paper.cell_scores import OURS, PAPERS, measured_graphs, ranks_of, scores, self_supervised_titles
 from epagcl.paper.page.verdicts import judged
 from epagcl.paper.paired import against, trained_counts
 from epagcl.paper.tables import wrap
 from epagcl.paper.tuned import tables as tuned_tables
-from epagcl.paper.tuned.budget import OURS, TUNED
+from epagcl.paper.tuned.budget import TUNED
 from epagcl.paper.variants.views import ADD_ONLY, DROP_ONLY
 from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.study.design import UNTRAINED_PREFIX, is_trained
@@ -35,7 +35,6 @@ PROTOCOL = (
     "Its penalty is chosen on validation nodes. Tests on single graphs are paired; tests over graphs are Wilcoxon's. "
     "All have Holm's correction."
 )
-PAPERS = "EPAGCL"
 #: EPAGCL's nearest relatives: the same loss, other views.
 RELATIVES = ("GRACE", "GCA")
 RANKS, GAINS, RATES = "first-ranks", "first-gains", "add-vs-drop-curves"

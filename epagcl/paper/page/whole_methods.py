@@ -10,7 +10,7 @@ from epagcl.core.config import current_settings
 from epagcl.core.formatting import listed, paragraph, span
 from epagcl.paper.accuracy_reading import source_text
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import accuracy_lines, measured_graphs
+from epagcl.paper.cell_scores import OURS, accuracy_lines, measured_graphs
 from epagcl.paper.collapses import collapsed_reading, low_rank_reading
 from epagcl.paper.paired import (
     REVERSED,
@@ -20,7 +20,7 @@ from epagcl.paper.paired import (
     training_table,
 )
 from epagcl.paper.tables import Table, escape_stars, markdown, wrap
-from epagcl.paper.tuned.budget import JOINED, OURS, TUNED
+from epagcl.paper.tuned.budget import JOINED, TUNED
 from epagcl.study.design import UNTRAINED_PREFIX
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 from epagcl.study.ranking import Ranking

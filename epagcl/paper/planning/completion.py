@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.paper import find_artefact, leakage, significance
 from epagcl.paper.artefact import Request, Result
-from epagcl.paper.planning.plan import ARTEFACTS, COMPARISON, LEAKAGE, MissingRuns, Plan, same_settings
+from epagcl.paper.planning.plan import COMPARISON, LEAKAGE, RUN_ARTEFACTS, MissingRuns, Plan, same_settings
 from epagcl.paper.study_size import GRAPHS
 from epagcl.paper.tuned import joining as tuned_joining
 from epagcl.paper.tuned.budget import TUNED
@@ -23,7 +23,7 @@ from epagcl.study.joining import joined
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison, summarise, write_comparison
 
-#: The artefacts that consist of other computations than runs: functions that return a result with those it lacks.
+#: Artefacts that run jobs of their own instead of cells, with the function that adds missing jobs to a result.
 JOBS = {TUNED: tuned_joining.with_missing, LEAKAGE: leakage.with_missing}
 
 
@@ -98,7 +98,7 @@ def complete(
     cells = [runs.cell for runs in missing if runs.cell is not None]
     if train:
         fill(cells, store, work)
-    stored = {name: result["cells"] for name, result in results.items() if name in ARTEFACTS}
+    stored = {name: result["cells"] for name, result in results.items() if name in RUN_ARTEFACTS}
     if comparison is not None:
         stored[COMPARISON] = [cell for row in comparison["results"].values() for cell in row]
     new = {part: _from_other_parts(part, own, stored) for part, own in plan.cells.items()}
@@ -111,32 +111,45 @@ def complete(
         for name, result in results.items()
         if new.get(name) and (entering := _entering(result, new[name], plan.rows[name]))
     }
+    options: dict[str, Any] = {"settings": {"device": device}, "work": work or SilentProgress()}
+    request = Request((), (), 1, (), store, root=root, train=train, **options)
     for part, wanted in jobs.items():
-        if wanted and part in results:
-            artefact, graphs = find_artefact(part), tuple(dict.fromkeys(runs.graph for runs in wanted))
-            request = Request(
-                *(graphs, artefact.methods, 1 + max(max(runs.seeds) for runs in wanted), artefact.protocols, store),
-                settings={"device": device},
-                root=root,
-                work=work or SilentProgress(),
-                train=train,
-            )
-            made = JOBS[part](results[part], request, {runs.row for runs in wanted})
-            if made is not None:
-                changed[part] = {**made, "command": _command(results[part]["command"], part), **provenance(device)}
+        if wanted and part in results and (made := _with_jobs(part, results[part], wanted, request)) is not None:
+            changed[part] = {**made, **provenance(device)}
     if "significance" in results and "accuracy" in results:
         made = significance.of_accuracies(results["significance"], changed.get("accuracy", results["accuracy"]))
         if made is not None:
             changed["significance"] = {**made, "command": _command(made["command"], "accuracy"), **provenance()}
     if comparison is None or not new.get(COMPARISON):
         return Completed(changed, None)
-    by_graph: dict[str, list[CellResult]] = {}
     joined_cells = _joined(stored[COMPARISON], new[COMPARISON], comparison["protocols"])
-    for cell_result in ordered(joined_cells, GRAPHS, plan.rows[COMPARISON]):
-        by_graph.setdefault(cell_result["graph"]["name"], []).append(cell_result)
-    seeds = max(len(cell_result["seeds"]) for row in by_graph.values() for cell_result in row)
+    return Completed(changed, _with_cells(comparison, ordered(joined_cells, GRAPHS, plan.rows[COMPARISON])))
+
+
+def _with_jobs(part: str, result: Result, wanted: Sequence[MissingRuns], request: Request) -> Result | None:
+    """Return the result of an artefact with its missing jobs, or None if nothing is new.
+
+    Args:
+        part: the artefact, one of :data:`JOBS`.
+        result: its result.
+        wanted: the missing jobs.
+        request: the store and the options of the computation.
+    """
+    artefact, graphs = find_artefact(part), tuple(dict.fromkeys(runs.graph for runs in wanted))
+    runs = 1 + max(max(runs.seeds) for runs in wanted)
+    request = replace(request, datasets=graphs, methods=artefact.methods, runs=runs, protocols=artefact.protocols)
+    made = JOBS[part](result, request, {runs.row for runs in wanted})
+    return None if made is None else {**made, "command": _command(result["command"], part)}
+
+
+def _with_cells(comparison: Comparison, cells: Sequence[CellResult]) -> Comparison:
+    """Return the comparison with these cells in place of its own."""
+    by_graph: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        by_graph.setdefault(cell["graph"]["name"], []).append(cell)
+    seeds = max(len(cell["seeds"]) for row in by_graph.values() for cell in row)
     command = _command(comparison["command"], COMPARISON)
-    return Completed(changed, summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"]))
+    return summarise(by_graph, command=command, seeds=seeds, protocols=comparison["protocols"])
 
 
 def write_completed(completed: Completed, folder: Path, store: Store) -> list[Path]:

@@ -29,14 +29,14 @@ from epagcl.study.summary import Comparison
 COMPARISON = "comparison"
 LEAKAGE = "leakage"
 SENSITIVITY, CHOICES = "sensitivity", "choices"
-#: What runs give that decide neither a rank nor a claim.
+#: What runs are for that decide neither a rank nor a claim.
 NARROWER = "narrower intervals"
 #: The parts of the study that rank methods.
 RANKED = {"accuracy", "heterophily", TUNED, COMPARISON}
 #: The artefacts that consist of runs.
-ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY, CHOICES)
+RUN_ARTEFACTS = ("accuracy", "heterophily", "ablation", "add-vs-drop", "views", SENSITIVITY, CHOICES)
 #: The parts of the study.
-PARTS = (*ARTEFACTS, LEAKAGE, TUNED, COMPARISON)
+PARTS = (*RUN_ARTEFACTS, LEAKAGE, TUNED, COMPARISON)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def plan(
     wanted_graphs = dict.fromkeys(proper_name(name) for request in requests.values() for name in request.datasets)
     loaded = load_all(list(wanted_graphs), root)
     requests = {part: replace(request, loaded=loaded) for part, request in requests.items()}
-    stored: list[CellResult] = [cell for name in ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
+    stored: list[CellResult] = [cell for name in RUN_ARTEFACTS for cell in results.get(name, {}).get("cells", [])]
     stored += [cell for row in comparison["results"].values() for cell in row] if comparison else []
     by_place: dict[tuple[str, str], list[CellResult]] = {}
     for cell in stored:
@@ -168,7 +168,7 @@ def plan(
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
-    whole = {*parts} == {*PARTS} and not fresh  # artefacts without runs are no part that can be asked for
+    whole = {*parts} == {*PARTS} and not fresh  # --parts cannot name artefacts without runs
     return Plan(missing, absent, cells, unmeasured(results, graphs) if whole else {})
 
 
@@ -184,9 +184,8 @@ def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:
 def _request(part: str, root: Path | None, result: Result | None, graphs: Collection[str]) -> Request:
     """Return the request for all runs of a part of the study, with the protocols that its result has."""
     store = Store("unused")  # nothing is read from it or written to it
-    wanted = {name.lower() for name in graphs}
     datasets, methods, protocols = (GRAPHS, METHODS, ("strict",)) if part == COMPARISON else _asked(part, result)
-    datasets = tuple(name for name in datasets if not wanted or proper_name(name).lower() in wanted)
+    datasets = tuple(name for name in datasets if not graphs or proper_name(name) in graphs)
     runs = find_artefact(part).runs if part == LEAKAGE else 1
     return Request(datasets, methods, runs, protocols, store, root=root)
 

@@ -92,7 +92,7 @@ def measure_crossed(runs: list[CrossedRun], request: Request) -> list[dict[str, 
         )
         for run in runs
     ]
-    records = request.keep(jobs, left_out=(TrainingError, torch.OutOfMemoryError))
+    records = request.records_of(jobs, left_out=(TrainingError, torch.OutOfMemoryError))
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     for run, record in zip(runs, records, strict=True):
         if record is None:

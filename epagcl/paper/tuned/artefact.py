@@ -84,8 +84,8 @@ class Search(NamedTuple):
 def measure(request: Request) -> Result:
     """Search, train and score every method on every outer test set of every graph, and score the references."""
     wanted = searches(request)
-    records = request.keep([job_of(request, search) for search in wanted], LEFT_OUT)
-    cells = cells_of(request, dict(zip(wanted, records, strict=True)))
+    records = request.records_of([job_of(request, search) for search in wanted], LEFT_OUT)
+    cells = collected_cells(request, dict(zip(wanted, records, strict=True)))
     request.require(cells)
     # A method that failed on all test sets of a graph is not one of its rows.
     rows = {graph: {cell["row"] for cell in cells if cell["graph"]["name"] == graph} for graph in request.graphs}
@@ -99,7 +99,7 @@ def searches(request: Request) -> list[Search]:
     return [Search(graph, row, outer) for graph in request.graphs for row in rows for outer in outer_sets(graph)]
 
 
-def cells_of(request: Request, records: "Mapping[Search, Record | None]") -> list[dict[str, Any]]:
+def collected_cells(request: Request, records: "Mapping[Search, Record | None]") -> list[dict[str, Any]]:
     """Return the results of each row and graph over its outer test sets, in the form of the other artefacts' cells."""
     found: dict[tuple[str, str], list[Record]] = {}
     for search, record in records.items():

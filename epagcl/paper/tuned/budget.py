@@ -15,12 +15,11 @@ METHODS = ("dgi", "gmi", "mvgrl", "grace", "gca", "bgrl", "greet", "cca-ssg", "e
 FEWEST_OUTER = 2
 PROTOCOL = "strict"
 TUNED = "tuned"
-OURS = "EPAGCL+"
 #: The budget of each method on each outer split: trials of one model, then models of new seeds that are scored.
 TRIALS, SEEDS, EPOCHS, WIDTH = 6, 5, 300, 256
 #: How feature rows are scaled in every search.
 SCALINGS = ("given", "row-sum", "row-norm")
-#: Methods whose embedding joins two vectors of width ``dim``.
+#: Methods that concatenate two vectors of width ``dim``. Their ``dim`` is halved.
 JOINED = ("greet",)
 
 

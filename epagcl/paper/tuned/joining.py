@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from epagcl.paper.artefact import Request, Result
 from epagcl.paper.study_size import GRAPHS
-from epagcl.paper.tuned.artefact import LEFT_OUT, cells_of, job_of, searches
+from epagcl.paper.tuned.artefact import LEFT_OUT, collected_cells, job_of, searches
 from epagcl.paper.tuned.budget import PROTOCOL, starts_at_recipe
 from epagcl.paper.tuned.cells import TunedCell, chosen_parts, comparable, outer_sets_by_place, place_of, stored_cells
 from epagcl.runs.evaluation import PROPAGATED, RAW
@@ -25,8 +25,10 @@ def with_missing(result: Result, request: Request, titles: Collection[str]) -> R
     every, done = searches(request), outer_sets_by_place(_at_recipe(stored))
     lacking = [one for one in every if one.outer not in done.get((one.graph, one.title), set())]
     jobs = {search: job_of(request, search) for search in lacking}
-    request.keep([job for one, job in jobs.items() if one.title in titles or one.row in (RAW, PROPAGATED)], LEFT_OUT)
-    new = cells_of(request, {search: request.store.read(job.key) for search, job in jobs.items()})
+    request.records_of(
+        [job for one, job in jobs.items() if one.title in titles or one.row in (RAW, PROPAGATED)], LEFT_OUT
+    )
+    new = collected_cells(request, {search: request.store.read(job.key) for search, job in jobs.items()})
     if not new:
         return None
     order = {name: number for number, name in enumerate(GRAPHS)}

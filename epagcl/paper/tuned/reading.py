@@ -5,9 +5,9 @@ from statistics import fmean
 
 from epagcl.core.formatting import listed, paragraph
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import graphs_of, measured_graphs, scores
+from epagcl.paper.cell_scores import OURS, graphs_of, measured_graphs, scores
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.tuned.budget import OURS, PROTOCOL, TRIALS
+from epagcl.paper.tuned.budget import PROTOCOL, TRIALS
 from epagcl.paper.tuned.tables import ranking_of, titles_of, untrained_gains
 from epagcl.runs.evaluation import PROPAGATED, RAW
 from epagcl.study.paired_test import WORSE

@@ -8,6 +8,7 @@ from epagcl.core.formatting import listed
 from epagcl.methods import method
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import (
+    OURS,
     accuracy_lines,
     measured_graphs,
     ranking_over_graphs,
@@ -27,7 +28,6 @@ from epagcl.paper.tables import Table, TableCell
 from epagcl.paper.tuned.budget import (
     EPOCHS,
     METHODS,
-    OURS,
     PROTOCOL,
     SEEDS,
     TRIALS,

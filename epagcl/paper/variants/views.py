@@ -12,6 +12,7 @@ from epagcl.methods.epagcl import EPAGCL
 from epagcl.methods.epagcl_plus import two_hop_candidates
 from epagcl.methods.gca import GCA
 from epagcl.methods.settings import method_settings, setting
+from epagcl.paper.cell_scores import PAPERS
 from epagcl.runs.evaluation import UNTRAINED
 from epagcl.study.design import UNMASKED, UNSTORED, Row
 from epagcl.views.probabilities import EdgeProbabilities, edge_weights
@@ -41,7 +42,7 @@ COMMON: dict[str, Any] = {
 P_ADD, AUTHORS_P_ADD = 0.05, 0.025
 NONE, MASKS, UNIFORM, CENTRAL = "no augmentation", "masks only", "uniform dropping (GRACE)", "central edges kept (GCA)"
 DROP_ONLY, TEXT_DROP, ADD_ONLY = "Drop Only", "Drop Only, text's direction", "Add Only"
-OURS, AUTHORS, NEIGHBOURS = "EPAGCL", "EPAGCL, authors' p_add", "EPAGCL, nearest neighbours added"
+AUTHORS, NEIGHBOURS = "EPAGCL, authors' p_add", "EPAGCL, nearest neighbours added"
 
 
 @method_settings
@@ -97,7 +98,7 @@ def view_rows(settings: dict[str, Any] | None = None) -> list[Row]:
         DROP_ONLY: (EPAGCL, {"p_add": 0.0}),
         TEXT_DROP: (EPAGCL, {"drop": "text", "p_add": 0.0}),
         ADD_ONLY: (EPAGCL, {**undropped, "p_add": P_ADD}),
-        OURS: (EPAGCL, {"p_add": P_ADD}),
+        PAPERS: (EPAGCL, {"p_add": P_ADD}),
         AUTHORS: (EPAGCL, {"p_add": AUTHORS_P_ADD}),
         NEIGHBOURS: (NeighbourAdding, {"p_add": P_ADD}),
     }

@@ -140,27 +140,27 @@ def test_statements_of_the_documentation_hold(results):
     alone = views_only.drop_over_add(results["views"])
     assert [test.verdict for test in alone].count("better") == 3  # of 15 graphs
     assert f"{median(test.mean for test in alone):+.1f}" == "+0.4"
-    added = views_only.compared(results["views"], views_only.OURS, views_only.DROP_ONLY).values()
+    added = views_only.compared(results["views"], views_only.PAPERS, views_only.DROP_ONLY).values()
     assert f"{fmean(test.mean for test in added):+.1f}" == "+0.0"
     assert {test.verdict for test in added} == {"undecided"}
     rules = leakage_tables.rule_tests(results["leakage"]["rows"])
     assert {rules[graph, "EPAGCL"].verdict for graph in ("Cora", "CiteSeer")} == {"undecided"}
     assert {rules[graph, "EPAGCL"].n for graph in ("Cora", "CiteSeer")} == {5}
     lower = []  # where the formula's direction of dropping has the lower mean
-    for one, other in ((ablation.OURS, ablation.TEXT), (ablation.DROP_ONLY, ablation.TEXT_DROP)):
+    for one, other in ((ablation.PAPERS, ablation.TEXT), (ablation.DROP_ONLY, ablation.TEXT_DROP)):
         directions = ablation.claim_tests(results["ablation"], "strict", one, [other])
         assert len(directions) == 4
         assert all(test.verdict == "undecided" for test in directions.values())
         lower += [(graph, one) for (graph, _), test in directions.items() if test.mean < 0]
-    assert lower == [("Amazon-Photo", ablation.OURS)]
+    assert lower == [("Amazon-Photo", ablation.PAPERS)]
     photo = collapses.collapsed(results["ablation"], "strict", "Amazon-Photo", best=True)
-    assert (photo[ablation.OURS], photo[ablation.TEXT]) == (3, 1)
-    assert len(cell_scores.runs_by_seed(results["ablation"], "strict", "Amazon-Photo")[ablation.OURS]) == 20
+    assert (photo[ablation.PAPERS], photo[ablation.TEXT]) == (3, 1)
+    assert len(cell_scores.runs_by_seed(results["ablation"], "strict", "Amazon-Photo")[ablation.PAPERS]) == 20
     for graph in ("Cora", "CiteSeer"):
-        over_drop = ablation.gains(results["ablation"], "strict", graph, base=ablation.DROP_ONLY)[ablation.OURS].test
+        over_drop = ablation.gains(results["ablation"], "strict", graph, base=ablation.DROP_ONLY)[ablation.PAPERS].test
         assert over_drop.mean < 0  # adding edges on top of dropping does not raise the mean
         assert over_drop.verdict == "undecided"
-        for base, most in ((ablation.OURS, 1.0), (ablation.DROP_ONLY, 0.0)):
+        for base, most in ((ablation.PAPERS, 1.0), (ablation.DROP_ONLY, 0.0)):
             assert ablation.gains(results["ablation"], "strict", graph, base=base)[ablation.ORACLE].test.mean < most
         (row,) = (r for r in results["leakage"]["rows"] if (r["graph"], r["method"]) == (graph, "EPAGCL"))
         accuracies = leakage_tables.by_rule(row)

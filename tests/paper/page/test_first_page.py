@@ -1,6 +1,7 @@
 import pytest
 
-from epagcl.paper.page.first_page import GAINS, OURS, RANKS, figures, first_page
+from epagcl.paper.cell_scores import OURS
+from epagcl.paper.page.first_page import GAINS, RANKS, figures, first_page
 from epagcl.study.summary import summarise
 from tests.paper.conftest import cell, result
 from tests.study.invented import invented

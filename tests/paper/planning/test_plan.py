@@ -148,10 +148,10 @@ def test_the_cell_of_missing_runs_has_the_missing_seeds_and_all_protocols(study,
 
 
 def test_some_graphs_and_the_protocols_that_a_result_has():
-    request = module._request("heterophily", None, result([], protocols=("paper",)), ["TEXAS"])
+    request = module._request("heterophily", None, result([], protocols=("paper",)), ["Texas"])
     assert (request.datasets, request.protocols) == (("texas",), ("paper",))
     assert module._request("heterophily", None, None, ()).protocols == ("paper", "strict", "public")
-    assert module._request("comparison", None, None, ["cora", "nowhere"]).datasets == ("Cora",)
+    assert module._request("comparison", None, None, ["Cora", "WikiCS"]).datasets == ("Cora",)
 
 
 def test_a_graph_that_does_not_exist_is_refused():
