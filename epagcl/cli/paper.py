@@ -125,7 +125,7 @@ def _add_command(name: str) -> None:
             print(json.dumps(result, indent=2, ensure_ascii=False))
 
     entry = ARTEFACTS[name]
-    command.__doc__ = f"{entry.source}: {entry.summary}.\n\nExample: epagcl paper {name} --runs 5 --device cuda"
+    command.__doc__ = f"{entry.source}: {entry.summary}.\n\nExample: epagcl paper {name} --datasets cora citeseer"
 
 
 for _name in ARTEFACTS:

@@ -4,9 +4,10 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from epagcl.paper.planning.plan import Plan
     from epagcl.study.summary import Comparison
 
+#: Locked while a command changes the results in its folder.
+LOCK = ".lock"
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
 Parts = Annotated[
     list[str] | None, typer.Option(metavar="NAME...", help="Parts of the study: artefacts that train, and comparison.")
@@ -120,30 +123,47 @@ def complete(
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes {minutes:g}: must be positive")
     resolve_device(device)
-    measured, comparison, found = _planned(results, datasets, parts, data)
-    work = study_progress(quiet)
-    missing, failed = chosen(found, device, rows or (), seeds), 0
-    if missing and not stored and (processes > 1 or minutes is not None):
-        options = {"--results": results, "--seeds": seeds, "--device": device, "--data": data, "--store": store}
-        lists = {"--datasets": names_of(datasets), "--parts": names_of(parts), "--rows": rows or ()}
-        words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-        words += [word for name, values in lists.items() for value in values for word in (name, value)]
-        with interruptible(RESUME_HINT):
-            failed = _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
-        stored = True
-    with interruptible(RESUME_HINT), work:
-        completed = complete_study(
-            *(measured, comparison, found, missing, Store(store)),
-            device=device,
-            root=data,
-            train=not stored,
-            work=work,
-        )
-    if not compute_only:
-        changed = write_completed(completed, results, Store(store))
-        show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
+    with _changing(results, compute_only):
+        measured, comparison, found = _planned(results, datasets, parts, data)
+        work = study_progress(quiet)
+        missing, failed = chosen(found, device, rows or (), seeds), 0
+        if missing and not stored and (processes > 1 or minutes is not None):
+            options = {"--results": results, "--seeds": seeds, "--device": device, "--data": data, "--store": store}
+            lists = {"--datasets": names_of(datasets), "--parts": names_of(parts), "--rows": rows or ()}
+            words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+            words += [word for name, values in lists.items() for value in values for word in (name, value)]
+            with interruptible(RESUME_HINT):
+                failed = _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
+            stored = True
+        with interruptible(RESUME_HINT), work:
+            completed = complete_study(
+                *(measured, comparison, found, missing, Store(store)),
+                device=device,
+                root=data,
+                train=not stored,
+                work=work,
+            )
+        if not compute_only:
+            changed = write_completed(completed, results, Store(store))
+            show(f"changed: {', '.join(map(str, changed))}" if changed else "nothing has changed")
     if failed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _changing(results: Path, compute_only: bool) -> Iterator[None]:
+    """Keep other commands from changing the results meanwhile, which would lose the changes of one of them."""
+    from epagcl.core.files import locked
+
+    if compute_only or not results.is_dir():
+        yield
+        return
+    with locked(results / LOCK) as held:
+        if not held:
+            raise InputError(
+                f"{results}: another `epagcl paper complete` changes these results; wait for it, or give --compute-only"
+            )
+        yield
 
 
 def _compute_in_processes(options: Sequence[str], processes: int, minutes: float | None, logs: Path) -> int:
@@ -167,7 +187,7 @@ def _planned(
     processes: int = 1,
 ) -> "tuple[dict[str, Result], Comparison | None, Plan]":
     """Read the results and the comparison beside them, and plan what they lack."""
-    from epagcl.paper.page.assembly import read_comparison_beside, read_results
+    from epagcl.paper.page.assembly import naming_damaged, read_comparison_beside, read_results
     from epagcl.paper.planning.plan import PARTS
     from epagcl.paper.planning.plan import plan as plan_study
 
@@ -175,6 +195,7 @@ def _planned(
     if unknown := [part for part in wanted if part not in PARTS]:
         raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
-    graphs = names_of(datasets)
-    found = plan_study(measured, comparison, root, wanted or PARTS, graphs=graphs, fresh=fresh, processes=processes)
+    options: dict[str, Any] = {"graphs": names_of(datasets), "fresh": fresh, "processes": processes}
+    with naming_damaged(folder, measured, comparison):
+        found = plan_study(measured, comparison, root, wanted or PARTS, **options)
     return measured, comparison, found

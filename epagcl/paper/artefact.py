@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epagcl.core.errors import InputError, MissingExtra, MissingFeatures
-from epagcl.core.files import write_json
+from epagcl.core.files import atomic_path, write_json
 from epagcl.core.log import log
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.data import load
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: What an artefact measures, as plain JSON values.
 Result = dict[str, Any]
+#: The parts of a result that hold what was measured on graphs.
+MEASURED = ("cells", "rows", "graphs", "comparisons")
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,10 @@ class Artefact:
     captions: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, request: Request, command: str) -> Result:
-        """Measure, and add the options, the command, the date, the hardware and the versions."""
+        """Measure, and add the options, the command, the date, the hardware and the versions.
+
+        Raise if there is nothing to measure, so that no empty result replaces an earlier one.
+        """
         asked = {
             "datasets": list(request.datasets),
             "methods": list(request.methods),
@@ -197,6 +202,11 @@ class Artefact:
             "settings": {key: value for key, value in request.settings.items() if key != "device"},
         }
         measured = self.measure(request)
+        parts = [measured[part] for part in MEASURED if part in measured]
+        if parts and not any(parts):
+            absent = "; ".join(f"{name}: {reason}" for name, reason in measured.get("absent", {}).items())
+            wanted = absent or f"this experiment has nothing on {', '.join(request.datasets)}"
+            raise InputError(f"nothing was measured ({wanted}); give other --datasets, or --data")
         about = {"artefact": self.name, "command": command, **provenance(request.device), "asked": asked}
         result: Result = json.loads(json.dumps({**about, **measured}))
         return result
@@ -212,7 +222,8 @@ class Artefact:
             **{f"{self.stem(table.slug)}.csv": comma_separated(table) for table in (*tables, *run_tables(result))},
         }
         for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            with atomic_path(folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
         return [folder / f"{self.name}.json", *(folder / name for name in texts), *self.draw(result, folder)]
 
     def draw(self, result: Result, folder: Path) -> list[Path]:

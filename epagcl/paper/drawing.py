@@ -1,5 +1,6 @@
 """Style and files of the figures."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 #: Okabe and Ito's palette and three more, distinguishable by colour-blind readers. Black and grey are for references.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255", "#44AA99", "#999933")
 GREY = "#777777"
+#: The digest of the source of a figure, and how many bytes at the start of a file may hold it.
+SOURCE, METADATA = re.compile(rb"source [0-9a-f]{16}"), 4096
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> "tuple[Figure, list[Axes]]":
@@ -54,3 +57,11 @@ def save(figure: "Figure", stem: Path, source: str) -> list[Path]:
                 figure.savefig(temporary, dpi=130, metadata=metadata)
             written.append(path)
     return written
+
+
+def was_drawn(path: Path) -> bool:
+    """Return whether a file is a figure that :func:`save` has written, by the digest in its metadata."""
+    if path.suffix not in (".svg", ".png") or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return SOURCE.search(file.read(METADATA)) is not None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epagcl.core.errors import InputError
 from epagcl.core.formatting import span
 from epagcl.data.graph import Graph
 from epagcl.data.splits import random_split
@@ -42,6 +43,8 @@ COUNTS = (5, 10, 20)
 
 def measure(request: Request) -> Result:
     """Measure c on each graph that can be loaded, and the size of each test on generated graphs."""
+    if request.runs < 2:
+        raise InputError(f"{request.runs} run: at least 2 are needed to see how far runs correlate")
     request.work.say("generated graphs")
     simulated = []
     for scenario in SCENARIOS:

@@ -150,12 +150,17 @@ def _summary(result: Result) -> Table:
     note = paragraph(
         f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
-        f"negatives within random batches of {COMMON['batch_size']:,} nodes), {COMMON['epochs']} epochs, learning rate "
+        f"negatives within random batches of {COMMON['batch_size']:,} nodes), {_epochs(result)} epochs, learning rate "
         f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants.",
         ranking.same_nodes_note if ranking else "",
         verdict_note(f"a row against {UNIFORM}", len(tests)),
     )
     return Table("", "Views with everything else equal", columns, table_rows, note)
+
+
+def _epochs(result: Result) -> str:
+    """Return the number of epochs of the trained variants."""
+    return span([cell["settings"]["epochs"] for cell in result["cells"] if cell["settings"].get("epochs")], ",")
 
 
 def _mean_over(by_graph: dict[str, dict[str, float]], title: str) -> float | None:

@@ -108,3 +108,13 @@ def test_plan_of_a_complete_study(run, planned):
 )
 def test_mistakes_are_one_line(run, arguments, message):
     assert_refused(run, ["paper", *arguments], message)
+
+
+def test_two_commands_do_not_change_the_same_results(run, planned, tmp_path):
+    from epagcl.core.files import locked
+
+    with locked(tmp_path / ".lock"):
+        assert_refused(run, ["paper", "complete", "--results", tmp_path], "another `epagcl paper complete`")
+        code, _, err = run("paper", "complete", "--results", tmp_path, "--compute-only", "--stored")
+        assert code == 0, err
+    assert list(tmp_path.glob(".lock")) == []

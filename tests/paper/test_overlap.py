@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from epagcl.core.errors import InputError
 from epagcl.data import block_model
 from epagcl.paper import overlap, overlap_simulation
 from epagcl.paper.overlap import ARTEFACT, COMPARED, all_shared, graph_correlations, size_if
@@ -36,6 +37,11 @@ def test_tables_and_reading():
     assert f"If c is 0.40, the test of 20 runs decides wrongly in {size_if(0.4, 20):.0%} of cases." in named
     assert all_shared(invented()) == {"Cora": 0.4}
     assert len(ARTEFACT.figures(invented())[""].axes) == 1
+
+
+def test_one_run_is_refused(request_of):
+    with pytest.raises(InputError, match="1 run: at least 2"):
+        ARTEFACT.measure(request_of(runs=1))
 
 
 def test_the_size_with_another_c_is_that_of_simulated_runs():

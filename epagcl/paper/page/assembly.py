@@ -1,16 +1,16 @@
 """One page with all results, made from the JSON files of the artefacts."""
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from epagcl.core.errors import InputError
-from epagcl.core.files import atomic_path
+from epagcl.core.files import atomic_path, reading
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result, digest
-from epagcl.paper.drawing import save
+from epagcl.paper.drawing import save, was_drawn
 from epagcl.paper.page import whole_methods
 from epagcl.paper.page.first_page import figures as first_page_figures
 from epagcl.paper.page.first_page import first_page
@@ -20,6 +20,9 @@ from epagcl.paper.tuned.budget import TUNED
 from epagcl.study.summary import Comparison, read_comparison
 
 FIGURES = Path("figures") / "paper"
+COMPARISON_FILE = "comparison.json"
+#: What every result says about itself.
+PROVENANCE = ("command", "date", "commit", "hardware", "asked")
 HEAD = """# The paper's results, reproduced
 
 This page has the tables and figures of the paper's experiments, computed by this library on the graphs whose data are
@@ -38,24 +41,57 @@ Paired tests are corrected for overlapping splits ([How the verdicts are decided
 def read_results(folder: Path) -> dict[str, Result]:
     """Return the results in a folder, in the order of the artefacts."""
     paths = {name: folder / f"{name}.json" for name in ARTEFACTS}
-    results: dict[str, Result] = {}
-    for name, path in paths.items():
-        if path.is_file():
-            try:
-                results[name] = json.loads(path.read_text(encoding="utf-8"))
-                if results[name].get("artefact") != name:
-                    raise ValueError(f"not of `epagcl paper {name}`")
-            except ValueError as error:
-                raise InputError(f"{path}: invalid result ({error}); compute it again") from None
+    results = {name: _read_result(path, name) for name, path in paths.items() if path.is_file()}
     if not results:
-        names = ", ".join(path.name for path in paths.values())
-        raise InputError(f"{folder}: no results ({names}); compute some first")
+        raise InputError(f"{folder}: no results; compute some first, such as with `epagcl paper epr --out {folder}`")
     return results
+
+
+def _read_result(path: Path, name: str) -> Result:
+    with reading(path, _fix(name)):
+        result: Result = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        if not isinstance(result, dict) or result.get("artefact") != name:
+            raise ValueError(f"not a result of `epagcl paper {name}`")
+        if absent := [key for key in PROVENANCE if key not in result]:
+            raise ValueError(f"{absent[0]} is missing")
+    return result
+
+
+def _fix(name: str) -> str:
+    return f"compute it again with `epagcl paper {name}`"
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Raise: JSON has no NaN or infinity."""
+    raise ValueError(f"{constant} is no number")
+
+
+@contextmanager
+def naming_damaged(folder: Path, results: Mapping[str, Result], comparison: Comparison | None) -> Iterator[None]:
+    """Name the damaged file if a computation on results fails.
+
+    Args:
+        folder: the folder of the results.
+        results: the results in it.
+        comparison: the comparison beside the folder, if there is one.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        for name, result in results.items():
+            with reading(folder / f"{name}.json", _fix(name)):
+                _section(find_artefact(name), result)
+        if comparison is not None:
+            with reading(folder.parent / COMPARISON_FILE, "write it again with `epagcl compare --save`"):
+                whole_methods.section(comparison, results)
+        raise
 
 
 def read_comparison_beside(results: Path) -> Comparison | None:
     """Return the comparison over many graphs in ``comparison.json`` beside the folder of results, if there is one."""
-    path = results.parent / "comparison.json"
+    path = results.parent / COMPARISON_FILE
     return read_comparison(path) if path.is_file() else None
 
 
@@ -118,19 +154,24 @@ def _devices(part: Any) -> Iterator[str]:
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    """Write ``results.md`` and its figures, remove figures of earlier results, and return the path of the page."""
+    """Write ``results.md`` and its figures, remove figures of earlier results, and return the path of the page.
+
+    Other files in the folder of the figures are left alone.
+    """
     by_name, comparison = read_results(results), read_comparison_beside(results)
     path = docs / "results.md"
-    docs.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
-        temporary.write_text(page_text(by_name, comparison), encoding="utf-8")
-    drawn = set()
-    if comparison is not None:
-        for name, figure in first_page_figures(comparison).items():
-            drawn |= {os.fspath(file) for file in save(figure, docs / FIGURES / name, digest(dict(comparison)))}
-    for name, result in by_name.items():
-        drawn |= {os.fspath(file) for file in find_artefact(name).draw(result, docs / FIGURES)}
-    for file in (docs / FIGURES).glob("*.*"):
-        if os.fspath(file) not in drawn:
+    with naming_damaged(results, by_name, comparison):
+        text = page_text(by_name, comparison)
+        docs.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        drawn = set()
+        if comparison is not None:
+            for name, figure in first_page_figures(comparison).items():
+                drawn |= set(save(figure, docs / FIGURES / name, digest(dict(comparison))))
+        for name, result in by_name.items():
+            drawn |= set(find_artefact(name).draw(result, docs / FIGURES))
+    for file in set((docs / FIGURES).iterdir()) - drawn if drawn else ():
+        if was_drawn(file):
             file.unlink()
     return path

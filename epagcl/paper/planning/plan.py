@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from epagcl.core.config import current_settings
+from epagcl.core.errors import InputError
 from epagcl.data.catalogue.entries import find
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Request, Result, load_all, proper_name
@@ -168,6 +169,9 @@ def plan(
     texts = [claim.text for claims in undecided.values() for claim in claims]
     missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
+    if absent and not any(request.graphs for request in requests.values()):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+        raise InputError(f"none of the graphs is here ({reasons}); name the folder that has their files")
     whole = {*parts} == {*PARTS} and not fresh  # --parts cannot name artefacts without runs
     return Plan(missing, absent, cells, unmeasured(results, graphs) if whole else {})
 

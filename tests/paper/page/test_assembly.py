@@ -113,16 +113,50 @@ def test_page_of_few_results_names_the_missing_ones(tmp_path, results):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "epr.json").write_text(json.dumps(results["epr"]))
     (tmp_path / "out" / FIGURES).mkdir(parents=True)
-    (tmp_path / "out" / FIGURES / "old.png").write_bytes(b"")
+    (tmp_path / "out" / FIGURES / "old.png").write_bytes(b"\x89PNG source 0123456789abcdef")
+    (tmp_path / "out" / FIGURES / "mine.png").write_bytes(b"\x89PNG")
+    (tmp_path / "out" / FIGURES / "folder.d").mkdir()
     text = write_page(tmp_path / "in", tmp_path / "out").read_text(encoding="utf-8")
     assert "`epagcl paper theory`" in text.split("## Not measured")[1]
-    assert {path.name for path in (tmp_path / "out" / FIGURES).iterdir()} == {"epr.png", "epr.svg"}
+    assert {path.name for path in (tmp_path / "out" / FIGURES).iterdir()} == {
+        "epr.png",
+        "epr.svg",
+        "mine.png",
+        "folder.d",
+    }
     with pytest.raises(InputError, match="no results"):
         write_page(tmp_path, tmp_path)
-    for text in ("{", "", "{}"):
+
+
+def test_damaged_results_are_named(tmp_path, results):
+    whole = results["epr"]
+    without_command = {key: value for key, value in whole.items() if key != "command"}
+    cases = {
+        "{": "Expecting property name",
+        "": "Expecting value",
+        "[]": "not a result of `epagcl paper epr`",
+        "{}": "not a result of `epagcl paper epr`",
+        json.dumps(without_command): "command is missing",
+        json.dumps(whole | {"graphs": {"Cora": {"per_node": float("nan")}}}): "NaN is no number",
+        json.dumps(whole | {"graphs": {"Cora": None}}): "subscriptable",
+        json.dumps({key: value for key, value in whole.items() if key != "graphs"}): "'graphs' is missing",
+    }
+    for text, reason in cases.items():
         (tmp_path / "epr.json").write_text(text)
-        with pytest.raises(InputError, match=r"epr\.json: invalid result"):
-            write_page(tmp_path, tmp_path)
+        with pytest.raises(InputError) as caught:
+            write_page(tmp_path, tmp_path / "out")
+        assert str(caught.value).startswith(f"{tmp_path / 'epr.json'}: damaged (")
+        assert reason in str(caught.value)
+        assert str(caught.value).endswith("compute it again with `epagcl paper epr`")
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_comparison_is_named(tmp_path, results, comparison):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "epr.json").write_text(json.dumps(results["epr"]))
+    (tmp_path / "comparison.json").write_text(json.dumps({**comparison, "results": 3}))
+    with pytest.raises(InputError, match=r"comparison\.json: damaged \(.*; write it again with"):
+        write_page(tmp_path / "in", tmp_path / "out")
 
 
 def test_statements_of_the_documentation_hold(results):

@@ -256,3 +256,8 @@ def test_the_plan_wants_the_graphs_and_seeds_of_an_artefact():
     assert module._request("leakage", None, None, ["PubMed"]).datasets == ("pubmed",)
     assert module._request("leakage", None, None, []).datasets == ("cora", "citeseer", "pubmed", "amazon-photo")
     assert module._request("leakage", None, None, []).runs == 5
+
+
+def test_a_plan_without_any_graph_is_refused(tmp_path):
+    with pytest.raises(InputError, match="none of the graphs is here \\(Texas: data are absent"):
+        plan({}, None, tmp_path, ("heterophily",), graphs=["Texas"])
