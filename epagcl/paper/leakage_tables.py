@@ -10,6 +10,7 @@ from epagcl.core.formatting import counted, mean_and_std, signed, span
 from epagcl.evaluation.scores import Spread, spread
 from epagcl.paper.artefact import Result
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
+from epagcl.paper.paired import differences_table
 from epagcl.paper.tables import Table, escape_stars
 from epagcl.study.paired_test import BETTER, UNDECIDED, WORSE, PairedTest, paired_tests
 
@@ -59,7 +60,7 @@ def by_rule(row: dict[str, Any]) -> dict[str, Spread]:
 
 
 def tables(result: Result) -> list[Table]:
-    """Return a table of the accuracy by each rule, and its difference from the strict one."""
+    """Return a table of the accuracy by each rule, and one of the gain of the authors' rule by its tests."""
     lines = []
     for row in result["rows"]:
         accuracies = by_rule(row)
@@ -80,7 +81,10 @@ def tables(result: Result) -> list[Table]:
         f"(with fewer than {SHORT} epochs, {LOOKS} times) and at the end. The last column is from the paper."
     )
     columns = ["graph", "method", *RULES.values(), "reported by the paper"]
-    return [Table("", "Accuracy by each scoring rule", columns, lines, note)]
+    tests = rule_tests(result["rows"])
+    graphs = list(dict.fromkeys(graph for graph, _ in tests))
+    gains = [differences_table("The authors' rule minus the last epoch", tests, graphs)] if tests else []
+    return [Table("", "Accuracy by each scoring rule", columns, lines, note), *gains]
 
 
 def figures(result: Result) -> "dict[str, Figure]":
