@@ -1,6 +1,9 @@
 import tomllib
 from importlib import resources
 
+import pytest
+
+from epagcl.core.errors import InputError
 from epagcl.data.catalogue.entries import CATALOGUE
 from epagcl.paper import ARTEFACTS, find_artefact, published, reported
 from epagcl.study.design import rows
@@ -8,6 +11,10 @@ from epagcl.study.design import rows
 
 def test_artefacts_are_found_by_name():
     assert all(find_artefact(name).name == name for name in ARTEFACTS)
+    with pytest.raises(InputError, match=r"no artefact 'acuracy'; did you mean accuracy\\?"):
+        find_artefact("acuracy")
+    with pytest.raises(InputError, match="no artefact 'foo'; choose one of accuracy, burden, "):
+        find_artefact("foo")
 
 
 def test_published_accuracies_by_source():

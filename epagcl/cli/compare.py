@@ -24,6 +24,7 @@ from epagcl.cli.options import (
 from epagcl.cli.progress import StudyProgress, busy, console_for
 from epagcl.cli.rendering import show_comparison, show_overall
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
@@ -74,12 +75,11 @@ def compare(
     """
     console = console_for(quiet)
     with busy(console, "starting"):
-        from epagcl.core.outputs import check_kept
         from epagcl.evaluation.protocol import PROTOCOLS
         from epagcl.study.comparison import collect, fill
-        from epagcl.study.design import cells, rows
+        from epagcl.study.design import cells, protocols_of, rows
         from epagcl.study.store import Store
-        from epagcl.study.summary import summarise, write_comparison
+        from epagcl.study.summary import ranking_protocol, summarise, write_comparison
 
     wanted = names_in(protocols)
     if not wanted or set(wanted) - set(PROTOCOLS):
@@ -87,16 +87,16 @@ def compare(
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
     refuse_seed(context, "--seeds")
-    _check_figure(figure, len(graphs or []) + inputs.is_given)
-    if save is not None and save.suffix.lower() != ".json":
-        raise InputError(f"--save {save}: must end in .json")
-    for file in (save, figure):
-        check_kept(file, *(graphs or []), *inputs.files.values())
+    _check_outputs(out, save, figure, graphs or [], inputs)
     chosen = rows(names_in(methods), untrained=untrained)
     settings = options_of(context, *(row.method for row in chosen if row.method is not None and not row.reference))
     with busy(console, "reading the graphs"):
         loaded = _load(graphs or [], inputs)
     _check_graphs(loaded, wanted)
+    wanted = [protocol for protocol in wanted if any(protocols_of(graph.data, [protocol]) for graph in loaded)]
+    if figure is not None:
+        _check_observations(figure, loaded, ranking_protocol(wanted))
+    _check_writable(save, figure)
     cells_of = partial(cells, wanted=chosen, seeds=seeds, protocols=wanted, settings=settings)
     cells_by_graph = {name: cells_of(graph, name, named=not source) for name, graph, source in loaded}
     store, work = Store(out), StudyProgress(console)
@@ -108,34 +108,69 @@ def compare(
     collected = {name: [collect(cell, store) for cell in row] for name, row in cells_by_graph.items()}
     finished = {name: [result for result in row if result is not None] for name, row in collected.items()}
     comparison = summarise(finished, command=_command(), seeds=seeds, protocols=wanted)
-    if save is not None:
-        write_comparison(comparison, save)
     if as_json:
         print(json.dumps(comparison, indent=2))
     elif not quiet:
         _show(finished, wanted)
+    if save is not None:
+        write_comparison(comparison, save)
     if figure is not None:
         _draw(finished, wanted, figure)
 
 
 def _load(graphs: Sequence[str], inputs: GraphInput) -> list[LoadedGraph]:
     """Load named graphs and files, and the graph of the tables if there are any."""
+    if graphs and inputs.edges is None and (extra := inputs.words()):
+        raise InputError(f"{extra}: belongs to --edges; give them, or leave it out")
     others = [GraphInput(graph=graph, data=inputs.data).load() for graph in graphs]
     if inputs.is_given or not graphs:
         others.append(inputs.load())
-    elif extra := inputs.words():
-        raise InputError(f"{extra}: belongs to --edges; give them, or leave it out")
     return others
 
 
-def _check_figure(figure: Path | None, graphs: int) -> None:
-    """Raise, before anything is trained, if the figure cannot be drawn."""
+def _check_outputs(
+    out: Path, save: Path | None, figure: Path | None, graphs: Sequence[str], inputs: GraphInput
+) -> None:
+    """Raise, before any graph is read, if the names of the outputs are wrong, or the figure has too few graphs."""
+    from epagcl.core.outputs import check_folder, check_kept
     from epagcl.study.diagram import SUFFIXES
 
+    check_folder(out)
+    if save is not None and save.suffix.lower() != ".json":
+        raise InputError(f"--save {save}: must end in .json")
     if figure is not None and figure.suffix.lower() not in SUFFIXES:
         raise InputError(f"--figure {figure}: must end in {' or '.join(SUFFIXES)}")
-    if figure is not None and graphs < 2:
+    if figure is not None and len(graphs) + inputs.is_given < 2:
         raise InputError("--figure needs at least two graphs; it shows mean ranks over graphs")
+    for file in (save, figure):
+        check_kept(file, *graphs, *inputs.files.values())
+
+
+def _check_writable(save: Path | None, figure: Path | None) -> None:
+    """Raise, before anything is trained, if a file cannot be written. Folders are created."""
+    from epagcl.core.outputs import check_writable
+
+    for option, file in (("--save", save), ("--figure", figure)):
+        if file is not None:
+            try:
+                check_writable(file)
+            except InputError as error:
+                raise InputError(f"{option} {error}") from None
+
+
+def _check_observations(figure: Path, graphs: Sequence[LoadedGraph], protocol: str) -> None:
+    """Raise, before anything is trained, if the graphs with splits for a protocol are fewer than two observations."""
+    from epagcl.study.design import protocols_of
+    from epagcl.study.ranking import observations
+
+    ranked = [graph for graph in graphs if protocols_of(graph.data, [protocol])]
+    found = observations([graph.name for graph in ranked], own=[graph.name for graph in ranked if graph.source])
+    if len(found) >= 2:
+        return
+    reason = f"{next(iter(found))} have the same nodes and count as one graph"
+    if len(ranked) == 1:
+        reason = f"only {ranked[0].name} has splits of the protocol {protocol}, by which rows are ranked"
+    raise InputError(f"--figure {figure}: {reason}; add a graph, or leave --figure out")
 
 
 def _report_missing(cells_by_graph: "Mapping[str, Sequence[Cell]]", store: "Store") -> None:
@@ -143,7 +178,8 @@ def _report_missing(cells_by_graph: "Mapping[str, Sequence[Cell]]", store: "Stor
     cells = [cell for row in cells_by_graph.values() for cell in row]
     runs, missing = sum(cell.seeds for cell in cells), sum(len(cell.missing(store)) for cell in cells)
     if missing == runs:
-        raise InputError(f"--out {store.folder}: has none of these {runs} runs; leave out --stored to compute them")
+        absent = f"has none of these {counted(runs, 'run')}"
+        raise InputError(f"--out {store.folder}: {absent}; leave out --stored to compute them")
     if missing:
         log.warning("%d of %d runs are not stored; without --stored they are computed", missing, runs)
 
@@ -155,7 +191,8 @@ def _draw(results: "Results", protocols: Sequence[str], figure: Path) -> None:
 
     ranking = ranking_of(results, ranking_protocol(protocols))
     if ranking is None:
-        raise InputError(f"--figure {figure}: no two rows have results on all graphs; nothing can be ranked")
+        needed = "ranks need two graphs, and two rows with results on all graphs"
+        raise InputError(f"--figure {figure}: {needed}; compute the missing runs first")
     save_diagram(ranking, figure)
 
 

@@ -256,8 +256,8 @@ def make_method(name: str, settings: dict[str, Any]) -> "Method":
 
 
 def names_in(text: str) -> list[str]:
-    """Return the names in a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Return the names in a list with commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def check_map(kind: str) -> None:

@@ -25,6 +25,7 @@ from epagcl.cli.paper import (
 )
 from epagcl.cli.rendering import show, table
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import counted
 from epagcl.core.log import log
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def plan(
     count = sum(len(runs.seeds) for runs in found.runs)
     hours = found.seconds / processes / 3600
     shared = "one process" if processes == 1 else f"{processes} processes"
-    total = f"{count} runs of {len(found.runs)} cells {'in all' if fresh else 'are missing'}"
+    state = "in all" if fresh else "is missing" if count == 1 else "are missing"
+    total = f"{counted(count, 'run')} of {counted(len(found.runs), 'cell')} {state}"
     show(listing, f"{total}: about {hours:.1f} hours with {shared}", *notes)
 
 

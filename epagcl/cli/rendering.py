@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from epagcl.core.formatting import counted, mean_and_std, paragraph, percent
+from epagcl.core.formatting import counted, counted_span, mean_and_std, paragraph, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -277,7 +277,7 @@ def overall_note(results: "Results", ranking: "Ranking | None", protocol: str) -
     scores = [cell["protocols"][protocol] for cell in cells]
     splits = " or ".join(sorted({score["split"] for score in scores}))
     counts = sorted({len(score["seeds"]) for score in scores})
-    seeds = counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+    seeds = counted_span(counts, "seed")
     sentences = [f"Protocol {protocol}, splits {splits}, {seeds}: seed k trains model k, which is scored on split k."]
     if ranking is not None:
         test = ranking.friedman

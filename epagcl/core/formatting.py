@@ -1,8 +1,9 @@
 """Numbers as text: means and their standard deviation, counts, durations; lists; and users' text in one line."""
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 #: Longest text that :func:`one_line` leaves whole.
@@ -39,8 +40,25 @@ def percent(spread: Mapping[str, Any], digits: int = 1) -> str:
         >>> percent({"mean": 0.8455, "std": 0.0, "runs": [0.8455]})
         '84.5'
     """
-    std = 100 * spread["std"] if len(spread["runs"]) > 1 else None
-    return mean_and_std(100 * spread["mean"], std, digits)
+    return mean_of_runs(spread, digits, factor=100)
+
+
+def mean_of_runs(spread: Mapping[str, Any], digits: int = 1, factor: float = 1.0) -> str:
+    """Return the mean of several runs, with the standard deviation unless there is only one run.
+
+    Args:
+        spread: ``mean``, ``std`` and ``runs``, as :func:`epagcl.evaluation.spread` returns them.
+        digits: the number of digits after the decimal point.
+        factor: what the mean and the standard deviation are multiplied by.
+
+    Examples:
+        >>> mean_of_runs({"mean": 84.55, "std": 1.04, "runs": [83, 86]})
+        '84.5 ± 1.0'
+        >>> mean_of_runs({"mean": 84.55, "std": 0.0, "runs": [84.55]})
+        '84.5'
+    """
+    std = factor * spread["std"] if len(spread["runs"]) > 1 else None
+    return mean_and_std(factor * spread["mean"], std, digits)
 
 
 def counted(count: int, noun: str) -> str:
@@ -51,6 +69,17 @@ def counted(count: int, noun: str) -> str:
         ('1 node', '2,708 nodes')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return what to give in place of an unknown name: the most similar one, or one of all.
+
+    Examples:
+        >>> suggestion("graec", ["gca", "grace"]), suggestion("foo", ["gca", "grace"])
+        ('did you mean grace?', 'choose one of gca, grace')
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
 
 
 def listed(words: Sequence[str]) -> str:
@@ -72,6 +101,17 @@ def span(values: Iterable[float], form: str = "") -> str:
     """
     ends = sorted(values)
     return " to ".join(dict.fromkeys(f"{end:{form}}" for end in (*ends[:1], *ends[-1:])))
+
+
+def counted_span(counts: Iterable[int], noun: str) -> str:
+    """Return the smallest and the largest count with their noun, in the plural unless every count is 1.
+
+    Examples:
+        >>> counted_span([5, 20, 10], "seed"), counted_span([1, 1], "seed"), counted_span([], "run")
+        ('5 to 20 seeds', '1 seed', 'no runs')
+    """
+    ends = span(counts)
+    return f"{ends or 'no'} {noun}{'s' * (ends != '1')}"
 
 
 def signed(number: float, digits: int = 1) -> str:

@@ -1,5 +1,7 @@
 """What an output may not replace: the inputs of a command, and the files of a run."""
 
+import os
+import tempfile
 from pathlib import Path
 
 from epagcl.core.errors import InputError
@@ -56,6 +58,43 @@ def check_kept(out: Path | str | None, *inputs: Path | str | None) -> None:
     folder = out.parent
     if out.name in RUN_FILES and out.exists() and any((folder / mark).is_file() for mark in RUN_MARKS):
         raise InputError(f"{out}: belongs to the run in this folder; give another out=")
+
+
+def check_writable(path: Path) -> None:
+    """Raise if a file cannot be written, and create its folder. Call it before long work, so that no work is lost.
+
+    Examples:
+        >>> check_writable(Path("/"))
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.InputError: /: is a folder; give the name of a file
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another path") from None
+
+
+def check_folder(folder: Path, argument: str = "out") -> None:
+    """Raise if a path cannot be a folder, because it or what should be a folder above it is a file.
+
+    Args:
+        folder: the folder, which need not exist yet.
+        argument: name of the caller's argument with the folder, for messages.
+
+    Examples:
+        >>> check_folder(Path("pyproject.toml", "runs"))
+        Traceback (most recent call last):
+        ...
+        epagcl.core.errors.InputError: pyproject.toml: is a file, not a folder; give another out=
+    """
+    for part in (folder, *folder.parents):
+        if os.path.exists(part) and not os.path.isdir(part):  # pathlib's raise in a folder that cannot be read
+            raise InputError(f"{part}: is a file, not a folder; give another {argument}=")
 
 
 def _same_file(one: Path, other: Path) -> bool:

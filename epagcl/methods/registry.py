@@ -1,12 +1,12 @@
 """All methods by name, users' subclasses of :class:`~epagcl.methods.Method` included; trained models by folder."""
 
-import difflib
 import importlib
 import pkgutil
 from functools import cache
 from pathlib import Path
 
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import suggestion
 from epagcl.methods.base import Method
 from epagcl.methods.persistence import CONFIG, WEIGHTS, read_model_config
 
@@ -30,9 +30,7 @@ def method(name: str) -> type[Method]:
     """
     registry = _registry()
     if name.lower() not in registry:
-        close = difflib.get_close_matches(name.lower(), registry, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(registry)}"
-        raise InputError(f"no method {name!r}; {hint}")
+        raise InputError(f"no method {name!r}; {suggestion(name.lower(), registry)}")
     return registry[name.lower()]
 
 

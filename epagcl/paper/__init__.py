@@ -9,6 +9,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from epagcl.core.errors import InputError
+from epagcl.core.formatting import suggestion
+
 if TYPE_CHECKING:
     from epagcl.paper.artefact import Artefact
 
@@ -76,12 +79,14 @@ ARTEFACTS = {
 
 
 def find_artefact(name: str) -> "Artefact":
-    """Return an artefact by its name in :data:`ARTEFACTS`.
+    """Return an artefact by its name in :data:`ARTEFACTS`. Raise if there is none.
 
     Examples:
         >>> find_artefact("epr").name
         'epr'
     """
+    if name not in ARTEFACTS:
+        raise InputError(f"no artefact {name!r}; {suggestion(name, ARTEFACTS)}")
     artefact: Artefact = importlib.import_module(f"{__name__}.{ARTEFACTS[name].module}").ARTEFACT
     return artefact
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import span
+from epagcl.core.formatting import counted, span
 from epagcl.methods import Method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -80,7 +80,8 @@ class Gain:
         """Return the difference with its interval, and its number of seeds if the mean has another."""
         if self.test is None:
             return ""
-        return f"{self.test}{f' [{self.test.n} seeds]' if self.test.n != self.n else ''}"
+        seeds = f" [{counted(self.test.n, 'seed')}]" if self.test.n != self.n else ""
+        return f"{self.test}{seeds}"
 
 
 def gains(result: Result, protocol: str, graph: str, base: str = BASE) -> dict[str, Gain]:
@@ -175,14 +176,14 @@ def reading(result: Result) -> list[str]:
     def difference(one: str, other: str) -> str:
         """Return the difference on each graph with its interval and verdict."""
         tests = claim_tests(result, protocol, one, [other])
-        words = (f"{graph} {test}, {test.decision}, {test.n} seeds" for (graph, _), test in tests.items())
+        words = (f"{graph} {test}, {test.decision}, {counted(test.n, 'seed')}" for (graph, _), test in tests.items())
         return "; ".join(words) or "not measured"
 
     others = [row.title for row in variants()[:6] if row.title != PAPERS]
     words = [test.verdict for test in claim_tests(result, protocol, PAPERS, others).values()]
     return [
         "**“EPAGCL is best on each dataset”**, against the paper's five other variants on each graph: better in "
-        f"{words.count(BETTER)} of {len(words)} pairs, worse in {words.count(WORSE)}, undecided in "
+        f"{words.count(BETTER)} of {counted(len(words), 'pair')}, worse in {words.count(WORSE)}, undecided in "
         f"{words.count(UNDECIDED)}. EPAGCL minus {RANDOM_DROP}, which needs no theory, in points: "
         f"{difference(PAPERS, RANDOM_DROP)}.",
         f"**“Drop Only has an advantage over Add Only”**. Difference in points: {difference(DROP_ONLY, ADD_ONLY)}.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import counted, mean_and_std
+from epagcl.core.formatting import counted, percent
 from epagcl.paper import drawing
 from epagcl.paper.accuracy_reading import PUBLISHED, reading, source_text
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -143,7 +143,7 @@ def _graph_column(
         if title in measured:
             accuracy = measured[title]
             count = len(accuracy["runs"])
-            text = mean_and_std(100 * accuracy["mean"], 100 * accuracy["std"])
+            text = percent(accuracy)
             text += "" if count == usual else f" [{counted(count, 'run')}]"
         reported = reported_text(graph, title, protocol)
         texts.append(f"{text} ({reported})" if reported else text)

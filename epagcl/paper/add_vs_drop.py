@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from torch_geometric.data import Data
 
-from epagcl.core.formatting import counted, mean_and_std
+from epagcl.core.formatting import counted, mean_of_runs
 from epagcl.evaluation.scores import spread
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -141,10 +141,7 @@ def _gap_text(gap: PairedTest | None) -> str:
 
 
 def _accuracy_text(runs: dict[int, float] | None) -> str:
-    if not runs:
-        return "–"
-    accuracy = spread(list(runs.values()))
-    return mean_and_std(accuracy["mean"], accuracy["std"])
+    return mean_of_runs(spread(list(runs.values()))) if runs else "–"
 
 
 def figures(result: Result) -> "dict[str, Figure]":

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import listed
+from epagcl.core.formatting import counted, listed
 from epagcl.methods import method
 from epagcl.methods.base import Method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
 from epagcl.paper.collapses import collapsed_reading
-from epagcl.paper.paired import COLOURS, DETECTABLE
+from epagcl.paper.paired import COLOURS, DETECTABLE, all_tests
 from epagcl.paper.study_size import MANY, seeds_of
 from epagcl.paper.tables import Table
 from epagcl.paper.variants import directions
@@ -140,7 +140,7 @@ def tables(result: Result) -> list[Table]:
     note = (
         f"Protocol {PROTOCOL}; accuracy in percent over the seeds that both have, which share splits and training "
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
-        f"for all {len(tests)} tests of the table. Detectable: {DETECTABLE}, in points. Measured on "
+        f"for {all_tests(len(tests))} of the table. Detectable: {DETECTABLE}, in points. Measured on "
         f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
         f"{_of_several_days(result)}"
     )
@@ -213,8 +213,8 @@ def _decided(tests: dict[tuple[str, Choice], PairedTest]) -> str:
     words = [test.verdict for test in tests.values()]
     undecided = words.count(UNDECIDED)
     if not parts:
-        return f"The other way is neither better nor worse in any of {len(words)} tests."
-    rest = f"; {undecided} of {len(words)} tests are undecided" if undecided else ""
+        return f"The other way is neither better nor worse in any of {counted(len(words), 'test')}."
+    rest = f"; {undecided} of {counted(len(words), 'test')} are undecided" if undecided else ""
     return f"The other way is {listed(parts)}{rest}."
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from epagcl.core.formatting import mean_and_std
+from epagcl.core.formatting import counted, percent
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import accuracies, measured_graphs, runs_by_seed
 from epagcl.paper.tables import Table
@@ -84,7 +84,7 @@ def equal_sentence(result: Result, protocol: str) -> str:
         listed = ", ".join(f"{graph} {test.mean:+.1f} ({test.decision})" for graph, test in own.items())
         parts += [
             f"With the settings of {settings} for both methods, EPAGCL is better on {words.count(BETTER)} of "
-            f"{len(own)} graphs and worse on {words.count(WORSE)}. In points: {listed}."
+            f"{counted(len(own), 'graph')} and worse on {words.count(WORSE)}. In points: {listed}."
         ] * bool(own)
     if not parts:
         return ""
@@ -94,4 +94,4 @@ def equal_sentence(result: Result, protocol: str) -> str:
 
 def _accuracy(result: Result, protocol: str, graph: str, title: str) -> str:
     found = accuracies(result, protocol, graph).get(title)
-    return mean_and_std(100 * found["mean"], 100 * found["std"]) if found else "–"
+    return percent(found) if found else "–"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from epagcl.core.config import current_settings
+from epagcl.core.formatting import counted
 from epagcl.paper import accuracy
 from epagcl.paper.accuracy_reading import missing_sentences, settings_sentences
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -103,7 +104,7 @@ def _against_sentence(result: Result, protocol: str, other: str, title: str) -> 
     words = [test.verdict for test in tests.values()]
     listed = ", ".join(f"{graph} {test.mean:+.1f} ({test.decision})" for (graph, _), test in tests.items())
     return (
-        f"**{title}: EPAGCL is better on {words.count(BETTER)} of {len(tests)} graphs and worse on "
+        f"**{title}: EPAGCL is better on {words.count(BETTER)} of {counted(len(tests), 'graph')} and worse on "
         f"{words.count(WORSE)}. In points: {listed}."
     )
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import counted, mean_and_std, signed, span
+from epagcl.core.formatting import counted, counted_span, mean_and_std, mean_of_runs, signed
 from epagcl.evaluation.scores import Spread, spread
 from epagcl.paper.artefact import Result
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
@@ -66,16 +66,15 @@ def tables(result: Result) -> list[Table]:
         accuracies = by_rule(row)
         strict = accuracies["strict"]["mean"]
         cells = [
-            mean_and_std(accuracy["mean"], accuracy["std"])
-            + ("" if rule == "strict" else f" ({_signed(accuracy['mean'] - strict)})")
+            mean_of_runs(accuracy) + ("" if rule == "strict" else f" ({_signed(accuracy['mean'] - strict)})")
             for rule, accuracy in accuracies.items()
         ]
         reported = mean_and_std(*row["reported"]) if row["reported"] else "–"
         lines.append([row["graph"], row["method"], *cells, reported])
-    counts = sorted({len(row["runs"]) for row in result["rows"]})
+    runs = counted_span((len(row["runs"]) for row in result["rows"]), "run")
     devices = sorted({run["device"] for row in result["rows"] for run in row["runs"]})
     note = (
-        f"Test accuracy in percent, mean ± standard deviation of {_runs_text(counts)}; in "
+        f"Test accuracy in percent, mean ± standard deviation of {runs}; in "
         "brackets the difference from the strict rule in points. Random 10/10/80 splits. All rules score the same "
         f"models, trained here on {', '.join(devices)}. A look scores a model during training: every {EVERY} epochs "
         f"(with fewer than {SHORT} epochs, {LOOKS} times) and at the end. The last column is from the paper."
@@ -196,9 +195,11 @@ def _gain_sentences(rows: list[dict[str, Any]]) -> str:
             parts.append(f"{escape_stars(title)} {gains}")
     tests = rule_tests(rows)
     words = [test.verdict for test in tests.values()]
-    decided = f" Of {len(words)} paired tests of a method on a graph, {words.count(BETTER)} find the rule higher"
-    counts = sorted({test.n for test in tests.values()})
-    decided += f", {words.count(WORSE)} lower, and {words.count(UNDECIDED)} are undecided ({_runs_text(counts)} each)."
+    each = counted_span((test.n for test in tests.values()), "run")
+    decided = (
+        f" Of {counted(len(words), 'paired test')} of a method on a graph, {words.count(BETTER)} find the rule higher, "
+        f"{words.count(WORSE)} lower, and {words.count(UNDECIDED)} are undecided ({each} each)."
+    )
     return (
         "**Gain of the authors' rule** over the last epoch with the same classifier, in points: "
         f"{', '.join(parts)}. In brackets: the part from choosing the epoch, which validation nodes would allow too, "
@@ -233,10 +234,6 @@ def _gap_sentences(row: dict[str, Any]) -> str:
         f"{start}. Choosing the epoch on validation nodes changes this by {_signed(stopped - last)}, the authors' rule "
         f"by another {_signed(authors - stopped)}, to {authors:.1f}. This leaves {reported - authors:.1f} points."
     )
-
-
-def _runs_text(counts: list[int]) -> str:
-    return f"{span(counts) or 'no'} {'run' if counts == [1] else 'runs'}"
 
 
 def _signed(points: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epagcl.core.errors import InputError
-from epagcl.core.formatting import span
+from epagcl.core.formatting import counted, span
 from epagcl.data.graph import Graph
 from epagcl.data.splits import random_split
 from epagcl.nn.propagation import PropagatedPCA
@@ -126,8 +126,9 @@ def _graph_table(result: Result) -> Table:
         [name, f"{graph['nodes']:,}", *(f"{pair['shared_variance']:.2f}" for pair in graph["pairs"])]
         for name, graph in result["graphs"].items()
     ]
+    runs = counted(result["asked"]["runs"], "run")
     note = (
-        f"c of two embeddings on random 10/10/80 splits ({result['asked']['runs']} runs, ridge classifier, penalty "
+        f"c of two embeddings on random 10/10/80 splits ({runs}, ridge classifier, penalty "
         "chosen on validation nodes), with the nodes of a graph as a sample: the variance of the mean difference that "
         "comes from the nodes, in units of the variance of the differences between runs. The embeddings do not depend "
         "on the seed; training adds variance that the runs do not share, so that c of trained methods should be "

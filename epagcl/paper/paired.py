@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import paragraph
+from epagcl.core.formatting import counted, paragraph
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
@@ -79,6 +79,7 @@ def verdict_cells(tests: Collection[PairedTest]) -> list[str]:
     """Return the mean difference of the tests of a row, and the columns :data:`VERDICT_COLUMNS`; dashes without tests.
 
     Examples:
+        >>> from epagcl.study.paired_test import paired_test
         >>> verdict_cells([paired_test([1.0, 1.1, 1.2]), paired_test([0.0, 3.0, -1.0])])
         ['+0.88', '1', '0', '1', '+5.7', '9.0']
     """
@@ -104,10 +105,20 @@ def verdict_note(subject: str, tests: int) -> str:
     """
     return (
         f"Better, worse and undecided count the graphs on which {subject} is so, by tests of paired runs with Holm's "
-        f"correction for all {tests} tests of the table. The difference is a mean over graphs. Effect: Cohen's d of "
+        f"correction for {all_tests(tests)} of the table. The difference is a mean over graphs. Effect: Cohen's d of "
         "paired runs, the difference in units of its standard deviation, as a median over graphs. Detectable: "
         f"{DETECTABLE}, in points, on the graph where it is largest."
     )
+
+
+def all_tests(count: int) -> str:
+    """Return all tests of a table in words.
+
+    Examples:
+        >>> all_tests(12), all_tests(1), all_tests(0)
+        ('all 12 tests', 'the 1 test', 'all tests')
+    """
+    return f"{'the' if count == 1 else 'all'} {counted(count, 'test')}" if count else "all tests"
 
 
 def trained_counts(tests: Mapping[tuple[str, str], PairedTest]) -> tuple[int, int, int]:

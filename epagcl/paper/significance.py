@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from epagcl.core.formatting import counted
 from epagcl.methods import method
 from epagcl.paper import accuracy, reported, reported_cell
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
@@ -139,10 +140,11 @@ def _protocol_table(result: Result, protocol: str, slug: str) -> Table:
             for title in result["methods"]
         ]
     tested = sum(test.n >= FEWEST for _, test in family)
+    tests = f"the {counted(tested, 'test')}" if tested else "all tests"
     note = (
         f"Protocol {protocol}, random 10/10/80 splits: model k of both methods is scored on split k. Differences of "
         "test accuracy are in points. Interval and two-sided p are those of the t test corrected for overlapping "
-        f"splits (c = {OVERLAP:g}); in brackets p after Holm's correction for the {tested} tests of this table, bold "
+        f"splits (c = {OVERLAP:g}); in brackets p after Holm's correction for {tests} of this table, bold "
         f"below {ALPHA:g}. In SDs: the mean difference divided by the standard deviation of the differences. "
         f"Detectable: {DETECTABLE}. Measured on {', '.join(result['measured_on'])}. The last column is from the paper, "
         "Appendix E, with the p of its five runs counted once in brackets, if their signs can be recovered. The last "
@@ -259,8 +261,8 @@ def _verdict_sentences(protocol: str, family: list[tuple[PairedRuns, PairedTest]
     seen = [test.detectable for _, test in family if test.detectable is not None]
     smallest = f" The tests can show differences of {min(seen):.1f} to {max(seen):.1f} points." if seen else ""
     return (
-        f"Protocol {protocol}: of {len(family)} pairs of graph and method, EPAGCL is significantly better in "
-        f"{len(groups[BETTER])} and significantly worse in {len(groups[WORSE])}; {len(groups[UNDECIDED])} are "
+        f"Protocol {protocol}: of {counted(len(family), 'pair')} of graph and method, EPAGCL is significantly better "
+        f"in {len(groups[BETTER])} and significantly worse in {len(groups[WORSE])}; {len(groups[UNDECIDED])} are "
         f"undecided (two-sided, corrected for overlapping splits, Holm's correction, α = {ALPHA:g}). The paper's "
         f"significant improvement over all methods {claim}. {' '.join(listed)}{smallest}"
     )

@@ -3,7 +3,7 @@
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import paragraph, span
+from epagcl.core.formatting import counted, counted_span, paragraph, span
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import (
     PAPERS,
@@ -148,7 +148,8 @@ def _summary(result: Result) -> Table:
     ]
     columns = ["views", "mean", "rank", f"minus {UNIFORM}", *VERDICT_COLUMNS]
     note = paragraph(
-        f"Protocol {PROTOCOL}, {len(by_graph)} graphs; accuracy in percent. All rows but the first two have the same "
+        f"Protocol {PROTOCOL}, {counted(len(by_graph), 'graph')}; accuracy in percent. "
+        "All rows but the first two have the same "
         f"GCN ({COMMON['hidden']} and {COMMON['dim']} numbers), projection head, InfoNCE (τ = {COMMON['temperature']}, "
         f"negatives within random batches of {COMMON['batch_size']:,} nodes), {_epochs(result)} epochs, learning rate "
         f"and rates of dropping and masking ({COMMON['p_drop_1']}). Ranks are among trained variants.",
@@ -174,8 +175,9 @@ def _by_graph(result: Result) -> Table:
     verdicts = {cell: SIGNS[test.verdict] for cell, test in tests.items()}
     columns = columns_by_graph(result, PROTOCOL, titles, verdicts, unmarked=REFERENCES)
     table_rows = [list(line) for line in zip(titles, *columns, strict=True)]
-    seeds = span(len(runs) for graph in graphs for runs in runs_by_seed(result, PROTOCOL, graph).values())
-    note = f"Mean of {seeds} seeds. ▲ better and ▼ worse than {UNIFORM}; other differences are undecided."
+    runs = (own for graph in graphs for own in runs_by_seed(result, PROTOCOL, graph).values())
+    seeds = counted_span(map(len, runs), "seed")
+    note = f"Mean of {seeds}. ▲ better and ▼ worse than {UNIFORM}; other differences are undecided."
     return Table("graphs", "Views by graph", ["views", *graphs], table_rows, note, folded=True)
 
 
@@ -205,8 +207,8 @@ def reading(result: Result) -> list[str]:
         words = [test.verdict for test in own]
         mean = fmean(test.mean for test in own)
         return (
-            f"{mean:+.2f} points on average, better on {words.count(BETTER)} of {len(words)} graphs, worse on "
-            f"{words.count(WORSE)}, undecided on {words.count(UNDECIDED)}"
+            f"{mean:+.2f} points on average, better on {words.count(BETTER)} of {counted(len(words), 'graph')}, worse "
+            f"on {words.count(WORSE)}, undecided on {words.count(UNDECIDED)}"
         )
 
     return [

@@ -6,7 +6,6 @@ import importlib.util
 import itertools
 import numbers
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from epagcl.core.arrays import write_array
 from epagcl.core.errors import InputError, MissingExtra, OutputError
 from epagcl.core.files import atomic_path, atomic_paths, is_leftover, reading
 from epagcl.core.formatting import spreadsheet_text
-from epagcl.core.outputs import check_kept
+from epagcl.core.outputs import check_kept, check_writable
 from epagcl.core.rescue import rescue
 from epagcl.report.nodes import without_apostrophes
 from epagcl.runs.reading import SUFFIXES, VECTOR, Rows, embeddings_of_run, ids_path, read_embeddings
@@ -51,9 +50,9 @@ def check_output(path: Path | str, *, vectors: bool = False) -> None:
         raise InputError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; use {', '.join(SUFFIXES)}")
     if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "writing Parquet")
-    _check_writable(path)
+    check_writable(path)
     if path.suffix.lower() == ".npy":
-        _check_writable(ids_path(path))
+        check_writable(ids_path(path))
 
 
 def write_embeddings(
@@ -248,17 +247,6 @@ def check_text(ids: Ids | None) -> None:
     for node in () if ids is None else ids:
         if isinstance(node, str) and not node.isascii() and any("\ud800" <= letter <= "\udfff" for letter in node):
             raise InputError(f"node id {node!r} is not valid Unicode; rename the node")
-
-
-def _check_writable(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); give another path") from None
 
 
 def _as_rows(z: Embedding) -> Rows:

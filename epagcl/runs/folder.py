@@ -10,7 +10,7 @@ from typing import Any, TypedDict, cast
 from epagcl.core.config import current_settings, read_config, write_config
 from epagcl.core.errors import InputError
 from epagcl.core.files import is_leftover, locked, remove_leftovers
-from epagcl.core.outputs import CHECKPOINT, CONFIG, METRICS, RUN_FILES, RUN_MARKS
+from epagcl.core.outputs import CHECKPOINT, CONFIG, METRICS, RUN_FILES, RUN_MARKS, check_folder
 from epagcl.data.identity import is_former_fingerprint
 from epagcl.methods.base import Method
 
@@ -86,8 +86,7 @@ def claim(
             kind = "of several seeds" if seeds > 1 else "of one seed"
             raise InputError(f"{folder}: no run {kind} to resume; leave out resume=True to start one")
         return
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder; give another {argument}=")
+    check_folder(folder, argument)
     for used in (folder, *folder.glob("seed-*")):
         if (used / LOCK).exists():
             with writing(used):

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from epagcl.core.checks import check_whole
 from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
@@ -54,8 +55,8 @@ class Row:
         recipe: title of the row whose recipe is used; empty: that of the row itself.
 
     Examples:
-        >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).models("Cora", seeds=1, settings={})[0][0].p_mask_1
-        0.0
+        >>> Row("GCA*", "gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}).key
+        'gca-star'
     """
 
     title: str
@@ -64,6 +65,11 @@ class Row:
     kind: type[Method] | None = None
     reference: bool = False
     recipe: str = ""
+
+    @property
+    def key(self) -> str:
+        """The title as a file name."""
+        return self.title.lower().replace("*", "-star").replace(" ", "-")
 
     def models(self, graph: str | None, seeds: int, settings: dict[str, Any]) -> tuple[list[Method], str | None]:
         """Return a model for each seed, and the source of their settings.
@@ -289,7 +295,7 @@ def cells(
     settings: dict[str, Any] | None = None,
     named: bool = True,
 ) -> list[Cell]:
-    """Return the cells of some rows on one graph. Raise if a setting is wrong, before anything is trained.
+    """Return the cells of some rows on one graph. Raise if an argument is wrong, before anything is trained.
 
     Args:
         data: the graph, with labels.
@@ -305,6 +311,9 @@ def cells(
         >>> [cell.row.title for cell in cells(block_model(60), "demo", rows(["grace"]))]
         ['raw features', 'untrained encoder', 'propagated', 'GRACE']
     """
+    seeds = check_whole(seeds, "seeds", least=1)
+    if data.y is None:
+        raise InputError(f"{name}: no labels, by which methods are compared; set data.y")
     about = {**describe(data, name), "fingerprint": fingerprint(data)}
     result = []
     for row in wanted:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from epagcl.core.checks import check_whole
 from epagcl.core.log import log
 from epagcl.core.termination import helpers
 
@@ -23,7 +24,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
 
     Args:
         command: the program and its arguments.
-        count: number of processes.
+        count: number of processes, at least one.
         logs: folder of the log files.
         seconds: time limit; processes that are still running then are stopped.
 
@@ -36,6 +37,7 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
         ...     run_workers([sys.executable, "-c", "raise SystemExit(3)"], 2, Path(folder))
         2
     """
+    count = check_whole(count, "count", least=1)
     logs.mkdir(parents=True, exist_ok=True)
     # Threads of several processes would compete for the cores, and waiting threads spin.
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // count))}
@@ -57,7 +59,8 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
             running = [process for process in processes if process.poll() is None]
             helpers.difference_update(process.pid for process in processes if process not in running)
         if running:
-            log.info("the time is over: %d of %d processes are stopped", len(running), count)
+            words = f"{count} process{'es' * (count != 1)} {'is' if len(running) == 1 else 'are'}"
+            log.info("the time is over: %d of %s stopped", len(running), words)
     failed = [
         path for path, process in zip(paths, processes, strict=True) if process not in running and process.returncode
     ]

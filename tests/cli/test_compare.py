@@ -1,7 +1,12 @@
 import json
+import os
+from unittest.mock import Mock
 
 import pytest
+import torch
 
+from epagcl.cli.loaded_graph import LoadedGraph
+from epagcl.core.errors import OutputError
 from epagcl.data import block_model, write_npz
 from epagcl.evaluation.protocol import Rule
 from epagcl.study.summary import read_comparison
@@ -122,9 +127,95 @@ def test_only_stored_results_are_shown(run, tmp_path, monkeypatch, small_graphs,
         (["demo", "--protocols", "public"], "demo: no published split"),
         (["demo", "cora", "--figure", "f.jpg"], "--figure f.jpg: must end in .svg or .png"),
         (["demo", "--figure", "f.svg"], "--figure needs at least two graphs"),
+        (["demo", "--features", "f.csv"], "epagcl: --features f.csv: belongs to --edges; give them, or leave it out"),
     ],
 )
 def test_mistakes_are_named(run, arguments, message):
     code, _, err = run("compare", *arguments)
     assert code == 2
     assert message in err
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Fail as soon as anything is trained."""
+    monkeypatch.setattr("epagcl.study.comparison.fill", lambda *_: pytest.fail("trained"))
+
+
+@pytest.mark.parametrize(("option", "name"), [("--save", "c.json"), ("--figure", "f.svg")])
+def test_an_output_that_is_a_folder_is_named_before_training(run, tmp_path, small_graphs, no_training, option, name):
+    (tmp_path / name).mkdir()
+    code, out, err = run("compare", *small_graphs, *SMALL, option, tmp_path / name)
+    assert (code, out) == (2, "")
+    assert err == f"epagcl: {option} {tmp_path / name}: is a folder; give the name of a file\n"
+
+
+def test_a_file_in_place_of_a_folder_is_named_before_training(run, tmp_path, no_training):
+    file = tmp_path / "afile"
+    file.touch()
+    for out in (file, file / "inner"):
+        code, _, err = run("compare", "demo", "--out", out)
+        assert (code, err) == (2, f"epagcl: {file}: is a file, not a folder; give another --out\n")
+    code, _, err = run("compare", "demo", "--save", file / "c.json")
+    assert code == 2
+    assert err.startswith(f"epagcl: --save {file}/c.json: cannot be written (")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_named_before_training(run, tmp_path, small_graphs, no_training):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    code, _, err = run("compare", *small_graphs, *SMALL, "--figure", closed / "f.svg")
+    assert code == 2
+    assert "f.svg: cannot be written (Permission denied); give another path" in err
+
+
+def test_a_figure_of_one_observation_is_refused_before_training(run, monkeypatch, no_training):
+    """Texas and Cornell have the same nodes. They count as one graph, unless one of them is a user's own."""
+    data = block_model(60, num_classes=3, num_features=20, topic_words=5, words_per_node=5)
+    monkeypatch.setattr(
+        "epagcl.cli.compare._load", lambda names, _: [LoadedGraph(name.title(), data, {}) for name in names]
+    )
+    code, _, err = run("compare", "cornell", "texas", *SMALL, "--figure", "z.svg")
+    assert code == 2
+    assert err == (
+        "epagcl: --figure z.svg: Cornell and Texas have the same nodes and count as one graph; "
+        "add a graph, or leave --figure out\n"
+    )
+
+
+def test_a_figure_counts_the_graphs_with_splits_of_the_protocol(run, tmp_path, small_graphs, no_training):
+    masks = torch.arange(60) % 3
+    data = block_model(60, num_classes=3, num_features=20, topic_words=5, words_per_node=5)
+    data.train_mask, data.val_mask, data.test_mask = masks == 0, masks == 1, masks == 2
+    torch.save(data, tmp_path / "split.pt")
+    options = [*SMALL, "--protocols", "public,strict", "--figure", tmp_path / "z.svg"]
+    with pytest.raises(pytest.fail.Exception, match="trained"):  # strict ranks, and both graphs have its splits
+        run("compare", tmp_path / "split.pt", small_graphs[0], *options)
+    options[options.index("public,strict")] = "public,paper"
+    code, _, err = run("compare", tmp_path / "split.pt", small_graphs[0], *options)
+    assert code == 2
+    assert "z.svg: only split has splits of the protocol public, by which rows are ranked; add a graph" in err
+
+
+@pytest.mark.slow
+def test_tables_are_shown_before_a_file_that_cannot_be_written(run, tmp_path, small_graphs, monkeypatch):
+    error = OutputError("c.json: cannot be written (No space left on device)")
+    monkeypatch.setattr("epagcl.study.summary.write_json", Mock(side_effect=error))
+    code, out, err = run("compare", small_graphs[0], *SMALL, "--out", tmp_path / "s", "--save", tmp_path / "c.json")
+    assert code == 2
+    assert "GRACE" in out
+    assert err.endswith(f"epagcl: {error}\n")
+
+
+@pytest.mark.slow
+def test_names_count_once_and_protocols_without_splits_have_no_column(run, tmp_path, small_graphs):
+    """One seed has no deviation."""
+    options = [*SMALL, "--seeds", 1, "--methods", "grace,grace", "--protocols", "public,strict,strict"]
+    code, out, err = run("compare", *small_graphs, *options, "--out", tmp_path / "s")
+    assert code == 0, err
+    lines = [line.split() for line in out.splitlines()]
+    assert ["accuracy", "strict", "seeds", "epochs", "s", "a", "model", "settings"] in lines
+    assert sum(line[:1] == ["GRACE"] for line in lines) == 2 * 1 + 1 + 1  # two graphs, all of them, the diagram
+    assert "±" not in out
+    assert "1 seed: seed k" in " ".join(out.split())

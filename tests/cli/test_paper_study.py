@@ -25,8 +25,8 @@ def test_plan_lists_the_missing_runs_and_their_time(run, planned):
     assert code == 0, err
     for part in ("the rank of GRACE", "2 of 20", "1800.0", "60.0", "WikiCS: data are absent"):
         assert part in out
-    assert "2 runs of 1 cells are missing: about 0.5 hours with 2 processes" in out
-    assert "2 runs of 1 cells in all: about 1.0 hours with one process" in run("paper", "plan", "--fresh")[1]
+    assert "2 runs of 1 cell are missing: about 0.5 hours with 2 processes" in out
+    assert "2 runs of 1 cell in all: about 1.0 hours with one process" in run("paper", "plan", "--fresh")[1]
     code, out, _ = run("paper", "plan", "--json")
     assert code == 0
     assert (

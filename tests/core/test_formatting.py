@@ -4,13 +4,16 @@ from hypothesis import strategies as st
 
 from epagcl.core.formatting import (
     counted,
+    counted_span,
     duration,
     listed,
     mean_and_std,
+    mean_of_runs,
     one_line,
     percent,
     spreadsheet_original,
     spreadsheet_text,
+    suggestion,
 )
 
 
@@ -92,3 +95,18 @@ def test_cells_are_restored_and_never_formulas(text):
 )
 def test_durations(seconds, words):
     assert duration(seconds) == words
+
+
+def test_the_mean_of_one_run_has_no_deviation():
+    assert mean_of_runs({"mean": 62.6, "std": 0.0, "runs": [62.6]}) == "62.6"
+    assert mean_of_runs({"mean": 62.6, "std": 0.5, "runs": [62.1, 63.1]}, digits=2) == "62.60 ± 0.50"
+
+
+def test_spans_of_counts_have_their_noun():
+    texts = [counted_span(counts, "run") for counts in ([], [1, 1], [1, 3], [3], [2, 5, 4])]
+    assert texts == ["no runs", "1 run", "1 to 3 runs", "3 runs", "2 to 5 runs"]
+
+
+def test_a_similar_name_is_suggested_or_all_are_listed():
+    assert suggestion("acuracy", ["epr", "accuracy"]) == "did you mean accuracy?"
+    assert suggestion("foo", ["epr", "accuracy"]) == "choose one of epr, accuracy"

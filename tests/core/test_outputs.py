@@ -3,7 +3,7 @@ import os
 import pytest
 
 from epagcl.core.errors import InputError
-from epagcl.core.outputs import RUN_FILES, RUN_MARKS, check_kept
+from epagcl.core.outputs import RUN_FILES, RUN_MARKS, check_folder, check_kept, check_writable
 
 
 def test_an_input_is_not_replaced_under_any_of_its_names(tmp_path):
@@ -34,3 +34,23 @@ def test_other_files_may_be_replaced(tmp_path):
     check_kept(tmp_path / "p.csv", tmp_path / "l.csv", None)
     check_kept(tmp_path / "new.csv", tmp_path / "l.csv")
     check_kept(None, tmp_path / "l.csv")
+
+
+def test_a_file_is_written_to_a_folder_that_may_be_new(tmp_path):
+    check_writable(tmp_path / "new" / "c.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert list((tmp_path / "new").iterdir()) == []
+    with pytest.raises(InputError, match="new: is a folder; give the name of a file"):
+        check_writable(tmp_path / "new")
+    (tmp_path / "afile").touch()
+    with pytest.raises(InputError, match=r"afile/c\.json: cannot be written \(.*\); give another path"):
+        check_writable(tmp_path / "afile" / "c.json")
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "afile").touch()
+    for folder in (tmp_path / "afile", tmp_path / "afile" / "a" / "b"):
+        with pytest.raises(InputError, match=r"afile: is a file, not a folder; give another store=$"):
+            check_folder(folder, "store")
+    check_folder(tmp_path / "new" / "a")
+    assert not (tmp_path / "new").exists()

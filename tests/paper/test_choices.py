@@ -72,7 +72,7 @@ def test_tests_table_and_sentences():
     features, edges = ARTEFACT.reading(made)
     assert features.startswith("**Feature scaling.** The published code")
     assert features.endswith("The other way is worse for GMI on CiteSeer (-10.0 points); 1 of 2 tests are undecided.")
-    assert edges.endswith("The other way is neither better nor worse in any of 1 tests.")
+    assert edges.endswith("The other way is neither better nor worse in any of 1 test.")
     assert set(ARTEFACT.figures(made)) == {""}
 
 

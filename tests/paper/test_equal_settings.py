@@ -39,8 +39,8 @@ def test_the_table_and_the_sentence(made):
     assert [str(row[1]) for row in table.rows] == ["GCA"] * 3 + ["EPAGCL"] * 3
     assert str(table.rows[5][2]) == "-6.0 (worse)"
     text = equal_sentence(made, "paper")
-    assert "With the settings of GCA for both methods, EPAGCL is better on 0 of 1 graphs and worse on 0." in text
-    assert "With the settings of EPAGCL for both methods, EPAGCL is better on 0 of 1 graphs and worse on 1." in text
+    assert "With the settings of GCA for both methods, EPAGCL is better on 0 of 1 graph and worse on 0." in text
+    assert "With the settings of EPAGCL for both methods, EPAGCL is better on 0 of 1 graph and worse on 1." in text
     assert table.title in [one.title for one in ARTEFACT.tables(made)]
     assert text in ARTEFACT.reading(made)
 

@@ -21,8 +21,8 @@ def test_reading_compares_with_gca_and_with_the_raw_features():
     cells = [cell(title, "Texas", values, "paper") for title, values in runs.items()]
     made = result(cells, datasets=("texas",), protocols=("paper",))
     gca, raw, first, _ = ARTEFACT.reading(made)
-    assert "EPAGCL is better on 1 of 1 graphs and worse on 0. In points: Texas +4.1 (better, detectable" in gca
-    assert "EPAGCL is better on 0 of 1 graphs and worse on 1. In points: Texas -5.6 (worse, detectable" in raw
+    assert "EPAGCL is better on 1 of 1 graph and worse on 0. In points: Texas +4.1 (better, detectable" in gca
+    assert "EPAGCL is better on 0 of 1 graph and worse on 1. In points: Texas -5.6 (worse, detectable" in raw
     assert first.endswith("raw features on Texas.")
     table = ARTEFACT.tables(made)[0]
     assert str({row[0]: row for row in table.rows}["EPAGCL"][1]) == "65.1 ± 1.2 (64.1)"

@@ -65,8 +65,7 @@ def test_the_authors_rule_is_tested_against_the_last_epoch():
     assert (test.n, test.mean, test.verdict) == (5, pytest.approx(3.02, abs=0.01), "better")
     gains, *_ = leakage_tables.reading(result)
     assert (
-        "Of 1 paired tests of a method on a graph, 1 find the rule higher, 0 lower, and 0 are undecided (5 runs"
-        in gains
+        "Of 1 paired test of a method on a graph, 1 find the rule higher, 0 lower, and 0 are undecided (5 runs" in gains
     )
 
 
@@ -101,3 +100,16 @@ def test_panels_of_four_graphs_fill_their_grid():
 
 def test_a_difference_of_less_than_half_a_digit_has_no_minus():
     assert [leakage_tables._signed(points) for points in (-0.04, 0.04, -0.06)] == ["+0.0", "+0.0", "−0.1"]
+
+
+def test_one_run_has_no_deviation():
+    table, _ = leakage_tables.tables(made(run([0.80, 0.82], [0.5, 0.4], [0.84, 0.81], strict=0.81)))
+    assert table.rows[0][2:] == [
+        "81.0",
+        "82.0 (+1.0)",
+        "80.0 (-1.0)".replace("-", "−"),
+        "82.0 (+1.0)",
+        "84.0 (+3.0)",
+        "–",
+    ]
+    assert "deviation of 1 run;" in table.note

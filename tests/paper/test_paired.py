@@ -5,9 +5,11 @@ from epagcl.paper.paired import (
     SIGNS,
     VERDICT_COLUMNS,
     against_table,
+    all_tests,
     differences_table,
     gains_figure,
     verdict_cells,
+    verdict_note,
 )
 from epagcl.study.paired_test import corrected, paired_test
 
@@ -53,3 +55,8 @@ def test_tables_of_a_row_against_others():
 
 def test_signs_of_the_other_row_are_reversed():
     assert [SIGNS[REVERSED[word]] for word in ("better", "worse", "undecided")] == [" ▼", " ▲", ""]
+
+
+def test_the_number_of_tests_is_in_words():
+    assert [all_tests(count) for count in (0, 1, 12)] == ["all tests", "the 1 test", "all 12 tests"]
+    assert "Holm's correction for the 1 test of the table." in verdict_note("A", 1)

@@ -158,7 +158,7 @@ def test_check_output_sees_a_folder_that_cannot_be_written(tmp_path, monkeypatch
     def refuse(dir):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(export.tempfile, "TemporaryFile", refuse)  # root may write anywhere
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # root may write anywhere
     with pytest.raises(InputError, match=r"z.csv: cannot be written \(Permission denied\); give another path$"):
         check_output(tmp_path / "z.csv")
 

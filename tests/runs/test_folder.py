@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,7 +85,7 @@ def test_folders_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match=r"project: holds other files and no run; give another save=$"):
         claim(own, overwrite=True, argument="save")
     assert (own / "README.md").read_text() == "mine"
-    with pytest.raises(InputError, match=r"run: cannot be created \(.*\); give another folder=$"):
+    with pytest.raises(InputError, match=r"file: is a file, not a folder; give another folder=$"):
         claim(tmp_path / "file" / "run")
 
 
@@ -180,3 +182,9 @@ def test_damaged_metrics_of_a_finished_run_are_one_line(tmp_path, small_graph, c
     (tmp_path / "run/metrics.json").write_text(content)
     with pytest.raises(InputError, match=r"metrics\.json: damaged \(.*\); overwrite the run$"):
         run(small_graph, EPAGCL(epochs=1, **SMALL), tmp_path / "run", map_kind="none")
+
+
+def test_a_folder_that_cannot_be_created_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=PermissionError(13, "Permission denied")))
+    with pytest.raises(InputError, match=r"run: cannot be created \(Permission denied\); give another folder=$"):
+        claim(tmp_path / "run")

@@ -167,3 +167,13 @@ def test_a_batch_of_seeds_takes_about_ten_seconds_on_a_gpu(data, monkeypatch):
     assert (untrained.seeds_per_batch(None), trained.seeds_per_batch(0.1)) == (20, 1)
     monkeypatch.setattr(design, "resolve_device", lambda _: torch.device("cuda"))
     assert [trained.seeds_per_batch(seconds) for seconds in (None, 30.0, 4.0, 0.5)] == [1, 1, 2, 20]
+
+
+def test_cells_need_labels_and_a_seed(data):
+    for seeds in (0, -2):
+        with pytest.raises(InputError, match=f"seeds={seeds}: give a whole number of at least 1"):
+            cells(data, "g", rows()[:1], seeds=seeds)
+    unlabelled = data.clone()
+    unlabelled.y = None
+    with pytest.raises(InputError, match=r"g: no labels, by which methods are compared; set data\.y"):
+        cells(unlabelled, "g", rows()[:1])

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from epagcl.core.errors import InputError
 from epagcl.core.termination import helpers
 from epagcl.study.workers import COUNT, number_of_workers, run_workers
 
@@ -94,3 +95,16 @@ def _is_alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_there_is_at_least_one_process(tmp_path, count):
+    with pytest.raises(InputError, match=f"count={count}: give a whole number of at least 1"):
+        run_workers(program(""), count, tmp_path / "logs")
+    assert not (tmp_path / "logs").exists()
+
+
+def test_one_process_is_stopped_when_the_time_is_over(tmp_path, caplog):
+    caplog.set_level("INFO")
+    assert run_workers(program("import time; time.sleep(60)"), 1, tmp_path, seconds=0.1) == 0
+    assert "the time is over: 1 of 1 process is stopped" in caplog.messages

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from epagcl.core.config import current_settings
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import suggestion
 from epagcl.data.catalogue.entries import find
 from epagcl.paper import find_artefact
 from epagcl.paper.artefact import Request, Result, load_all, proper_name
@@ -142,6 +143,8 @@ def plan(
         fresh: list all runs, as if there were none. The stored ones then only tell how long they take.
         processes: number of processes that will share a GPU, which makes each of them slower.
     """
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise InputError(f"no part {unknown[0]!r} of the study; {suggestion(unknown[0], PARTS)}")
     names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
     # Parts share their graphs, which take a second or more to load.

@@ -84,7 +84,7 @@ def _variance_sentences(found: dict[tuple[str, str], VarianceComponents]) -> lis
     return [
         f"**Seeds or splits: {advice}.** Of the variance of a run, splits make up {splits}, training seeds {seeds}, "
         f"and their interaction {rest}. Splits vary more than seeds in {len(more_splits)} of "
-        f"{len(found)} pairs of graph and method"
+        f"{counted(len(found), 'pair')} of graph and method"
         f"{'; seeds do for ' + ', '.join(others) if others and more_splits else ''}. Another split costs no training.",
         f"**What {BUDGET} scores tell.** The standard error of the mean is {errors[0]:.2f} points with one seed on "
         f"{BUDGET} splits, {errors[1]:.2f} with {BUDGET} seeds on one split, and {errors[2]:.2f} with {BUDGET} seeds, "

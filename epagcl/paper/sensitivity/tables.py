@@ -1,9 +1,9 @@
 """The tables and figures of the study of sensitivity."""
 
-from statistics import stdev
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import mean_and_std, signed
+from epagcl.core.formatting import mean_of_runs, signed
+from epagcl.evaluation.scores import Spread, spread
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Result
 from epagcl.paper.sensitivity.settings import SETTINGS
@@ -54,7 +54,7 @@ def _order_table(found: list[Sweep]) -> Table:
 
 def _seeds_text(found: list[Sweep]) -> str:
     counts = sorted({len(one.seeds) for one in found})
-    return f"{'/'.join(map(str, counts))} seeds"
+    return f"{'/'.join(map(str, counts))} {'seed' if counts == [1] else 'seeds'}"
 
 
 def _variance_table(result: Result) -> Table:
@@ -97,12 +97,11 @@ def _value_table(found: list[Sweep]) -> Table:
 
 
 def _spread_text(one: Sweep, value: float) -> str:
-    return mean_and_std(one.means[value], _deviation(one, value))
+    return mean_of_runs(_spread(one, value))
 
 
-def _deviation(one: Sweep, value: float) -> float:
-    runs = [one.test[value][seed] for seed in one.seeds]
-    return stdev(runs) if len(runs) > 1 else 0.0
+def _spread(one: Sweep, value: float) -> Spread:
+    return spread([one.test[value][seed] for seed in one.seeds])
 
 
 def figures(result: Result) -> "dict[str, Figure]":
@@ -141,7 +140,7 @@ def _sweep_figure(found: list[Sweep]) -> "Figure":
 
 def _draw_sweep(axes: "Axes", one: Sweep, colour: str) -> None:
     values, means = list(one.means), list(one.means.values())
-    deviations = [_deviation(one, value) for value in values]
+    deviations = [_spread(one, value)["std"] for value in values]
     low, high = ([m + sign * d for m, d in zip(means, deviations, strict=True)] for sign in (-1, 1))
     axes.fill_between(values, low, high, color=colour, alpha=0.2, lw=0)
     axes.plot(values, means, "o-", ms=2.5, lw=1.2, color=colour, label=one.method)

@@ -3,7 +3,7 @@
 from collections import Counter
 from statistics import fmean
 
-from epagcl.core.formatting import listed, paragraph
+from epagcl.core.formatting import counted, listed, paragraph
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import OURS, graphs_of, measured_graphs, scores
 from epagcl.paper.collapses import collapsed_reading
@@ -25,7 +25,7 @@ def reading(result: Result) -> list[str]:
             f"{title} from {min(listed(sorted(rows)), ranking.beaten_rows(title), key=len)}"
             for title, rows in beaten.items()
         ]
-        test = f"Wilcoxon's test of each pair, Holm: {len(ranking.pairs)} pairs"
+        test = f"Wilcoxon's test of each pair, Holm: {counted(len(ranking.pairs), 'pair')}"
         differ = f"These differ significantly: {'; '.join(pairs)}. No other pair does" if pairs else "No pair differs"
         paragraphs.append(
             paragraph(

@@ -261,3 +261,10 @@ def test_the_plan_wants_the_graphs_and_seeds_of_an_artefact():
 def test_a_plan_without_any_graph_is_refused(tmp_path):
     with pytest.raises(InputError, match="none of the graphs is here \\(Texas: data are absent"):
         plan({}, None, tmp_path, ("heterophily",), graphs=["Texas"])
+
+
+def test_an_unknown_part_is_named():
+    with pytest.raises(InputError, match=r"no part 'leakge' of the study; did you mean leakage\\?"):
+        plan({}, None, parts=["accuracy", "leakge"])
+    with pytest.raises(InputError, match="no part 'foo' of the study; choose one of accuracy, heterophily, "):
+        plan({}, None, parts=["foo"])
