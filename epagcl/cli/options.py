@@ -95,6 +95,8 @@ OPTION_OF_ARGUMENT = {
 }
 #: Arguments of the functions behind ``neighbours``, ``cluster``, ``anomalies`` and others, which options are named for.
 OPTIONS_OF_TASKS = ("density", "index", "k", "method", "metric", "min_size")
+#: Arguments of the search behind ``tune``, which options are named for.
+OPTIONS_OF_TUNE = ("minutes", "protocol", "ratios", "seeds", "trials")
 
 
 class WithSettings(typer.core.TyperCommand):
@@ -279,11 +281,11 @@ def with_option_names(message: str) -> str:
     """Return an error of the library with options in place of Python arguments: ``folder=`` becomes ``--out``.
 
     Arguments with a value, such as ``lr=0.1``, stay, except for switches (``resume=True`` becomes ``--resume``) and
-    for those of tasks: ``metric='foo':`` becomes ``--metric foo:``.
+    for those of tasks and of ``tune``: ``metric='foo':`` becomes ``--metric foo:``.
     """
     argument = rf"(?<![\w.-])({'|'.join(OPTION_OF_ARGUMENT)})=(?:True\b|(?=[\s,;:.)]|$))"
-    task = rf"^({'|'.join(OPTIONS_OF_TASKS)})=('?)([^:;']*)\2:"
-    message = re.sub(task, lambda match: f"--{match[1].replace('_', '-')} {match[3]}:", message)
+    task = rf"^({'|'.join((*OPTIONS_OF_TASKS, *OPTIONS_OF_TUNE))})=(['(]?)([^:;']*?)[')]?:"
+    message = re.sub(task, lambda match: f"--{match[1].replace('_', '-')} {match[3].replace(', ', ',')}:", message)
     return re.sub(argument, lambda match: OPTION_OF_ARGUMENT[match[1]], message)
 
 

@@ -51,7 +51,10 @@ def tune(
     method: MethodName = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(help="Number of trials.")] = 30,
-    minutes: Annotated[float | None, typer.Option(help="Time limit: start no trial after this many minutes.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Time limit. A trial that is running then is interrupted, unless none is complete yet."),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Models per trial, counting up from --seed.")] = 2,
     space: Annotated[
         list[str] | None,

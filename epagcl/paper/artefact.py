@@ -120,7 +120,7 @@ class Request:
         """
         if self.train:
             fill_jobs(jobs, self.store, self.work, left_out)
-        return [self.store.read(job.key) for job in jobs]
+        return [job.record(self.store) for job in jobs]
 
     @cached_property
     def _loaded(self) -> "dict[str, Data | str]":

@@ -16,6 +16,7 @@ from epagcl.paper.artefact import Artefact, Request, Result, load_all
 from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Table
 from epagcl.study.code_version import code_version
+from epagcl.study.shapes import Shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,12 @@ DEFINITIONS = {
     "per_edge": "the ratio over all edges (Proposition 3.2)",
     "per_node_d1": "the mean over nodes with d + 1 under the root",
     "per_edge_d1": "the ratio over all edges with d + 1 under the root",
+}
+#: The shape of the record of a graph.
+RECORD: Shape = {
+    **dict.fromkeys(("nodes", "edges", "classes"), int),
+    **dict.fromkeys((*DEFINITIONS, "hops_2", "homophily", "chance"), float),
+    "hops_3": (float, None),
 }
 
 
@@ -77,7 +84,7 @@ def measure(request: Request) -> Result:
             continue
         request.work.say(f"EPR of {name}")
         key = {"what": "epr", "graph": graph_key(name, data), "code": code_version(rate, rates)}
-        record = request.store.remember(key, partial(rates, data.edge_index, data.y))
+        record = request.store.holding(RECORD).remember(key, partial(rates, data.edge_index, data.y))
         graphs[name] = {field: value for field, value in record.items() if field != "key"}
     requested = {*graphs, *absent}
     return {

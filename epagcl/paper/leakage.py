@@ -28,6 +28,7 @@ from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint, rows
 from epagcl.study.jobs import Job
+from epagcl.study.shapes import STAMP, Shape
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def look_interval(epochs: int) -> int:
 
 #: Errors of a training that do not stop the others.
 LEFT_OUT = (TrainingError, torch.OutOfMemoryError)
+#: The shape of the record of a model.
+RECORD: Shape = {
+    **STAMP,
+    "epochs": [int],
+    **{key: [float] for key in ("test", "validation", "new_split")},
+    "effective_rank": list,
+    **dict.fromkeys(("strict", "seconds"), float),
+}
 
 
 class LookedAt(NamedTuple):
@@ -150,7 +159,8 @@ def _job(request: Request, graph: dict[str, str], data: "Data", title: str, mode
         "code": code_version(type(model), linear, splits, observe, score),
     }
     compute = partial(observe, request, graph["name"], data, model)
-    return Job(f"{title} on {graph['name']}, seed {model.seed}", key, compute, float(model.epochs) * data.num_nodes**2)
+    cost = float(model.epochs) * data.num_nodes**2
+    return Job(f"{title} on {graph['name']}, seed {model.seed}", key, compute, cost, RECORD)
 
 
 def _run(seed: int, record: Record) -> Record:

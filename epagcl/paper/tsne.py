@@ -16,6 +16,7 @@ from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, Row, fingerprint, rows
 from epagcl.study.jobs import Job
+from epagcl.study.shapes import STAMP, Shape
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ NEIGHBOURS = 10
 CLEAR_SILHOUETTE = 0.25
 #: Coordinates are stored as integers, in this many steps per unit.
 SCALE = 100
+#: The shape of the record of a map.
+RECORD: Shape = {
+    **STAMP,
+    "points": str,
+    **dict.fromkeys(("silhouette", "agreement", "map_agreement", "seconds"), float),
+}
 
 Array = npt.NDArray[Any]
 #: An array or a scipy sparse matrix. scikit-learn takes both.
@@ -73,7 +80,7 @@ def _job(request: Request, name: str, row: Row) -> Job:
         "code": code_version(*([type(model)] if model else []), *steps),
     }
     cost = float(min(data.num_nodes, LARGE))
-    return Job(f"{row.title} on {name}", key, partial(observe, request, name, data, model), cost)
+    return Job(f"{row.title} on {name}", key, partial(observe, request, name, data, model), cost, RECORD)
 
 
 def _map(title: str, source: str | None, record: Record) -> Record:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from epagcl.core.log import log
 from epagcl.core.progress import Progress
+from epagcl.study.shapes import Shape
 from epagcl.study.store import Key, Record, Store
 
 POLL_SECONDS = 0.5  # between two checks while other processes compute all remaining jobs
@@ -20,12 +21,18 @@ class Job:
         key: everything that its record depends on.
         compute: returns the record.
         cost: its expected cost, in any unit.
+        shape: what its record holds. A stored record of another shape is damaged, and is computed again.
     """
 
     title: str
     key: Key
     compute: Callable[[], Record]
     cost: float
+    shape: Shape = dict
+
+    def record(self, store: Store) -> Record | None:
+        """Return the stored record, or None if it is missing or damaged."""
+        return store.holding(self.shape).read(self.key)
 
 
 def fill_jobs(jobs: Sequence[Job], store: Store, work: Progress, left_out: tuple[type[Exception], ...] = ()) -> None:
@@ -47,13 +54,13 @@ def fill_jobs(jobs: Sequence[Job], store: Store, work: Progress, left_out: tuple
         ...     store.read(key)["value"]
         3
     """
-    remaining = [job for job in jobs if store.read(job.key) is None]
+    remaining = [job for job in jobs if job.record(store) is None]
     work.plan([job.cost for job in remaining])
     while remaining:
         mine = _compute_one(remaining, store, work, left_out)
         if mine is None:
             time.sleep(POLL_SECONDS)
-        done = [job for job in remaining if job is not mine and store.read(job.key) is not None]
+        done = [job for job in remaining if job is not mine and job.record(store) is not None]
         work.drop([job.cost for job in done])
         # A job that failed is removed too: another call tries it again.
         remaining = [job for job in remaining if job is not mine and job not in done]
@@ -67,7 +74,7 @@ def _compute_one(
         mine = next((job for job in remaining if claimed and job.key == claimed[0]), None)
         if mine is None:
             return None
-        if store.read(mine.key) is not None:
+        if mine.record(store) is not None:
             work.drop([mine.cost])
             return mine
         start = time.monotonic()

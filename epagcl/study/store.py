@@ -11,6 +11,7 @@ from typing import Any
 
 from epagcl.core.errors import InputError
 from epagcl.core.files import locked, write_json
+from epagcl.study.shapes import Shape, fits
 
 #: Everything that a stored result depends on, as plain JSON. ``graph.name`` and ``what`` name the folders of a record.
 Key = dict[str, Any]
@@ -26,6 +27,7 @@ class Store:
 
     Args:
         folder: created when the first record is written.
+        shape: what every record holds. Other records count as missing.
 
     Examples:
         >>> import tempfile
@@ -39,8 +41,13 @@ class Store:
         0.5
     """
 
-    def __init__(self, folder: str | Path):
+    def __init__(self, folder: str | Path, shape: Shape = dict):
         self.folder = Path(folder)
+        self.shape = shape
+
+    def holding(self, shape: Shape) -> "Store":
+        """Return this store for records of one shape; damaged ones count as missing."""
+        return Store(self.folder, shape)
 
     def path(self, key: Key) -> Path:
         """Return the path of a key's record; ``key["graph"]["name"]`` and ``key["what"]`` name its folders."""
@@ -54,22 +61,26 @@ class Store:
 
     def read(self, key: Key) -> Record | None:
         """Return the record of a key, or None if there is no readable record."""
-        try:
-            record = json.loads(self.path(key).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return record if isinstance(record, dict) and record.get("key") == key else None
+        record = self._read_file(self.path(key))
+        return record if record is not None and record["key"] == key else None
 
     def similar(self, key: Key, free: str) -> list[Record]:
         """Return all records whose keys equal ``key`` in all entries except possibly ``free``, such as the hardware."""
         wanted = {name: value for name, value in key.items() if name != free}
         records = []
         for path in sorted(self.path(key).parent.glob("*.json")):
-            with contextlib.suppress(OSError, ValueError):
-                record = json.loads(path.read_text(encoding="utf-8"))
-                if {name: value for name, value in record["key"].items() if name != free} == wanted:
-                    records.append(record)
+            record = self._read_file(path)
+            if record is not None and {name: part for name, part in record["key"].items() if name != free} == wanted:
+                records.append(record)
         return records
+
+    def _read_file(self, path: Path) -> Record | None:
+        """Return the record in a file, or None if it is missing or damaged."""
+        try:
+            record: Record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return record if fits(record, {"key": dict}) and fits(record, self.shape) else None
 
     def write(self, key: Key, record: Record) -> Record:
         """Write the record of a key and return it as it will be read."""

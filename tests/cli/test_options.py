@@ -36,6 +36,10 @@ from tests.cli.conftest import FAST
         ("columns=: no ids", "--columns: no ids"),
         ("lr=0.1: must be lower", "lr=0.1: must be lower"),  # a value of the user
         ("kind='star': choose one of pca", "kind='star': choose one of pca"),
+        ("minutes=0: must be positive", "--minutes 0: must be positive"),
+        ("trials=0: must be a whole number", "--trials 0: must be a whole number"),
+        ("ratios=(0.5, 0.6): give two shares", "--ratios 0.5,0.6: give two shares"),
+        ("protocol='paper': choose strict", "--protocol paper: choose strict"),
         ("data.out=: no argument", "data.out=: no argument"),
     ],
 )

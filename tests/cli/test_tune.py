@@ -112,10 +112,13 @@ def test_the_recipe_is_the_start_and_options_are_fixed(run, monkeypatch):
         (["--space", "lr=1:0"], "space: lr=1:0: the first end must be the lower"),
         (["--space", "default", "--space", "foo=1,2"], "has no setting 'foo'"),
         (["--ratios", "0.1"], "--ratios 0.1: two shares with a comma"),
-        (["--protocol", "paper"], "choose strict or public"),
+        (["--ratios", "0.5,0.6"], "--ratios 0.5,0.6: give two shares above 0"),
+        (["--protocol", "paper"], "--protocol paper: choose strict or public"),
+        (["--trials", "0"], "--trials 0: must be a whole number, 1 or more"),
         (["--epohcs", "3"], "did you mean --epochs?"),
-        (["--seeds", "0"], "seeds=0: must be a whole number, 1 or more"),
-        (["--minutes", "nan"], "minutes=nan: must be positive"),
+        (["--seeds", "0"], "--seeds 0: must be a whole number, 1 or more"),
+        (["--minutes", "nan"], "--minutes nan: must be positive"),
+        (["--minutes", "0"], "--minutes 0: must be positive"),
         (["--resume"], "no study to resume"),
     ],
 )
@@ -125,6 +128,22 @@ def test_mistakes_are_one_line(run, mine, tmp_path, options, message):
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "t").exists()
+
+
+def test_the_command_continues_after_a_kill_at_once_and_after_damage(run, mine, tmp_path, judged):
+    judged(lambda model: model.lr)
+    words = ["tune", mine, *SHORT, "--out", "t", "--no-test", "--quiet"]
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "0123456789ab.lock").touch()
+    assert run(*words) == (0, "", "")
+    with (tmp_path / "t" / "study.journal").open("a") as journal:
+        journal.write("garbage\n")
+    code, out, err = run(*words, "--resume")
+    assert (code, out) == (2, "")
+    assert err == "epagcl: t/study.journal: is damaged; delete it to start over, or give another --out\n"
+    (tmp_path / "t" / "study.journal").unlink()
+    assert run(*words, "--resume") == (0, "", "")
+    assert len(pd.read_csv(tmp_path / "t" / "trials.csv")) == 2
 
 
 def test_ctrl_c_prints_the_command_that_continues(run, mine, tmp_path, judged):

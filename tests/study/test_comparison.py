@@ -108,6 +108,37 @@ def test_stored_protocols_are_kept_when_another_is_added(tmp_path, data):
     assert cell.missing(Store(tmp_path)) == []
 
 
+@pytest.mark.parametrize("part", ["protocols", "hardware", "training"])
+def test_a_record_without_a_part_is_computed_again(tmp_path, data, part):
+    def damage(record):
+        del record[part]
+
+    _check_repair(tmp_path, data, damage)
+
+
+@pytest.mark.parametrize("value", [float("nan"), None, "0.5"])
+@pytest.mark.parametrize("score", ["accuracy", "macro_f1", "validation_accuracy"])
+def test_a_record_with_a_score_that_is_no_number_is_computed_again(tmp_path, data, score, value):
+    def damage(record):
+        record["protocols"]["strict"][score] = value
+
+    _check_repair(tmp_path, data, damage)
+
+
+def _check_repair(folder, data, damage):
+    """Damage one of two records, and check that it counts as missing and that the other one is kept."""
+    store, (cell,) = Store(folder), cells(data, "g", rows()[:1], seeds=2, protocols=["strict"])
+    fill([cell], store)
+    whole, record = collect(cell, store), store.read(cell.key(1))
+    damage(record)
+    store.path(cell.key(1)).write_text(json.dumps(record))
+    assert cell.missing(store) == [1]
+    assert collect(cell, store)["seeds"] == [0]
+    fill([cell], store)
+    assert cell.missing(store) == []
+    assert collect(cell, store)["protocols"] == whole["protocols"]
+
+
 def test_results_are_plain_json(tmp_path, data):
     result = compare(data, "g", row("dgi"), tmp_path, seeds=1, protocols=["strict"], settings=SMALL)
     assert json.loads(json.dumps(result)) == result

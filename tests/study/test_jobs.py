@@ -1,6 +1,7 @@
 """Several processes compute the records of a list of jobs, each record once."""
 
 import multiprocessing
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +63,17 @@ def test_claimed_jobs_are_skipped_and_checked_again(tmp_path, monkeypatch):
         fill_jobs(wanted, store, SilentProgress())
     assert calls == [1, 2]
     assert store.read(wanted[0].key)["value"] == "other"
+
+
+def test_a_damaged_record_is_computed_again(tmp_path):
+    store, work = Store(tmp_path), CountedProgress()
+    wanted = [replace(job(k, lambda k=k: {"value": k}), shape={"value": int}) for k in range(3)]
+    for one, record in zip(wanted, ({"value": 7}, {}, {"value": "1"}), strict=True):
+        store.write(one.key, record)
+    assert [one.record(store) for one in wanted[1:]] == [None, None]
+    fill_jobs(wanted, store, work)
+    assert [one.record(store)["value"] for one in wanted] == [7, 1, 2]
+    assert (work.runs, work.done) == (2, 2)
 
 
 def _work(folder, log):

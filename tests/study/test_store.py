@@ -28,9 +28,21 @@ def test_a_record_is_found_by_its_key(tmp_path):
 def test_a_broken_file_or_one_of_another_key_is_ignored(tmp_path):
     store = Store(tmp_path)
     store.write(key(), {"value": 1})
-    for text in ("{", "[]", json.dumps({"key": key(1)})):
+    for text in ("{", "[]", "{}", "null", "\"text\"", "[" * 100_000, json.dumps({"key": key(1)})):
         store.path(key()).write_text(text)
         assert store.read(key()) is None
+        assert store.similar(key(), free="seed") == ([{"key": key(1)}] if "key" in text else [])
+
+
+def test_a_record_of_another_shape_is_computed_again(tmp_path):
+    store = Store(tmp_path)
+    for damaged in ({}, {"value": "1"}, {"value": float("nan")}):
+        store.write(key(), damaged)
+        holding = store.holding({"value": float})
+        assert holding.read(key()) is None
+        assert holding.similar(key(), free="seed") == []
+        assert holding.remember(key(), lambda: {"value": 2.5})["value"] == 2.5
+        assert [record["value"] for record in holding.similar(key(), free="seed")] == [2.5]
 
 
 def test_a_record_is_computed_once(tmp_path):

@@ -21,12 +21,19 @@ from epagcl.paper.burden.reading import reading
 from epagcl.paper.burden.tables import figures, is_cpu, tables
 from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
+from epagcl.study.shapes import Shape
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from epagcl.report.metrics import Provenance
     from epagcl.study.store import Key
+#: The shapes of the records of times and memory, and of FLOPs.
+TIMES: Shape = (
+    {"seconds_before": float, "seconds_per_epoch": float, "gib": (float, None)},
+    {"out_of_memory": bool},
+)
+FLOPS: Shape = {"flops": float}
 
 
 @dataclass(frozen=True)
@@ -110,15 +117,15 @@ def _cell(request: Request, subject: Subject, key: str, device: torch.device, or
     timing_key = {"what": "burden", **common, "settings": _without(all_settings, "device"), "hardware": hardware}
     counted_settings = _without(all_settings, "device", "capture", "precision", "epochs")
     flops_key = {"what": "flops", **common, "settings": counted_settings}
+    timed, counted = request.store.holding(TIMES), request.store.holding(FLOPS)
     if request.train:
         stamp = {"date": origin["date"], "commit": origin["commit"]}
-        store = request.store
-        times = store.remember(timing_key, lambda: {**stamp, **costs.burden(cls, settings, subject.data, device)})
-        products = store.remember(flops_key, lambda: {"flops": costs.flops(cls, settings, subject.data)})
+        times = timed.remember(timing_key, lambda: {**stamp, **costs.burden(cls, settings, subject.data, device)})
+        products = counted.remember(flops_key, lambda: {"flops": costs.flops(cls, settings, subject.data)})
     else:  # measurements on any hardware, those of a GPU first
-        stored = request.store.similar(timing_key, free="hardware")
+        stored = timed.similar(timing_key, free="hardware")
         times = min(stored, key=lambda record: is_cpu(record["key"]["hardware"]), default={})
-        products = request.store.read(flops_key) or {}
+        products = counted.read(flops_key) or {}
     return {
         "graph": subject.name,
         "method": cls.title,

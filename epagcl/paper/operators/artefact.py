@@ -24,6 +24,7 @@ from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import fingerprint
 from epagcl.study.jobs import Job
+from epagcl.study.shapes import Shape
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 DIM = 256
 #: What a result keeps of the record of a graph.
 FIELDS = ("nodes", "edges", "classes", "chance", "structure", "operators", "device")
+#: The values of each operator beside its accuracies.
+MEASURED = ("per_node", "per_edge", "relative", "estimate", "messages", "gain", "estimated_gain")
+#: The shape of the record of a graph.
+RECORD: Shape = {
+    **dict.fromkeys(("nodes", "edges", "classes"), int),
+    "chance": float,
+    "structure": (float, None),
+    "operators": {name: {"accuracy": [float], **dict.fromkeys(MEASURED, (float, None))} for name in OPERATORS},
+    "device": str,
+}
 
 
 def measure(request: Request) -> Result:
@@ -55,7 +66,8 @@ def _job(request: Request, name: str, data: "Data") -> Job:
         "runs": runs,
         "code": code_version(operators, linear, splits, PropagatedPCA, observe),
     }
-    return Job(f"operators on {name}", key, partial(observe, request, name, data, runs), float(data.num_nodes))
+    compute = partial(observe, request, name, data, runs)
+    return Job(f"operators on {name}", key, compute, float(data.num_nodes), RECORD)
 
 
 def observe(request: Request, name: str, data: "Data", runs: int) -> "Record":

@@ -46,6 +46,7 @@ from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint
 from epagcl.study.diagram import BARS
 from epagcl.study.jobs import Job
+from epagcl.study.shapes import STAMP, Shape
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
 from epagcl.study.tuning.study import tune
 from epagcl.study.workers import number_of_workers
@@ -60,6 +61,22 @@ if TYPE_CHECKING:
 LEFT_OUT = (InputError, TrainingError, torch.OutOfMemoryError)
 #: What a result keeps of a search; records of earlier versions lack the number of processes that shared the GPU.
 SEARCHED = ("settings", "trials", "processes")
+#: The shape of the record of a reference.
+REFERENCE: Shape = {**STAMP, "accuracy": [float]}
+#: The shape of the record of a search.
+SEARCH: Shape = {
+    **STAMP,
+    **{key: [float] for key in ("accuracy", "untrained")},
+    "settings": {"epochs": int},
+    "trials": [
+        {
+            "state": str,
+            "settings": dict,
+            "epochs": (int, None),
+            **dict.fromkeys(("validation", "seconds"), (float, None)),
+        }
+    ],
+}
 
 
 class Search(NamedTuple):
@@ -115,7 +132,8 @@ def job_of(request: Request, search: Search) -> Job:
     cost = float((trainings * EPOCHS + 50) * (data.num_nodes + 5000))
     place = search.graph, data, search.row, search.outer
     title = f"{search.row} on {search.graph}, outer split {search.outer}"
-    return Job(title, _key(request, *place), partial(observe, request, *place), cost)
+    shape = SEARCH if trainings else REFERENCE
+    return Job(title, _key(request, *place), partial(observe, request, *place), cost, shape)
 
 
 def _key(request: Request, name: str, data: "Data", row: str, outer: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def with_missing(result: Result, request: Request, titles: Collection[str]) -> R
     request.records_of(
         [job for one, job in jobs.items() if one.title in titles or one.row in (RAW, PROPAGATED)], LEFT_OUT
     )
-    new = collected_cells(request, {search: request.store.read(job.key) for search, job in jobs.items()})
+    new = collected_cells(request, {search: job.record(request.store) for search, job in jobs.items()})
     if not new:
         return None
     order = {name: number for number, name in enumerate(GRAPHS)}

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epagcl.core.config import RENAMED_SETTINGS, current_settings, current_value
 from epagcl.core.errors import InputError, MissingExtra
-from epagcl.core.files import locked
+from epagcl.core.files import is_leftover, locked
 from epagcl.core.hashing import fold
 from epagcl.core.locks import try_lock
 from epagcl.runs.folder import claim
+from epagcl.study.shapes import fits
 from epagcl.study.tuning.space import Choice, Space
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "study.journal"
+#: The files that a search writes beside its journal.
+TABLES = ("best.toml", "metrics.json", "trials.csv")
+LOCK_SUFFIX = ".lock"
 _TAIL_BYTES = 1 << 16
+#: Errors of Optuna for a journal with lines that it has not written.
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
 LOCK_SECONDS = 60.0  # a writer of the journal holds its lock for milliseconds
 STARTUP = 5  # finished trials before others can be pruned
 
@@ -56,18 +62,49 @@ def quiet_optuna() -> Iterator[None]:
 
 
 def prepare_folder(folder: Path, resume: bool) -> None:
-    """Create the folder of a new study, or check that it holds a study to resume.
+    """Create the folder of a new study, or check that the study in it can be continued.
+
+    A folder that holds no study yet counts as new: a search that is killed at once leaves its lock and an empty
+    journal. With ``resume``, the tables of a study whose journal was removed do not matter either.
 
     Args:
         folder: the folder; a new study needs a new or an empty one.
         resume: whether to continue the study in the folder.
     """
-    if resume and not (folder / JOURNAL).is_file():
+    if resume and not folder.is_dir():
         raise InputError(f"{folder}: no study to resume; leave out resume=True to start one")
-    if not resume:
-        if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir():
+        files = {
+            file.name for file in folder.iterdir() if not file.name.endswith(LOCK_SUFFIX) and not is_leftover(file)
+        }
+        if not _has_study(folder):
+            files.discard(JOURNAL)
+            if files - set(TABLES):
+                raise InputError(f"{folder}: holds other files and no study; give another folder=")
+        if resume:
+            return
+        if files or _has_live_process(folder):
             raise InputError(f"{folder}: already exists; give another folder=, or resume=True to continue its study")
-        claim(folder)
+        (folder / JOURNAL).unlink(missing_ok=True)
+    claim(folder)
+
+
+def _has_study(folder: Path) -> bool:
+    """Return whether the journal of a folder has a whole line."""
+    journal = folder / JOURNAL
+    if not journal.is_file():
+        return False
+    with journal.open("rb") as file:
+        return file.readline().endswith(b"\n")
+
+
+def _has_live_process(folder: Path) -> bool:
+    """Return whether a process works on the study of a folder. Remove the locks of ended processes."""
+    in_use = False
+    for path in folder.glob(f"*{LOCK_SUFFIX}"):
+        with locked(path) as owner_has_ended:
+            in_use |= not owner_has_ended
+    return in_use
 
 
 @contextmanager
@@ -80,7 +117,7 @@ def process_lock(folder: Path | None) -> Iterator[str]:
     if folder is None:
         yield name
         return
-    with locked(folder / f"{name}.lock"):
+    with locked(folder / f"{name}{LOCK_SUFFIX}"):
         yield name
 
 
@@ -135,23 +172,7 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
         seed: seed of the sampler.
         warm_up: epochs before a trial can be pruned.
     """
-    import optuna
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
-
-    storage = None
-    if folder is not None:
-        file = str(folder / JOURNAL)
-        # Windows lets nobody read the locked bytes of a file.
-        lock: Any = JournalFileOpenLock(file) if os.name == "nt" else JournalLock(Path(file))
-        storage = JournalStorage(JournalFileBackend(file, lock))
-    study = optuna.create_study(
-        study_name="epagcl",
-        direction="maximize",
-        storage=storage,
-        load_if_exists=True,
-        sampler=_sampler(seed),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=warm_up),
-    )
+    study = _read_study(folder, seed, warm_up)
     saved = study.user_attrs.get("identity")
     if saved is None:
         study.set_user_attr("identity", identity)
@@ -171,6 +192,40 @@ def open_study(folder: Path | None, identity: dict[str, Any], seed: int, warm_up
     if folder is not None:
         _fail_orphaned_trials(study, folder)
     return study
+
+
+def _read_study(folder: Path | None, seed: int, warm_up: int) -> "Study":
+    """Return the study of a folder, or a new one. Raise if its journal is damaged."""
+    import optuna
+
+    try:
+        study = optuna.create_study(
+            study_name="epagcl",
+            direction="maximize",
+            storage=None if folder is None else _storage(folder / JOURNAL),
+            load_if_exists=True,
+            sampler=_sampler(seed),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=warm_up),
+        )
+        identity = study.user_attrs.get("identity")
+        if not fits(identity, (None, {"start?": dict, "space?": {str: str}})):
+            raise ValueError("the identity is damaged")
+        return study
+    except InputError:
+        raise
+    except DAMAGED:
+        if folder is None:
+            raise
+        raise InputError(f"{folder / JOURNAL}: is damaged; delete it to start over, or give another folder=") from None
+
+
+def _storage(journal: Path) -> Any:
+    """Return Optuna's storage in a journal."""
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+
+    # Windows lets nobody read the locked bytes of a file.
+    lock: Any = JournalFileOpenLock(str(journal)) if os.name == "nt" else JournalLock(journal)
+    return JournalStorage(JournalFileBackend(str(journal), lock))
 
 
 def parameter_names(study: "Study") -> dict[str, str]:
@@ -228,7 +283,7 @@ def _fail_orphaned_trials(study: "Study", folder: Path) -> None:
     """Mark the running trials of ended processes as interrupted."""
     for trial in study.get_trials(deepcopy=False):
         if trial.state.name == "RUNNING":
-            with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}.lock") as owner_has_ended:
+            with locked(folder / f"{trial.user_attrs.get('process', 'unknown')}{LOCK_SUFFIX}") as owner_has_ended:
                 if owner_has_ended:
                     give_up(study, trial.number)
 

@@ -60,7 +60,8 @@ def tune(
         data: the graph; some nodes must have labels.
         method: name or class of the method.
         trials: number of trials, including those of a resumed study.
-        minutes: time limit of the trials. A trial that is running then is interrupted. The closing test comes later.
+        minutes: time limit of the trials. A trial that is running then is interrupted and does not count, unless none
+            is complete yet. The closing test comes later.
         seeds: models per trial, with the seeds ``seed``, ``seed`` + 1, ...
         seed: seed of the models, the split and the search.
         space: settings to search: name → "low:high", "low:high:log", (low, high), or a list of values; None: the
@@ -137,7 +138,7 @@ def _check_arguments(
         if not isinstance(number, int) or number < 1:
             raise InputError(f"{name}={number}: must be a whole number, 1 or more")
     if minutes is not None and not minutes > 0:
-        raise InputError(f"minutes={minutes}: must be positive")
+        raise InputError(f"minutes={minutes:g}: must be positive")
     if resume and folder is None:
         raise InputError("resume: a study in memory cannot be resumed; give the folder of the study")
     if not isinstance(ratios, Sequence) or len(ratios) != 2:

@@ -46,6 +46,67 @@ def test_a_folder_holds_one_study(tune, judged, tmp_path, graph):
     assert len(tune(folder=folder, resume=True, trials=6).trials) == 6
 
 
+@pytest.mark.parametrize("journal_text", [None, b"", b'{"op_code": 0, "wor'])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_without_a_study_counts_as_new(tune, judged, tmp_path, journal_text, resume):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "0123456789ab.lock").touch()  # of a process that was killed at once
+    if journal_text is not None:
+        (folder / journal.JOURNAL).write_bytes(journal_text)
+    assert rows(tune(folder=folder, resume=resume)) == rows(tune())
+    with pytest.raises(InputError, match="already exists; give another folder=, or resume=True"):
+        tune(folder=folder)
+    assert len(tune(folder=folder, resume=True, trials=5).trials) == 5
+
+
+def test_a_folder_that_a_live_process_prepares_is_not_new(tune, judged, tmp_path):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    folder.mkdir()
+    with journal.process_lock(folder) as name:
+        with pytest.raises(InputError, match="already exists"):
+            tune(folder=folder)
+        assert [path.name for path in folder.iterdir()] == [f"{name}.lock"]
+        assert len(tune(folder=folder, resume=True).trials) == 4  # it joins
+
+
+def test_other_files_are_no_study(tune, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(InputError, match="holds other files and no study; give another folder="):
+            tune(folder=tmp_path, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"[]", b"{}", b"null", b'{"op_code": 99}', b"\xff\xfe"])
+@pytest.mark.parametrize("place", [0, 3, None])
+def test_a_damaged_journal_is_named_and_can_be_deleted(tune, judged, tmp_path, garbage, place):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    tune(folder=folder)
+    path = folder / journal.JOURNAL
+    lines = path.read_bytes().splitlines()
+    lines.insert(len(lines) if place is None else place, garbage)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(InputError) as raised:
+        tune(folder=folder, resume=True)
+    assert str(raised.value) == f"{path}: is damaged; delete it to start over, or give another folder="
+    path.unlink()
+    assert rows(tune(folder=folder, resume=True)) == rows(tune())
+
+
+def test_a_journal_with_another_identity_than_a_search_writes_is_damaged(tune, judged, tmp_path):
+    judged(by_lr)
+    folder = tmp_path / "study"
+    tune(folder=folder)
+    path = folder / journal.JOURNAL
+    path.write_text(path.read_text().replace('"identity":{', '"identity":[1],"rest":{'))
+    with pytest.raises(InputError, match=r"study\.journal: is damaged"):
+        tune(folder=folder, resume=True)
+
+
 def test_processes_share_a_study(tune, judged, tmp_path, monkeypatch, caplog):
     judged(by_lr)
     folder = tmp_path / "study"
