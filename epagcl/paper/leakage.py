@@ -28,7 +28,7 @@ from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint, rows
 from epagcl.study.jobs import Job
-from epagcl.study.shapes import STAMP, Shape
+from epagcl.study.shapes import ORIGIN, Shape
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def look_interval(epochs: int) -> int:
 LEFT_OUT = (TrainingError, torch.OutOfMemoryError)
 #: The shape of the record of a model.
 RECORD: Shape = {
-    **STAMP,
+    **ORIGIN,
     "epochs": [int],
     **{key: [float] for key in ("test", "validation", "new_split")},
     "effective_rank": list,

@@ -16,7 +16,7 @@ from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, Row, fingerprint, rows
 from epagcl.study.jobs import Job
-from epagcl.study.shapes import STAMP, Shape
+from epagcl.study.shapes import ORIGIN, Shape
 from epagcl.study.store import Record
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ CLEAR_SILHOUETTE = 0.25
 SCALE = 100
 #: The shape of the record of a map.
 RECORD: Shape = {
-    **STAMP,
+    **ORIGIN,
     "points": str,
     **dict.fromkeys(("silhouette", "agreement", "map_agreement", "seconds"), float),
 }

@@ -25,7 +25,7 @@ from epagcl.methods.base import Method
 from epagcl.methods.supervised import Supervised
 from epagcl.runs.evaluation import split_of
 from epagcl.runs.record import peak_memory_gib, provenance
-from epagcl.study.shapes import STAMP, Shape
+from epagcl.study.shapes import ORIGIN, Shape
 from epagcl.study.store import Key, Record, Store
 from epagcl.study.workers import number_of_workers
 
@@ -44,7 +44,9 @@ class SeedTraining(TypedDict):
 SeedScores = dict[str, Any]
 #: The shape of the record of a seed.
 SEED_RECORD: Shape = {
-    **STAMP,
+    **ORIGIN,
+    "date": str,
+    "commit": (str, None),
     "training": (None, {"epochs": int, "seconds": float}),
     "protocols": {str: {"accuracy": float, "macro_f1": float, "split": str, "validation_accuracy?": float}},
 }

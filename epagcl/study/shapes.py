@@ -8,8 +8,8 @@ from typing import Any
 #: parts one shape.
 Shape = type | None | list["Shape"] | tuple["Shape", ...] | dict[Any, "Shape"]
 
-#: What most records say about their origin.
-STAMP: dict[Any, Shape] = {"date": str, "commit": (str, None), "hardware": {"device": str}}
+#: What the readers of most records need of their origin.
+ORIGIN: dict[Any, Shape] = {"hardware": {"device": str}}
 
 
 def fits(value: Any, shape: Shape) -> bool:

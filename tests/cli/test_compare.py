@@ -113,6 +113,20 @@ def test_only_stored_results_are_shown(run, tmp_path, monkeypatch, small_graphs,
     assert out.count("DGI") == 1  # the table of the graph that has results
 
 
+def test_damaged_records_are_not_stored_and_computed_again(run, tmp_path, small_graphs, caplog):
+    command = ["compare", small_graphs[0], *SMALL, "--out", tmp_path / "store"]
+    assert run(*command, "--quiet")[0] == 0
+    records = sorted((tmp_path / "store").rglob("*.json"))
+    damaged = [json.dumps({"key": json.loads(records[0].read_text())["key"]}), "null", "[]", "{}"]
+    for path, text in zip(records, damaged, strict=False):
+        path.write_text(text)
+    code, _, err = run(*command, "--stored")
+    assert (code, "Traceback" in err) == (0, False)
+    assert f"4 of {len(records)} runs are not stored" in caplog.text
+    assert run(*command, "--quiet") == (0, "", "")
+    assert all("protocols" in json.loads(path.read_text()) for path in records)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

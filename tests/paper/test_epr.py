@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from epagcl.data import load
+from epagcl.epr import rate
 from epagcl.paper import reported
 from epagcl.paper.artefact import Request
 from epagcl.paper.epr import ARTEFACT, agreeing, graph_key, rates
+from epagcl.study.code_version import code_version
 from epagcl.study.store import Store
 
 
@@ -32,6 +34,16 @@ def invented(**graphs):
         rows[name] |= {"hops_2": two, "hops_3": three}
     values = {name: value for name, value in reported()["epr"].items() if name in rows}
     return {"graphs": rows, "absent": {}, "reported": values}
+
+
+def test_a_damaged_record_is_computed_again(tmp_path, demo):
+    asked = request(tmp_path, "demo")
+    data = load("demo")
+    key = {"what": "epr", "graph": graph_key("demo", data), "code": code_version(rate, rates)}
+    for damaged in ({}, {**demo["graphs"]["demo"], "per_node": float("nan")}):
+        asked.store.write(key, damaged)
+        assert ARTEFACT.measure(asked)["graphs"] == demo["graphs"]
+        assert asked.store.read(key)["per_node"] == demo["graphs"]["demo"]["per_node"]
 
 
 def test_rates_of_a_path():

@@ -57,6 +57,14 @@ def test_stored_run_equals_a_model_trained_again(result):
     assert stored["effective_rank"][-1] == pytest.approx(epagcl.evaluation.health.effective_rank(z[1]), rel=1e-4)
 
 
+def test_a_damaged_record_is_not_stored(request_of):
+    asked = request_of(train=False)
+    for one, damaged in zip(leakage.models_of(asked), ({}, {"hardware": {"device": "cpu"}}), strict=True):
+        asked.store.write(one.job.key, damaged)
+    with pytest.raises(InputError, match="no stored results"):
+        leakage.ARTEFACT.measure(asked)
+
+
 def test_each_look_is_scored_on_its_split(monkeypatch):
     data = block_model(120, num_classes=3, num_features=30, topic_words=10, seed=1)
     looks = {epoch: torch.randn(120, 4) + epoch for epoch in (1, 2, 3)}

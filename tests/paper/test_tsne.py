@@ -7,8 +7,10 @@ from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
 import epagcl
+from epagcl.core.errors import InputError
 from epagcl.paper import tsne
 from epagcl.paper.artefact import Request
+from epagcl.study.design import rows
 from epagcl.study.store import Store
 
 SMALL = {"device": "cpu", "epochs": 4, "hidden": 16, "dim": 8, "projection": 8}
@@ -39,6 +41,14 @@ def made(*maps, labels="0 1", nodes=2):
         "graphs": [{"name": "Cora", "nodes": nodes, "shown": 2, "labels": labels, "maps": list(maps)}],
         "absent": {},
     }
+
+
+def test_a_damaged_record_is_not_stored(request_of):
+    asked = request_of(train=False)
+    for row in rows(asked.methods):
+        asked.store.write(tsne._job(asked, "demo", row).key, {"hardware": {"device": "cpu"}})
+    with pytest.raises(InputError, match="no stored results"):
+        tsne.ARTEFACT.measure(asked)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def test_a_record_is_found_by_its_key(tmp_path):
 def test_a_broken_file_or_one_of_another_key_is_ignored(tmp_path):
     store = Store(tmp_path)
     store.write(key(), {"value": 1})
-    for text in ("{", "[]", "{}", "null", "\"text\"", "[" * 100_000, json.dumps({"key": key(1)})):
+    for text in ("{", "[]", "{}", "null", '"text"', "[" * 100_000, json.dumps({"key": key(1)})):
         store.path(key()).write_text(text)
         assert store.read(key()) is None
         assert store.similar(key(), free="seed") == ([{"key": key(1)}] if "key" in text else [])

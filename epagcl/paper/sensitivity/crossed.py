@@ -19,14 +19,14 @@ from epagcl.study.code_version import code_version
 from epagcl.study.design import Cell, Row, cells
 from epagcl.study.jobs import Job
 from epagcl.study.scoring import training_title
-from epagcl.study.shapes import STAMP, Shape
+from epagcl.study.shapes import ORIGIN, Shape
 from epagcl.study.store import Key, Record
 
 #: Seeds of the models, and splits on which each of them is scored.
 SEEDS, SPLITS = 8, 20
 PROTOCOL = "strict"
 #: The shape of the record of a run.
-RECORD: Shape = {**STAMP, "accuracy": [float], "seconds": float}
+RECORD: Shape = {**ORIGIN, "accuracy": [float], "seconds": float}
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ from epagcl.study.code_version import code_version
 from epagcl.study.design import UNSTORED, fingerprint
 from epagcl.study.diagram import BARS
 from epagcl.study.jobs import Job
-from epagcl.study.shapes import STAMP, Shape
+from epagcl.study.shapes import ORIGIN, Shape
 from epagcl.study.tuning.criterion import STRICT_RATIOS, splits_with_one_test
 from epagcl.study.tuning.study import tune
 from epagcl.study.workers import number_of_workers
@@ -62,20 +62,14 @@ LEFT_OUT = (InputError, TrainingError, torch.OutOfMemoryError)
 #: What a result keeps of a search; records of earlier versions lack the number of processes that shared the GPU.
 SEARCHED = ("settings", "trials", "processes")
 #: The shape of the record of a reference.
-REFERENCE: Shape = {**STAMP, "accuracy": [float]}
+REFERENCE: Shape = {**ORIGIN, "commit": (str, None), "accuracy": [float]}
 #: The shape of the record of a search.
 SEARCH: Shape = {
-    **STAMP,
+    **ORIGIN,
+    "commit": (str, None),
     **{key: [float] for key in ("accuracy", "untrained")},
     "settings": {"epochs": int},
-    "trials": [
-        {
-            "state": str,
-            "settings": dict,
-            "epochs": (int, None),
-            **dict.fromkeys(("validation", "seconds"), (float, None)),
-        }
-    ],
+    "trials": [{"validation": (float, None), "epochs?": (int, None), "settings?": dict}],
 }
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from epagcl.core.errors import MissingFeatures
+from epagcl.core.errors import InputError, MissingFeatures
 from epagcl.data import load
 from epagcl.paper.artefact import Request
 from epagcl.paper.burden import artefact as burden
@@ -52,6 +52,23 @@ def test_a_measurement_is_complete_and_stored(measured, monkeypatch):
     monkeypatch.setattr(costs, "burden", None)
     monkeypatch.setattr(costs, "flops", None)
     assert json.loads(json.dumps(ARTEFACT.measure(request))) == result  # read from the store
+
+
+def test_damaged_records_are_measured_again(tmp_path, monkeypatch):
+    record = {"seconds_before": 1.0, "seconds_per_epoch": 2.0, "gib": None, "captured": False}
+    monkeypatch.setattr(costs, "burden", lambda *_: record)
+    monkeypatch.setattr(costs, "flops", lambda *_: 7)
+    options = {"settings": {"device": "cpu", "epochs": 2, **SMALL}}
+    request = Request(("demo",), ("grace",), 1, ("strict",), Store(tmp_path), **options)
+    (whole,) = ARTEFACT.measure(request)["cells"]
+    assert (whole["seconds_per_epoch"], whole["flops"]) == (2.0, 7)
+    for path in tmp_path.rglob("*.json"):
+        path.write_text(json.dumps({"key": json.loads(path.read_text())["key"]}))
+    stored = Request(("demo",), ("grace",), 1, ("strict",), Store(tmp_path), train=False, **options)
+    with pytest.raises(InputError, match="no stored results"):
+        ARTEFACT.measure(stored)
+    (again,) = ARTEFACT.measure(request)["cells"]
+    assert (again["seconds_per_epoch"], again["flops"]) == (2.0, 7)
 
 
 def test_tables_figures_and_text_of_a_small_measurement(measured, tmp_path):

@@ -56,6 +56,13 @@ def test_stored_results_only(tmp_path):
         ARTEFACT.measure(request(tmp_path, "demo", train=False))
 
 
+def test_a_damaged_record_is_not_stored(tmp_path):
+    asked = request(tmp_path, "demo", train=False)
+    asked.store.write(operators._job(asked, "demo", asked.graphs["demo"]).key, {})
+    with pytest.raises(InputError, match="no stored results"):
+        ARTEFACT.measure(asked)
+
+
 def test_default_graphs():
     assert len(GRAPHS) == len(set(GRAPHS)) == 15
     assert "WikiCS" not in GRAPHS

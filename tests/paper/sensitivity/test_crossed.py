@@ -55,6 +55,18 @@ def test_finished_runs_are_kept_and_failed_ones_are_tried_again(request_, monkey
     assert table["seeds"] == [0, 1, 2]
 
 
+def test_a_damaged_record_is_computed_again(request_, monkeypatch):
+    calls = []
+    runs = crossed_runs(request_, seeds=3, number=2)
+    invented(monkeypatch, calls)
+    measure_crossed(runs, request_)
+    request_.store.write(runs[0].key, {})
+    request_.store.write(runs[2].key, {**request_.store.read(runs[2].key), "accuracy": [0.1, float("nan")]})
+    (table,) = measure_crossed(runs, request_)
+    assert calls == [0, 1, 2, 0, 2]
+    assert np.array(table["accuracy"]) == pytest.approx(np.array([[0.0, 0.01], [0.1, 0.11], [0.2, 0.21]]))
+
+
 def test_a_run_that_another_process_computes_is_waited_for(request_, monkeypatch):
     calls, naps = [], []
     runs = crossed_runs(request_, seeds=2, number=2)

@@ -1,8 +1,12 @@
+import json
+
 import pytest
 
 from epagcl.paper.artefact import Request
+from epagcl.paper.theory import artefact
 from epagcl.paper.theory.artefact import ARTEFACT, theorems
 from epagcl.paper.theory.tables import AUGMENTATIONS, KINDS
+from epagcl.study.shapes import fits
 from epagcl.study.store import Store
 from tests.paper.theory_demo import theory_of_demo
 
@@ -41,6 +45,30 @@ def test_uniform_adding_changes_the_rate_most(demo):
     assert cells["oracle_drop"]["edge"][0] < -0.05
     assert cells["eq7_drop"]["alpha"] > cells["uniform_drop"]["alpha"] > cells["text_drop"]["alpha"]
     assert cells["eq7_add"]["alpha"] < cells["uniform_add"]["alpha"]
+
+
+def test_records_have_the_shapes_of_their_readers(demo):
+    graph = demo["graphs"]["demo"]
+    parts = (demo["small_graphs"], demo["random_graphs"], graph["theorem_3_3"], graph["theorem_3_5"], graph["views"])
+    small, random, *others = parts
+    for record, shape in (
+        ({"rows": small}, artefact.SMALL_GRAPHS),
+        ({"rows": random}, artefact.RANDOM_GRAPHS),
+        *zip(others, (artefact.THEOREM_3_3, artefact.THEOREM_3_5, artefact.VIEWS), strict=True),
+    ):
+        assert fits(record, shape)
+        for part in record:
+            assert not fits({name: value for name, value in record.items() if name != part}, shape)
+
+
+def test_a_damaged_record_is_computed_again(tmp_path, monkeypatch, demo):
+    monkeypatch.setattr(artefact.small_graphs, "small_graphs", lambda: {"rows": demo["small_graphs"]})
+    monkeypatch.setattr(theorems, "random_graphs", lambda: {"rows": demo["random_graphs"]})
+    request = Request(datasets=(), methods=(), runs=2, protocols=("strict",), store=Store(tmp_path))
+    whole = ARTEFACT.measure(request)
+    for path in tmp_path.rglob("*.json"):
+        path.write_text(json.dumps({"key": json.loads(path.read_text())["key"], "rows": [{}]}))
+    assert ARTEFACT.measure(request) == whole
 
 
 @pytest.mark.slow

@@ -66,6 +66,48 @@ def test_a_method_that_fails_is_left_out(small, request_of, monkeypatch, caplog)
     assert "grace on demo, outer split 0: left out (collapsed)" in caplog.messages
 
 
+def test_damaged_records_are_computed_again(small, request_of, monkeypatch):
+    def observe(request, name, data, row, outer):
+        record = {"accuracy": [0.5, 0.6], "hardware": {"device": "cpu"}, "commit": None}
+        return record if row != "grace" else {**record, "untrained": [0.4, 0.4], **found}
+
+    found = {"settings": {"epochs": 3}, "trials": [{"validation": 0.5, "settings": {}}]}
+    monkeypatch.setattr(tuned, "observe", observe)
+    request = request_of(methods=("grace",), protocols=("strict",))
+    whole = tuned.measure(request)
+    reference, *_, search = (tuned.job_of(request, one) for one in tuned.searches(request))
+    record = request.store.read(search.key)
+    for damaged in ({"accuracy": [float("nan")]}, {"trials": []}, {"settings": {}}, {"untrained": None}):
+        request.store.write(search.key, {**record, **damaged})
+        request.store.write(reference.key, {})
+        assert [job.record(request.store) for job in (reference, search)] == [None, None]
+        assert tuned.measure(request) == whole
+
+
+def test_a_search_that_was_killed_at_once_is_started_and_a_damaged_one_left_out(small, request_of, caplog):
+    pytest.importorskip("optuna")
+    request = request_of(methods=("grace",), protocols=("strict",))
+    folders = []
+    for outer in range(2):
+        key = tuned._key(request, "demo", request.graphs["demo"], "grace", outer)
+        folders.append(tuned._journal_folder(request.store, key))
+        folders[outer].mkdir(parents=True)
+    (folders[0] / "study.journal").write_text("garbage\n")
+    (folders[1] / "0123456789ab.lock").touch()
+    made = tuned.collected_cells(
+        request,
+        {
+            search: request.records_of([tuned.job_of(request, search)], tuned.LEFT_OUT)[0]
+            for search in tuned.searches(request)
+            if search.row == "grace"
+        },
+    )
+    assert [[search["outer"] for search in cell["searches"]] for cell in made] == [[1]]
+    (left_out,) = [message for message in caplog.messages if "left out" in message]
+    assert left_out.startswith("grace on demo, outer split 0: left out (")
+    assert f"{folders[0]}/study.journal: is damaged; delete it to start over" in left_out.replace("\\", "/")
+
+
 @pytest.mark.parametrize("name", tuned_tables.METHODS)
 def test_every_embedding_has_the_same_width(name):
     data = epagcl.data.block_model(40, num_classes=2, num_features=12, topic_words=5, words_per_node=4)
