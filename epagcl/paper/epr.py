@@ -17,6 +17,7 @@ from epagcl.paper.drawing import COLOURS, GREY, new_figure
 from epagcl.paper.tables import Table
 from epagcl.study.code_version import code_version
 from epagcl.study.shapes import Shape
+from epagcl.study.store import holding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,7 +85,7 @@ def measure(request: Request) -> Result:
             continue
         request.work.say(f"EPR of {name}")
         key = {"what": "epr", "graph": graph_key(name, data), "code": code_version(rate, rates)}
-        record = request.store.holding(RECORD).remember(key, partial(rates, data.edge_index, data.y))
+        record = holding(request.store, RECORD).remember(key, partial(rates, data.edge_index, data.y))
         graphs[name] = {field: value for field, value in record.items() if field != "key"}
     requested = {*graphs, *absent}
     return {

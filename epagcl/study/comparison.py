@@ -9,7 +9,7 @@ from epagcl.evaluation.scores import Spread, spread
 from epagcl.study.design import Cell
 from epagcl.study.jobs import POLL_SECONDS
 from epagcl.study.scoring import SEED_RECORD, score_seeds
-from epagcl.study.store import Record, Store
+from epagcl.study.store import Record, Store, holding
 
 
 class ProtocolScores(TypedDict):
@@ -93,7 +93,7 @@ def _fill_cell(cell: Cell, remaining: list[int], store: Store, work: Progress) -
                 return not remaining
             if seeds:
                 start = time.monotonic()
-                for seed, record in score_seeds(cell, seeds, store.holding(SEED_RECORD), work).items():
+                for seed, record in score_seeds(cell, seeds, holding(store, SEED_RECORD), work).items():
                     store.write(cell.key(seed), record)
                 # Seeds that failed are removed too: another call tries them again.
                 remaining[:] = [seed for seed in remaining if seed not in seeds]
@@ -120,7 +120,7 @@ def collect(cell: Cell, store: Store) -> CellResult | None:
         ...     collect(cell, Store(folder)) is None
         True
     """
-    store = store.holding(SEED_RECORD)
+    store = holding(store, SEED_RECORD)
     stored = ((seed, store.read(cell.key(seed))) for seed in range(cell.seeds))
     records: dict[int, Record] = {seed: record for seed, record in stored if record is not None}
     protocols = {

@@ -25,7 +25,7 @@ from epagcl.runs.evaluation import PROPAGATED, RAW, UNTRAINED
 from epagcl.runs.record import describe
 from epagcl.study.code_version import code_version
 from epagcl.study.scoring import SEED_RECORD, scored_by
-from epagcl.study.store import Key, Store
+from epagcl.study.store import Key, Store, holding
 
 #: Settings of the paper's starred rows: no feature masks.
 UNMASKED = {"p_mask_1": 0.0, "p_mask_2": 0.0}
@@ -250,7 +250,7 @@ class Cell:
 
     def missing(self, store: Store) -> list[int]:
         """Return the seeds whose stored results are missing, are damaged or lack a protocol."""
-        wanted, store = set(self.protocols), store.holding(SEED_RECORD)
+        wanted, store = set(self.protocols), holding(store, SEED_RECORD)
         records = ((seed, store.read(self.key(seed))) for seed in range(self.seeds) if seed not in self.known)
         return [seed for seed, record in records if record is None or not wanted <= set(record["protocols"])]
 

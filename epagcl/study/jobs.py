@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from epagcl.core.log import log
 from epagcl.core.progress import Progress
 from epagcl.study.shapes import Shape
-from epagcl.study.store import Key, Record, Store
+from epagcl.study.store import Key, Record, Store, holding
 
 POLL_SECONDS = 0.5  # between two checks while other processes compute all remaining jobs
 
@@ -32,7 +32,7 @@ class Job:
 
     def record(self, store: Store) -> Record | None:
         """Return the stored record, or None if it is missing or damaged."""
-        return store.holding(self.shape).read(self.key)
+        return holding(store, self.shape).read(self.key)
 
 
 def fill_jobs(jobs: Sequence[Job], store: Store, work: Progress, left_out: tuple[type[Exception], ...] = ()) -> None:

@@ -27,7 +27,6 @@ class Store:
 
     Args:
         folder: created when the first record is written.
-        shape: what every record holds. Other records count as missing.
 
     Examples:
         >>> import tempfile
@@ -41,13 +40,9 @@ class Store:
         0.5
     """
 
-    def __init__(self, folder: str | Path, shape: Shape = dict):
+    def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self.shape = shape
-
-    def holding(self, shape: Shape) -> "Store":
-        """Return this store for records of one shape; damaged ones count as missing."""
-        return Store(self.folder, shape)
+        self._shape: Shape = dict
 
     def path(self, key: Key) -> Path:
         """Return the path of a key's record; ``key["graph"]["name"]`` and ``key["what"]`` name its folders."""
@@ -80,7 +75,7 @@ class Store:
             record: Record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return None
-        return record if fits(record, {"key": dict}) and fits(record, self.shape) else None
+        return record if fits(record, {"key": dict}) and fits(record, self._shape) else None
 
     def write(self, key: Key, record: Record) -> Record:
         """Write the record of a key and return it as it will be read."""
@@ -112,6 +107,13 @@ class Store:
                     return self.read(key) or self.write(key, compute())
             time.sleep(0.2)
         return record
+
+
+def holding(store: Store, shape: Shape) -> Store:
+    """Return a store for records of one shape. Others are damaged and count as missing."""
+    same = Store(store.folder)
+    same._shape = shape
+    return same
 
 
 def _make_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from epagcl.core.errors import InputError
-from epagcl.study.store import Store
+from epagcl.study.store import Store, holding
 
 
 def key(seed=0, **more):
@@ -38,11 +38,11 @@ def test_a_record_of_another_shape_is_computed_again(tmp_path):
     store = Store(tmp_path)
     for damaged in ({}, {"value": "1"}, {"value": float("nan")}):
         store.write(key(), damaged)
-        holding = store.holding({"value": float})
-        assert holding.read(key()) is None
-        assert holding.similar(key(), free="seed") == []
-        assert holding.remember(key(), lambda: {"value": 2.5})["value"] == 2.5
-        assert [record["value"] for record in holding.similar(key(), free="seed")] == [2.5]
+        numbers = holding(store, {"value": float})
+        assert numbers.read(key()) is None
+        assert numbers.similar(key(), free="seed") == []
+        assert numbers.remember(key(), lambda: {"value": 2.5})["value"] == 2.5
+        assert [record["value"] for record in numbers.similar(key(), free="seed")] == [2.5]
 
 
 def test_a_record_is_computed_once(tmp_path):

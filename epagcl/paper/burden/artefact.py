@@ -22,6 +22,7 @@ from epagcl.paper.burden.tables import figures, is_cpu, tables
 from epagcl.runs.record import provenance
 from epagcl.study.code_version import code_version
 from epagcl.study.shapes import Shape
+from epagcl.study.store import holding
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -117,7 +118,7 @@ def _cell(request: Request, subject: Subject, key: str, device: torch.device, or
     timing_key = {"what": "burden", **common, "settings": _without(all_settings, "device"), "hardware": hardware}
     counted_settings = _without(all_settings, "device", "capture", "precision", "epochs")
     flops_key = {"what": "flops", **common, "settings": counted_settings}
-    timed, counted = request.store.holding(TIMES), request.store.holding(FLOPS)
+    timed, counted = holding(request.store, TIMES), holding(request.store, FLOPS)
     if request.train:
         stamp = {"date": origin["date"], "commit": origin["commit"]}
         times = timed.remember(timing_key, lambda: {**stamp, **costs.burden(cls, settings, subject.data, device)})

@@ -14,6 +14,7 @@ from epagcl.paper.theory.reading import reading
 from epagcl.paper.theory.tables import AUGMENTATIONS, KINDS, tables
 from epagcl.study.code_version import code_version
 from epagcl.study.shapes import Shape
+from epagcl.study.store import holding
 
 if TYPE_CHECKING:
     from epagcl.study.store import Key, Record
@@ -45,7 +46,7 @@ def measure(request: Request) -> Result:
     def stored(what: str, shape: Shape, graph: "Key", compute: "Callable[[], Record]") -> "Record":
         """Return a record from the store without its key, and compute it if it is missing."""
         request.work.say(f"{what} of {graph['name']}")
-        record = request.store.holding(shape).remember({"what": what, "graph": graph, "code": code}, compute)
+        record = holding(request.store, shape).remember({"what": what, "graph": graph, "code": code}, compute)
         return {field: value for field, value in record.items() if field != "key"}
 
     small = stored("theorem-3-3", SMALL_GRAPHS, {"name": "small graphs"}, small_graphs.small_graphs)
