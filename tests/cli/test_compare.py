@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 from unittest.mock import Mock
@@ -175,11 +176,12 @@ def test_a_file_in_place_of_a_folder_is_named_before_training(run, tmp_path, no_
     assert err.startswith(f"epagcl: --save {file}/c.json: cannot be written (")
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_named_before_training(run, tmp_path, small_graphs, no_training):
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o555)
-    code, _, err = run("compare", *small_graphs, *SMALL, "--figure", closed / "f.svg")
+def test_a_folder_without_permission_is_named_before_training(run, tmp_path, small_graphs, no_training, monkeypatch):
+    def refused(**_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("epagcl.core.outputs.tempfile.TemporaryFile", refused)  # root may write everywhere
+    code, _, err = run("compare", *small_graphs, *SMALL, "--figure", tmp_path / "f.svg")
     assert code == 2
     assert "f.svg: cannot be written (Permission denied); give another path" in err
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from epagcl.core.config import current_settings
 from epagcl.core.formatting import listed, paragraph, span
-from epagcl.paper.accuracy_reading import source_text
+from epagcl.paper.accuracy_reading import missing_sentences, source_text
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import OURS, accuracy_lines, measured_graphs
 from epagcl.paper.collapses import collapsed_reading, low_rank_reading
@@ -86,8 +86,11 @@ def reading(comparison: Comparison, ranking: Ranking) -> list[str]:
             f"graph, {words.count(BETTER)} find training better, {words.count(WORSE)} worse, and "
             f"{words.count(UNDECIDED)} are undecided."
         )
-    collapses = collapsed_reading(_result(comparison), comparison["protocol"])
-    return [*paragraphs, *collapses, *low_rank_reading(_cells(comparison))]
+    result, protocol = _result(comparison), comparison["protocol"]
+    paragraphs += [*collapsed_reading(result, protocol), *low_rank_reading(_cells(comparison))]
+    if missing := missing_sentences(result, protocol):
+        paragraphs.append(f"{missing} Ranks compare means of all runs that a row has.")
+    return paragraphs
 
 
 def repeated_runs(comparison: Comparison, results: Mapping[str, Result]) -> list[str]:

@@ -51,6 +51,15 @@ def test_paragraphs_count_tests_and_settings(comparison):
     assert "of 4 paired tests of a method on a graph, 4 find training better, 0 worse, and 0 are undecided" in training
 
 
+def test_rows_with_fewer_runs_are_named(comparison):
+    scores = comparison["results"]["A"][-1]["protocols"]["strict"]
+    scores["seeds"] = scores["seeds"][:3]
+    scores["accuracy"]["runs"] = scores["accuracy"]["runs"][:3]
+    *_, missing = reading(comparison, ranking_of(comparison["results"], "strict"))
+    assert missing.startswith("Missing or incomplete: EPAGCL+ on A (3 of 5 runs).")
+    assert missing.endswith("Ranks compare means of all runs that a row has.")
+
+
 def test_the_section_ends_with_its_origin(comparison):
     text = section(comparison, {"tuned": {}})
     assert text.startswith(f"## {TITLE}\n")
