@@ -1,6 +1,8 @@
 """Drawings and statements in the documentation match the code and the measured results."""
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -209,3 +211,22 @@ def test_the_mixture_of_epagcl_plus_is_described_as_it_is_computed():
         f"with more than {MAX_AMONG:,} nodes",
     ):
         assert statement in text, statement
+
+
+def test_commits_of_results_that_are_not_in_the_history_are_named():
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+
+    if git("rev-parse", "--is-shallow-repository") != ["false"]:
+        pytest.skip("no history")
+    history = {commit[:7] for commit in git("log", "--format=%H")}
+    text = text_of(DOCS / "trust.md")
+    names = text.partition("The commits")[2].partition("are not in the history")[0]
+    unknown = set(re.findall(r"\b[0-9a-f]{7}\b", names))
+    lacking = {}
+    for path in (ROOT / "results").rglob("*.json"):
+        records = re.findall(r'"commits?": (?:\[[^\]]*\]|"[^"]*")', path.read_text(encoding="utf-8"))
+        commits = {commit for record in records for commit in re.findall(r'"([0-9a-f]{7})[0-9a-f]*\+?"', record)}
+        lacking |= {path.name: commits - history} if commits - history else {}
+    assert set.union(*lacking.values()) == unknown
+    assert all(f"`{name}`" in text or f"/{name}`" in text for name in lacking), lacking

@@ -284,9 +284,16 @@ def with_option_names(message: str) -> str:
     for those of tasks and of ``tune``: ``metric='foo':`` becomes ``--metric foo:``.
     """
     argument = rf"(?<![\w.-])({'|'.join(OPTION_OF_ARGUMENT)})=(?:True\b|(?=[\s,;:.)]|$))"
-    task = rf"^({'|'.join((*OPTIONS_OF_TASKS, *OPTIONS_OF_TUNE))})=(['(]?)([^:;']*?)[')]?:"
-    message = re.sub(task, lambda match: f"--{match[1].replace('_', '-')} {match[3].replace(', ', ',')}:", message)
+    task = rf"^({'|'.join((*OPTIONS_OF_TASKS, *OPTIONS_OF_TUNE))})=(?:\(([^:;)]*)\)|'([^']*)'|([^:;'(]*)):"
+    message = re.sub(task, _option_with_value, message)
     return re.sub(argument, lambda match: OPTION_OF_ARGUMENT[match[1]], message)
+
+
+def _option_with_value(match: re.Match[str]) -> str:
+    """Return an argument and its value, of which one group has it, as an option: ``ratios=(1, 2):`` as written."""
+    name, *values = match.groups()
+    value = next(value for value in values if value is not None)
+    return f"--{name.replace('_', '-')} {value.replace(', ', ',')}:"
 
 
 #: The exit code that shells give to Ctrl-C.

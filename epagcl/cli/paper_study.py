@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from epagcl.paper.planning.plan import Plan
     from epagcl.study.summary import Comparison
 
-#: Locked while a command changes the results in its folder.
+#: Locked while `epagcl paper complete` changes the results in a folder.
 LOCK = ".lock"
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
 Parts = Annotated[
@@ -154,7 +154,7 @@ def complete(
 
 @contextmanager
 def _changing(results: Path, compute_only: bool) -> Iterator[None]:
-    """Keep other commands from changing the results meanwhile, which would lose the changes of one of them."""
+    """Keep another `epagcl paper complete` from changing the results, which would lose the changes of one of them."""
     from epagcl.core.files import locked
 
     if compute_only or not results.is_dir():

@@ -56,10 +56,11 @@ def reading(result: Result) -> list[str]:
 
 
 def _rank_sentences(result: Result, protocol: str) -> str:
-    ranks, graphs, unranked = ranks_of(result, protocol)
+    ranking = ranks_of(result, protocol)
+    ranks, graphs, unranked = ranking
     if "EPAGCL" not in ranks or len(ranks) == 1:
         return ""
-    place = 1 + sum(rank < ranks["EPAGCL"] for rank in ranks.values())
+    place = ranking.place("EPAGCL")
     reported = reported_ranks_of(result, protocol).mean if protocol != "public" else {}
     reported_rank = (
         f" By the paper's numbers on these graphs, it is {reported['EPAGCL']:.1f} among {len(reported)} methods."

@@ -101,7 +101,7 @@ def _size_table(result: Result) -> Table:
             f"{row['nodes']:,}",
             f"{row['seed_noise']:g}",
             f"{row['shared_variance']:.2f}",
-            f"{row['shared_variance_of_nodes']:.2f}",
+            f"{row['shared_variance_of_nodes']:.2f}" if "shared_variance_of_nodes" in row else "–",
             count,
             *(f"{100 * sizes[name]:.1f}" for name in (*TESTS, "this_graph")),
         ]

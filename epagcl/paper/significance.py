@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from epagcl.core.formatting import counted
+from epagcl.core.formatting import counted, span
 from epagcl.methods import method
 from epagcl.paper import accuracy, reported, reported_cell
 from epagcl.paper.artefact import Artefact, Request, Result, proper_name
@@ -259,7 +259,7 @@ def _verdict_sentences(protocol: str, family: list[tuple[PairedRuns, PairedTest]
     claim = "is confirmed" if family and len(groups[BETTER]) == len(family) else "is not confirmed"
     listed = (f"{word.capitalize()}: {_by_graph(group) or 'none'}." for word, group in groups.items())
     seen = [test.detectable for _, test in family if test.detectable is not None]
-    smallest = f" The tests can show differences of {min(seen):.1f} to {max(seen):.1f} points." if seen else ""
+    smallest = f" The tests can show differences of {span(seen, '.1f')} points." if seen else ""
     return (
         f"Protocol {protocol}: of {counted(len(family), 'pair')} of graph and method, EPAGCL is significantly better "
         f"in {len(groups[BETTER])} and significantly worse in {len(groups[WORSE])}; {len(groups[UNDECIDED])} are "

@@ -147,9 +147,10 @@ def settings_source(result: Mapping[str, Any]) -> str:
     if result["source"] != "paper":
         return str(result["source"])
     row, settings, graph = result["row"], current_settings(result["settings"]), result["graph"]["name"]
-    published = recipe(graph, row.lower()) or recipe(graph, settings["name"])
+    published = recipe(graph, row.lower()) or recipe(graph, settings.get("name", ""))
     published |= UNMASKED if row.endswith("*") else {}
-    unchanged = all(settings[name] == value for name, value in published.items() if name != "source")
+    # Earlier records lack some settings.
+    unchanged = all(settings.get(name, value) == value for name, value in published.items() if name != "source")
     return "published" if unchanged else "ours"
 
 

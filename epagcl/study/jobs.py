@@ -80,6 +80,8 @@ def _compute_one(
         start = time.monotonic()
         try:
             store.write(mine.key, mine.compute())
+            if mine.record(store) is None:
+                log.warning("%s: left out (its result has no number where one belongs)", mine.title)
         except left_out as error:
             log.warning("%s: left out (%s)", mine.title, error)
         work.finish([mine.cost], time.monotonic() - start)

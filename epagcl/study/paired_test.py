@@ -123,7 +123,7 @@ def _tested(d: npt.NDArray[np.float64], error: float, freedom: int) -> PairedTes
     from scipy.stats import t
 
     mean = float(d.mean())
-    if not error:  # the same difference in every run does not show its spread
+    if not np.ptp(d):  # the same difference in every run does not show its spread
         return PairedTest(len(d), mean, 0.0, None, 1.0, 1.0, None, freedom)
     p = float(2 * t.sf(abs(mean) / error, freedom))
     margin = error * float(t.ppf(1 - ALPHA / 2, freedom))

@@ -32,7 +32,8 @@ def fits(value: Any, shape: Shape) -> bool:
     if shape is None:
         return value is None
     if shape is int or shape is float:
-        return isinstance(value, int | shape) and not isinstance(value, bool) and math.isfinite(value)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole or (shape is float and isinstance(value, float) and math.isfinite(value))
     return isinstance(value, shape)
 
 

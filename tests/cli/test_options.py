@@ -40,6 +40,7 @@ from tests.cli.conftest import FAST
         ("trials=0: must be a whole number", "--trials 0: must be a whole number"),
         ("ratios=(0.5, 0.6): give two shares", "--ratios 0.5,0.6: give two shares"),
         ("protocol='paper': choose strict", "--protocol paper: choose strict"),
+        ("protocol='a:b': choose strict", "--protocol a:b: choose strict"),
         ("data.out=: no argument", "data.out=: no argument"),
     ],
 )

@@ -28,6 +28,9 @@ def test_tables_and_reading():
     sizes, graphs = ARTEFACT.tables(invented())
     assert sizes.rows[1][2:] == ["0.20", "0.15", "20", "30.0", "7.0", "0.0", "4.0"]
     assert graphs.rows == [["Cora", "2,708", "0.10", "0.40"]]
+    earlier = invented()
+    del earlier["simulated"][0]["shared_variance_of_nodes"]
+    assert ARTEFACT.tables(earlier)[0].rows[1][2:4] == ["0.20", "–"]
     first, this_graph, named = ARTEFACT.reading(invented())
     assert f"with c = {OVERLAP:g}**" in first
     assert "it decides wrongly in 5% to 7% of cases" in first

@@ -75,10 +75,12 @@ def test_verdicts():
     assert paired_test([5.0, -5.1, 4.9, -5.2]).verdict == "undecided"
 
 
-@pytest.mark.parametrize("value", [0.0, 0.68])
-def test_equal_differences_do_not_tell_how_they_scatter(value):
-    test = paired_test([value] * 3)
-    assert (test.mean, test.sd, test.p, test.interval, test.detectable) == (value, 0.0, 1.0, None, None)
+@pytest.mark.parametrize("value", [0.0, 0.68, 0.1, 1.1, 100 / 29])
+@pytest.mark.parametrize("n", [3, 7, 20])
+def test_equal_differences_do_not_tell_how_they_scatter(value, n):
+    test = paired_test([value] * n)
+    assert (test.sd, test.p, test.interval, test.detectable) == (0.0, 1.0, None, None)
+    assert test.mean == pytest.approx(value)
     assert (test.decision, str(test)) == ("undecided", f"{value:+.1f}")
     clear = paired_test([1.0, 1.01, 1.02], overlap=0.0)
     assert corrected([test, clear])[1].corrected == 2 * clear.p  # it counts as a test that decides nothing

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from epagcl.core.config import current_settings
-from epagcl.core.formatting import listed, paragraph, span
+from epagcl.core.formatting import counted_span, listed, paragraph, span
 from epagcl.paper.accuracy_reading import missing_sentences, source_text
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import OURS, accuracy_lines, measured_graphs
@@ -189,7 +189,7 @@ def _result(comparison: Comparison) -> Result:
 def _widths(comparison: Comparison) -> str:
     """Return a sentence on the widths of the trained embeddings; nothing if no method has a setting for it."""
     widths = [
-        cell["settings"]["dim"] * (2 if cell["settings"]["name"] in JOINED else 1)
+        cell["settings"]["dim"] * (2 if cell["settings"].get("name") in JOINED else 1)
         for cell in _cells(comparison)
         if cell["training"] is not None and any(cell["training"]["epochs"]) and "dim" in cell["settings"]
     ]
@@ -203,10 +203,10 @@ def _accuracies(comparison: Comparison, ranking: Ranking, tests: Mapping[tuple[s
     titles = list(dict.fromkeys(cell["row"] for cell in _cells(comparison)))
     lines = accuracy_lines(result, protocol, titles, signs, ranking)
     counts = {len(cell["protocols"][protocol]["seeds"]) for cell in _cells(comparison) if protocol in cell["protocols"]}
-    note = (
-        f"Accuracy in percent, protocol {protocol}, {span(counts)} seeds: seed k trains model k, which is scored on "
-        "split k. "
-        f"▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided. "
-        f"{_widths(comparison)}"
+    seeds = counted_span(counts, "seed")
+    note = paragraph(
+        f"Accuracy in percent, protocol {protocol}, {seeds}: seed k trains model k, which is scored on split k.",
+        f"▼ worse and ▲ better than {OURS} by paired tests with Holm's correction; other differences are undecided.",
+        _widths(comparison),
     )
     return Table("", TITLE, ["method", *measured_graphs(result), "rank"], lines, note)

@@ -6,6 +6,7 @@ been interrupted.
 """
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ JOURNAL = "study.journal"
 #: The files that a search writes beside its journal.
 TABLES = ("best.toml", "metrics.json", "trials.csv")
 LOCK_SUFFIX = ".lock"
+#: The lock of a folder, and those of :func:`process_lock`.
+OWN_LOCK = re.compile(r"([0-9a-f]{12})?\.lock")
 _TAIL_BYTES = 1 << 16
 #: Errors of Optuna for a journal with lines that it has not written.
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
@@ -74,9 +77,7 @@ def prepare_folder(folder: Path, resume: bool) -> None:
     if resume and not folder.is_dir():
         raise InputError(f"{folder}: no study to resume; leave out resume=True to start one")
     if folder.is_dir():
-        files = {
-            file.name for file in folder.iterdir() if not file.name.endswith(LOCK_SUFFIX) and not is_leftover(file)
-        }
+        files = {file.name for file in folder.iterdir() if not OWN_LOCK.fullmatch(file.name) and not is_leftover(file)}
         if not _has_study(folder):
             files.discard(JOURNAL)
             if files - set(TABLES):
@@ -101,7 +102,7 @@ def _has_study(folder: Path) -> bool:
 def _has_live_process(folder: Path) -> bool:
     """Return whether a process works on the study of a folder. Remove the locks of ended processes."""
     in_use = False
-    for path in folder.glob(f"*{LOCK_SUFFIX}"):
+    for path in [path for path in folder.iterdir() if OWN_LOCK.fullmatch(path.name)]:
         with locked(path) as owner_has_ended:
             in_use |= not owner_has_ended
     return in_use
