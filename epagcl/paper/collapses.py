@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from epagcl.paper.artefact import Result
-from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
+from epagcl.paper.cell_scores import SUPERVISED, measured_graphs, runs_by_seed
 from epagcl.paper.tables import escape_stars
 
 COLLAPSE = 20  # points below the median at which a run counts as collapsed
@@ -50,6 +50,8 @@ def collapsed_reading(result: Result, protocol: str, *, best: bool = False) -> l
 def low_rank_reading(cells: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a paragraph on the trained models whose embeddings are nearly lines, if there are any.
 
+    Supervised methods are left out: their logits have few directions by design.
+
     Args:
         cells: cells of a result. Those of older records may lack effective ranks.
     """
@@ -58,7 +60,7 @@ def low_rank_reading(cells: Iterable[Mapping[str, Any]]) -> list[str]:
         training = cell["training"] or {}
         ranks = [rank for rank in training.get("effective_rank", []) if rank is not None]
         low = sum(rank < LINE for rank in ranks)
-        if low and any(training["epochs"]):
+        if low and any(training["epochs"]) and cell["row"] not in SUPERVISED:
             found.setdefault(escape_stars(cell["row"]), []).append(f"{cell['graph']['name']} {low} of {len(ranks)}")
     if not found:
         return []

@@ -42,6 +42,7 @@ def test_embeddings_that_are_nearly_a_line_are_named():
         trained("GCA*", "Cora", [9, 9], [1.0, 1.5]),
         trained("untrained GCA", "Texas", [0, 0], [1.0, 1.0]),
         trained("GRACE", "Texas", [9, 9], [None, 3.0]),
+        trained("GCN", "Texas", [9, 9], [1.5, 1.5]),
         cell("raw features", "Texas", [60, 61], training=None),
     ]
     (text,) = low_rank_reading(cells)
