@@ -206,7 +206,9 @@ class Artefact:
         if parts and not any(parts):
             absent = "; ".join(f"{name}: {reason}" for name, reason in measured.get("absent", {}).items())
             wanted = absent or f"this experiment has nothing on {', '.join(request.datasets)}"
-            raise InputError(f"nothing was measured ({wanted}); give other --datasets, or --data")
+            raise InputError(
+                f"nothing was measured ({wanted}); choose other graphs, or set root= to the folder of their files"
+            )
         about = {"artefact": self.name, "command": command, **provenance(request.device), "asked": asked}
         result: Result = json.loads(json.dumps({**about, **measured}))
         return result

@@ -50,7 +50,7 @@ def test_make_adds_the_options_and_the_provenance(artefact, request_of):
 
 def test_nothing_measured_is_an_error_so_that_no_empty_result_replaces_an_earlier_one(artefact, request_of):
     empty = {"cells": [], "graphs": {}, "absent": {"WikiCS": "data are absent"}}
-    with pytest.raises(InputError, match=r"nothing was measured \(WikiCS: data are absent\); give other --datasets"):
+    with pytest.raises(InputError, match=r"nothing was measured \(WikiCS: data are absent\); choose other graphs"):
         replace(artefact, measure=lambda _: empty).make(request_of(), "epagcl paper epr")
     with pytest.raises(InputError, match="this experiment has nothing on demo"):
         replace(artefact, measure=lambda _: {"cells": []}).make(request_of(), "epagcl paper epr")

@@ -205,7 +205,7 @@ def _paper(results: dict[str, Result]) -> Finding | None:
 def _against_ours(tests: Mapping[tuple[str, str], PairedTest]) -> str:
     """Return how many of the tests of EPAGCL are against EPAGCL+, which its paper does not know."""
     own = [test.verdict for (_, title), test in tests.items() if title == OURS]
-    return f"{own.count(WORSE)} of the latter are among the {len(own)} tests against {OURS}." if own else ""
+    return f"Of the tests that find it worse, {own.count(WORSE)} are against {OURS}." if own else ""
 
 
 def _ranks_after_tuning(results: dict[str, Result]) -> str:

@@ -72,6 +72,7 @@ def test_the_tuned_track_is_in_the_same_sentences(comparison):
         "With the paper's classifier, which has no penalty, EPAGCL+ has mean rank 4.0 of 4 over 2 graphs: use one with "
         "a penalty." in text
     )
+    assert "Of the tests that find it worse, 0 are against EPAGCL+." in text
     assert (
         "**EPAGCL, with its paper's settings, is better than another method in 4 of 6 tests, and worse in 0.**" in text
     )
