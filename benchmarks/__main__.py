@@ -7,6 +7,7 @@ python -m benchmarks tune        choose the tile shapes of the loss kernels on t
 python -m benchmarks methods     measure time and memory of one epoch of every method
 python -m benchmarks health      compare label-free measures with accuracies
 python -m benchmarks precision   compare accuracies after training in float32 and in bf16 on a CPU
+python -m benchmarks half        compare times and accuracies with fp16 and with float32 activations on a GPU
 python -m benchmarks propagated  measure the time of the method without training on a GPU or a CPU
 python -m benchmarks plus        train variants of EPAGCL+ and compare their validation accuracies
 python -m benchmarks plus-time   measure the time of EPAGCL+, and of an epoch with each encoder, on a GPU or a CPU
@@ -51,6 +52,10 @@ def main() -> None:
         "precision", help="compare accuracies after training in fp32 and bf16 on a CPU"
     )
     precision_parser.add_argument("--seconds", type=float, default=600.0, help="time limit of the whole benchmark")
+    half_parser = commands.add_parser("half", help="compare fp16 and float32 activations on a GPU")
+    half_parser.add_argument("--folder", type=Path, default=Path("runs", "half"), help="store of the runs")
+    half_parser.add_argument("--processes", type=int, default=1, help="processes that train at the same time")
+    half_parser.add_argument("--train", action="store_true", help="only train what the store lacks, in one process")
     propagated_parser = commands.add_parser("propagated", help="measure the time of the method without training")
     propagated_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
     propagated_parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
@@ -99,6 +104,7 @@ def main() -> None:
     cost_parser.add_argument("--later", action="store_true", help="measure the runs that only check the model")
     commands.add_parser("readme", help="insert the tables into README.md and docs")
     writers = (cpu_parser, gpu_parser, methods_parser, health_parser, precision_parser, propagated_parser, time_parser)
+    writers += (half_parser,)
     for command in (*writers, new_nodes_parser, drift_parser, scale_parser, large_parser, cost_parser):
         command.add_argument("--out", type=Path, default=tables.RESULTS, help="folder of the results")
     parser.set_defaults(epochs=10, largest=10**9, out=tables.RESULTS)
@@ -140,6 +146,15 @@ def run(arguments: argparse.Namespace) -> None:
         from benchmarks.precision import precision
 
         _write(precision(arguments.seconds), arguments.out / "benchmarks" / "precision.json")
+    elif arguments.command == "half":
+        from benchmarks import half
+
+        if arguments.train:
+            half.train(arguments.folder)
+        else:
+            compared = half.half(arguments.folder, arguments.processes)
+            _write(compared, arguments.out / "benchmarks" / "half.json")
+            print(half.table(compared))
     elif arguments.command == "propagated":
         from benchmarks.propagated import propagated
 

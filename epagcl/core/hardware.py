@@ -12,6 +12,7 @@ from epagcl.core.errors import InputError
 from epagcl.core.log import log
 
 ALIGNED = 16  # numbers of a block
+KERNEL_TYPES = (torch.float32, torch.float16)  # that the Triton kernels read and write; their sums are float32
 _forced: bool | None = None  # set by force_triton
 _forced_bf16: bool | None = None  # set by force_bf16
 _cpu_preferred = False  # set by prefer_cpu
@@ -72,13 +73,28 @@ def aligned_width(width: int) -> int:
 
 
 def takes_kernels(x: Tensor) -> bool:
-    """Return whether Triton kernels take a tensor: float32, not empty, on a device where they run.
+    """Return whether Triton kernels take a tensor: float32 or fp16, not empty, on a device where they run.
 
     Examples:
         >>> takes_kernels(torch.ones(3, dtype=torch.float64))
         False
     """
-    return x.dtype == torch.float32 and x.numel() > 0 and has_triton(x.device)
+    return x.dtype in KERNEL_TYPES and x.numel() > 0 and has_triton(x.device)
+
+
+def lowered(x: Tensor) -> Tensor:
+    """Return the operand of a product that ``torch.autocast`` does not know, such as a sparse one.
+
+    Within autocast to fp16, and where Triton kernels run, it is in fp16, else x itself.
+
+    Examples:
+        >>> lowered(torch.ones(3)).dtype
+        torch.float32
+    """
+    kind = x.device.type
+    if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or not has_triton(x.device):
+        return x
+    return x.half() if torch.get_autocast_dtype(kind) == torch.float16 else x
 
 
 @contextmanager

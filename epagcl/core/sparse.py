@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from epagcl.core.determinism import is_deterministic
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import has_triton
+from epagcl.core.hardware import KERNEL_TYPES, has_triton, lowered
 
 if TYPE_CHECKING:
     from epagcl.core.kernels.launch import RowChunks
@@ -35,6 +35,8 @@ class SparseMatrix:
 
     V matrices with the same row pointers are stored as one. Then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, where ``h``
     has V blocks, or one block for all matrices.
+
+    Within ``torch.autocast`` to fp16, ``A @ h`` is fp16 on a GPU with Triton; its sums are float32.
 
     Attributes:
         rowptr: the CSR row pointers, int64.
@@ -112,6 +114,13 @@ class SparseMatrix:
         return RowChunks.from_rowptr(self.rowptr)
 
     @cached_property
+    def long_chunks(self) -> "RowChunks":
+        """Longer row chunks for the kernels of feature matrices."""
+        from epagcl.core.kernels.launch import LONG_CHUNK, RowChunks
+
+        return RowChunks.from_rowptr(self.rowptr, LONG_CHUNK)
+
+    @cached_property
     def pattern(self) -> "Pattern":
         """The positions of the entries."""
         from epagcl.core.pattern import Pattern  # which builds matrices in turn
@@ -158,7 +167,7 @@ class SparseMatrix:
         return torch.cat([matrix.to_dense() for matrix in self.matrices])
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        return _Product.apply(self, dense)
+        return _Product.apply(self, lowered(dense))
 
 
 def rowptr_of(row: Tensor, num_rows: int) -> Tensor:
@@ -295,7 +304,7 @@ def multiply_accumulate(
 
 def _has_kernel(dense: Tensor) -> bool:
     """Return whether a Triton kernel computes products with a dense matrix."""
-    return dense.dtype == torch.float32 and has_triton(dense.device)
+    return dense.dtype in KERNEL_TYPES and has_triton(dense.device)
 
 
 def _multiply_by_kernel(matrix: SparseMatrix, dense: Tensor, update: "Update | None" = None) -> Tensor:

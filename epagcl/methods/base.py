@@ -62,6 +62,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             ``checkpoint``, ``callback`` and ``look``, and the method has no settings of training.
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
+        half_activations: whether a GPU may keep activations in fp16 during training, which costs no accuracy if
+            sparse and dense products of the network's width take most of the time and norms bound the activations.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
         runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (``epagcl.distributed``).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
@@ -83,6 +85,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     has_validation_loss: ClassVar[bool] = False
     decoupled_decay: ClassVar[bool] = False
     uses_relations: ClassVar[bool] = False
+    half_activations: ClassVar[bool] = False
     runs_on_ranks: ClassVar[bool] = False
     saved_attributes: ClassVar[tuple[str, ...]] = ("num_features_",)
 

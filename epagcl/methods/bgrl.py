@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from epagcl.core.hardware import takes_kernels
 from epagcl.core.sparse import SparseMatrix
+from epagcl.core.tall import times_weight
 from epagcl.data.graph import Graph
 from epagcl.methods.base import Method
 from epagcl.methods.settings import method_settings, setting
 from epagcl.nn.encoders import ENCODER_MEANING, ENCODERS, build_layer, check_layers
+from epagcl.nn.heads import Linear
 from epagcl.nn.layers import Adjacency, GCNLayer, PReLU
 from epagcl.views.masks import feature_masks
 from epagcl.views.sampling import Views, drop_views
@@ -131,12 +133,12 @@ class Predictor(nn.Sequential):
     """Linear layer, PReLU, linear layer. The activation adds the bias of the first layer."""
 
     def __init__(self, dim: int, hidden: int):
-        super().__init__(nn.Linear(dim, hidden), PReLU(), nn.Linear(hidden, dim))
+        super().__init__(Linear(dim, hidden), PReLU(), Linear(hidden, dim))
 
     def forward(self, h: Tensor) -> Tensor:
         """Return the prediction, as wide as the input."""
-        first, activation, last = cast("tuple[nn.Linear, PReLU, nn.Linear]", tuple(self))
-        out: Tensor = last(activation(h @ first.weight.T, first.bias))
+        first, activation, last = cast("tuple[Linear, PReLU, Linear]", tuple(self))
+        out: Tensor = last(activation(times_weight(h, first.weight.T), first.bias))
         return out
 
 
@@ -191,6 +193,7 @@ class BGRL(Method):
     paper = "Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022"
     cost_note = "time E d and 4 encoder passes, memory N d; thousands of epochs"
     decoupled_decay = True
+    half_activations = True
 
     p_drop_1: float = setting(0.2, "probability that the first view drops an edge")
     p_drop_2: float = setting(0.3, "probability that the second view drops an edge")

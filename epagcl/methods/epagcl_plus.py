@@ -81,6 +81,7 @@ class EPAGCLPlus(Sampled):
     uses_relations = True
     cost_note = "time N B d with batch_size B, and N² d once; memory N d, with 2304 numbers per node in all blocks"
     runs_on_ranks = True
+    half_activations = True
 
     dim: int = setting(256, "numbers per node in the embedding")
     members: int = setting(2, "number of models with each of the two encoders, trained together")

@@ -5,6 +5,23 @@ import math
 import torch
 from torch import Tensor, nn
 
+from epagcl.core.hardware import lowered, takes_kernels
+from epagcl.core.tall import times_weight
+
+
+class Linear(nn.Linear):
+    """The linear layer of torch, with a faster gradient of its weight for many rows on a GPU.
+
+    Examples:
+        >>> import torch
+        >>> Linear(8, 4)(torch.zeros(3, 8)).shape
+        torch.Size([3, 4])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x Wᵀ + b."""
+        return times_weight(x, self.weight.T) + lowered(self.bias) if takes_kernels(x) else super().forward(x)
+
 
 class ProjectionHead(nn.Sequential):
     """The projection g(·) of the loss: a linear layer, an activation and a second linear layer.
@@ -33,7 +50,7 @@ class ProjectionHead(nn.Sequential):
     ):
         out = dim if out is None else out
         if members == 1:
-            super().__init__(nn.Linear(dim, hidden), activation(), nn.Linear(hidden, out))
+            super().__init__(Linear(dim, hidden), activation(), Linear(hidden, out))
         else:
             super().__init__(BlockLinear(dim, hidden, members), activation(), BlockLinear(hidden, out, members))
 
@@ -71,4 +88,6 @@ class BlockLinear(nn.Module):
         """Return the output of all layers, ``[K·rows, out_features]``."""
         members = self.bias.shape[0]
         blocks = x.view(members, x.shape[0] // members, x.shape[1])
+        if takes_kernels(x):
+            return (times_weight(blocks, self.weight) + lowered(self.bias)[:, None]).flatten(0, 1)
         return torch.baddbmm(self.bias[:, None], blocks, self.weight).flatten(0, 1)

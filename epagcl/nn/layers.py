@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.hardware import aligned_width, takes_kernels
+from epagcl.core.hardware import aligned_width, lowered, takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.sparse import SparseMatrix, StackedMatrix
+from epagcl.core.tall import times_weight
 
 #: Â of one view, or of several.
 Adjacency = SparseMatrix | StackedMatrix
@@ -213,14 +214,14 @@ def transform(
 
             return masked_product(x, weight, mask)
         return x @ per_view(weight, mask, views).flatten(0, -2)
-    weight = per_view(weight, mask, views)
+    x, weight = lowered(x), per_view(weight, mask, views)
     if x.shape[1] == aligned_width(weight.shape[-2]) > weight.shape[-2]:
         weight = F.pad(weight, (0, 0, 0, x.shape[1] - weight.shape[-2]))
     if weight.dim() == 2:
-        return x @ weight
+        return times_weight(x, weight)
     blocks = weight.shape[0]
     x = x.expand(blocks, -1, -1) if num_nodes in (None, x.shape[0]) else _blocks(x, blocks)
-    return torch.bmm(x, weight).flatten(0, 1)
+    return times_weight(x, weight).flatten(0, 1)
 
 
 class _BiasPReLU(torch.autograd.Function):
@@ -290,12 +291,12 @@ class PReLU(nn.Module):
             x: ``[rows, d]``, the blocks of all members.
             bias: ``[d]``, or ``[members, d]``.
         """
-        if x.device.type == "cpu":
-            return _BiasPReLU.apply(x, bias, self.weight)
         if takes_kernels(x):
             from epagcl.core.kernels.activation import bias_prelu
 
             return bias_prelu(x, bias, self.weight)
+        if x.device.type == "cpu":
+            return _BiasPReLU.apply(x, bias, self.weight)
         members = self.weight.numel()
         x = _blocks(x, members) + bias.view(members, 1, -1)
         return F.prelu(x[None], self.weight)[0].flatten(0, 1)  # one slope per index of the second dimension

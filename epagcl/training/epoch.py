@@ -1,5 +1,6 @@
 """One epoch: views, network, loss, gradient and optimiser; on a GPU replayed as a captured CUDA graph."""
 
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from epagcl.core.log import log
 from epagcl.data.graph import Graph
 from epagcl.training.capture import WARM_UP, reason_not_to_capture
 from epagcl.training.early_stopping import NEVER, EarlyStopping
-from epagcl.training.precision import matmul_precision
+from epagcl.training.precision import LOSS_SCALE, half_activations, has_half_activations, matmul_precision
 from epagcl.training.protocol import Trainable
 
 
@@ -24,6 +25,7 @@ class EpochRunner:
     Attributes:
         early_stopping: None if the method has neither patience nor a validation loss.
         reason: why epochs are not captured; empty if they are.
+        scaler: scales the loss where activations are fp16, and skips steps whose gradients overflow; None: float32.
     """
 
     def __init__(self, method: Trainable, network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
@@ -33,6 +35,8 @@ class EpochRunner:
         self.early_stopping = EarlyStopping(network, method.patience or NEVER) if keeps_best else None
         self.captured: torch.cuda.CUDAGraph | None = None
         self.reason = reason_not_to_capture(method, graph)
+        half = has_half_activations(method, graph)
+        self.scaler = torch.amp.GradScaler(graph.device.type, init_scale=LOSS_SCALE) if half else None
         self._done = 0
         if graph.device.type == "cuda":
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
@@ -84,10 +88,11 @@ class EpochRunner:
         values: list[Tensor] = []
         for step in method.steps():
             self.optimiser.zero_grad(set_to_none=True)
-            loss = step.loss(network, self.graph, self.prepared, epoch)
+            with nullcontext() if self.scaler is None else half_activations(self.graph.device):
+                loss = step.loss(network, self.graph, self.prepared, epoch)
             groups = self.optimiser.param_groups if step.group is None else [self.optimiser.param_groups[step.group]]
             parameters = [parameter for group in groups for parameter in group["params"]]
-            loss.backward(inputs=parameters)
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward(inputs=parameters)
             loss = loss.detach()
             if self.graph.part is not None:  # the loss of each rank is its share of the sum
                 self.graph.part.sum_gradients(parameters)
@@ -96,7 +101,11 @@ class EpochRunner:
                 values.append(loss)
                 if self.early_stopping is not None and not method.has_validation_loss:
                     self.early_stopping.observe(values[0])  # before the step changes the weights
-            self.optimiser.step()
+            if self.scaler is None:
+                self.optimiser.step()
+            else:
+                self.scaler.step(self.optimiser)
+                self.scaler.update(LOSS_SCALE)  # the same in every step, so that a resumed training equals this one
         method.after_epoch(network, epoch)
         if method.has_validation_loss:
             network.eval()

@@ -48,6 +48,8 @@ class Trainable(Protocol):
     def has_validation_loss(self) -> bool: ...  # noqa: D102
     @property
     def decoupled_decay(self) -> bool: ...  # noqa: D102
+    @property
+    def half_activations(self) -> bool: ...  # noqa: D102
 
     def prepare(self, graph: Graph) -> Any: ...  # noqa: D102
     def steps(self) -> list[Step]: ...  # noqa: D102

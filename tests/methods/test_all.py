@@ -4,6 +4,7 @@ import copy
 import importlib
 import pickle
 import re
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -13,16 +14,19 @@ from torch_geometric.data import Data
 
 import epagcl
 from epagcl.core.errors import InputError
+from epagcl.core.sparse import SparseMatrix
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph, row_normalise
 from epagcl.data.splits import Split
 from epagcl.methods.settings import TRAINING_SETTINGS
+from epagcl.training.precision import LOSS_SCALE, half_activations
 from tests.conftest import Largest
 
 EVERY = epagcl.methods()
 every_method = pytest.mark.parametrize("name", EVERY)
 trained_method = pytest.mark.parametrize("name", [name for name in EVERY if epagcl.method(name).trained])
 training_free = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).trained])
+half_precision = pytest.mark.parametrize("name", [name for name in EVERY if epagcl.method(name).half_activations])
 self_supervised = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).supervised])
 
 #: Small widths and counts, for the methods that have the setting.
@@ -383,3 +387,32 @@ def test_no_tensor_has_the_size_of_all_pairs_of_nodes(monkeypatch, name):
         with torch.no_grad():
             model.represent(network.eval(), graph)
     assert 4 * n * 6 < largest.bytes < 4 * n * n / 3
+
+
+@pytest.mark.slow
+@half_precision
+@pytest.mark.parametrize("sparse", [False, True])
+def test_half_precision_activations_change_gradients_by_their_rounding(name, sparse, device, use_triton):
+    pytest.importorskip("triton")
+    data = block_model(24, num_classes=2, num_features=9, topic_words=3, words_per_node=3)
+    model, network, graph, _ = initialised(name, data, precision="fp32", batch_size=0, members=1)
+    x = graph.x.to_dense()
+    x = SparseMatrix.from_torch(x.to_sparse()) if sparse else x
+    graph = replace(graph, x=x.to(device), pairs=graph.pairs.to(device))
+    network = network.to(device)
+    use_triton(True)
+    prepared = model.prepare(graph)
+    epoch = torch.tensor(3, device=device)  # in which no activation changes its sign by rounding
+    trained = [p for p in network.parameters() if p.requires_grad]
+    loss = model.loss(network, graph, prepared, epoch)
+    gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+    with half_activations(device):
+        half_loss = model.loss(network, graph, prepared, epoch)
+    assert half_loss.dtype == torch.float32
+    torch.testing.assert_close(half_loss, loss, rtol=2e-3, atol=0)
+    scaled = torch.autograd.grad(half_loss * LOSS_SCALE, trained, allow_unused=True)
+    both = [(a / LOSS_SCALE, b) for a, b in zip(scaled, gradients, strict=True) if b is not None]
+    assert all(a.dtype == torch.float32 for a, _ in both)
+    error = torch.cat([(a - b).flatten() for a, b in both]).norm()
+    length = torch.cat([b.flatten() for _, b in both]).norm()
+    assert 0 < error < 5e-3 * length

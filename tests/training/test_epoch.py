@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from epagcl import EPAGCL
+from epagcl import BGRL, EPAGCL
 from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.training.epoch import EpochRunner
@@ -245,3 +245,63 @@ def test_without_validation_loss_the_best_weights_are_those_that_gave_the_loss(s
 def test_a_method_without_validation_loss_raises(small_graph):
     with pytest.raises(TypeError, match="EPAGCL has no validation loss"):
         EPAGCL(**SMALL).validation_loss(None, None, None)
+
+
+class Squares(EPAGCL):
+    """Minimises |XW|² of the first layer, in fp16 where Triton runs."""
+
+    half_activations = True
+
+    def loss(self, network, graph, prepared, epoch):
+        product = graph.x.to_dense() @ network.encoder.layers[0].weight
+        self.seen = product.dtype
+        return product.float().square().mean() * (1 if epoch < 3 else 1e6)
+
+
+def test_half_precision_takes_the_steps_of_float32(small_graph, use_triton):
+    results = []
+    for precision in ("fp32", "fp16"):
+        use_triton(True)
+        epochs = fresh(Squares(lr=0.01, weight_decay=0.1, precision=precision, **SMALL), small_graph)
+        assert (epochs.scaler is not None) == (precision == "fp16")
+        losses = epochs.run(0, 3)
+        assert epochs.method.seen == (torch.float16 if precision == "fp16" else torch.float32)
+        results.append((losses, epochs.network.encoder.layers[0].weight.detach()))
+    (losses, weight), (half_losses, half_weight) = results
+    assert half_losses != losses
+    assert [loss for (loss,) in half_losses] == pytest.approx([loss for (loss,) in losses], rel=1e-3)
+    start = fresh(Squares(**SMALL), small_graph).network.encoder.layers[0].weight
+    steps = [(w - start).norm().item() for w in (half_weight, weight)]
+    assert steps[0] == pytest.approx(steps[1], rel=1e-2)
+    torch.testing.assert_close(half_weight, weight, rtol=0, atol=2e-3)  # a step of Adam is about lr
+
+
+def test_a_step_whose_gradient_overflows_is_skipped(small_graph, use_triton):
+    use_triton(True)
+    epochs = fresh(Squares(lr=0.01, **SMALL), small_graph)
+    epochs.run(0, 1)
+    before, state = weights_of(epochs.network), epochs.optimiser.state_dict()["state"]
+    steps = {key: float(value["step"]) for key, value in state.items()}
+    [(loss,)] = epochs.run(3, 4)
+    assert loss < float("inf")  # 10⁶ times as large, which only its scaled gradient cannot be
+    assert all(map(torch.equal, epochs.network.parameters(), before))
+    assert {key: float(value["step"]) for key, value in state.items()} == steps
+    epochs.run(1, 2)
+    assert not all(map(torch.equal, epochs.network.parameters(), before))
+
+
+@needs_gpu
+def test_captured_epochs_in_half_precision_are_bit_identical(device):
+    data = block_model(300, num_classes=3, num_features=80, topic_words=20, seed=1)
+    results = []
+    for setting in ("off", "on"):
+        method = BGRL(capture=setting, hidden=32, dim=16, predictor=24)
+        epochs = start(method, data, device)
+        assert epochs.scaler is not None
+        losses = epochs.run(0, 5) + epochs.run(5, 12)
+        assert (epochs.captured is not None) == (setting == "on")
+        results.append((losses, weights_of(epochs.network)))
+    (losses, weights), (captured_losses, captured_weights) = results
+    assert captured_losses == losses
+    assert len(set(losses)) == 12
+    assert all(map(torch.equal, captured_weights, weights))

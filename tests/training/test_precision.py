@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,7 +8,15 @@ from torch import Tensor
 from epagcl import EPAGCL
 from epagcl.core.hardware import force_bf16
 from epagcl.core.sparse import SparseMatrix
-from epagcl.training.precision import MIN_WIDTH, Bf16Products, matmul_precision
+from epagcl.data import check
+from epagcl.data.graph import Graph
+from epagcl.training.precision import (
+    MIN_WIDTH,
+    Bf16Products,
+    half_activations,
+    has_half_activations,
+    matmul_precision,
+)
 from tests.training.common import Stop, same_weights, stop_at
 
 CPU = torch.device("cpu")
@@ -182,3 +192,44 @@ def test_preparation_stays_float32(small_graph, use_bf16):
     Prepares(epochs=1, precision="bf16", **WIDE).fit(small_graph)
     ((product, a, b),) = products
     assert torch.equal(product, a @ b)
+
+
+class Half(EPAGCL):
+    half_activations = True
+
+
+def test_activations_are_fp16_for_methods_and_features_that_allow_it(small_graph, use_triton):
+    graph = Graph.from_data(check(small_graph))
+    assert not has_half_activations(Half(), graph)  # without Triton
+    use_triton(True)
+    assert {p: has_half_activations(Half(precision=p), graph) for p in ("auto", "fp16", "bf16", "tf32", "fp32")} == {
+        "auto": True,
+        "fp16": True,
+        "bf16": False,
+        "tf32": False,
+        "fp32": False,
+    }
+    other = type("Other", (EPAGCL,), {"half_activations": False})
+    assert not has_half_activations(other(), graph)
+    longest = graph.x.to_dense().norm(dim=1).max()
+    for length, expected in ((2.0**-7, False), (2.0**-5, True), (2.0**7, True), (2.0**9, False), (0.0, False)):
+        scaled = replace(graph, x=graph.x.to_dense() * (length / longest))
+        assert has_half_activations(Half(), scaled) == expected
+
+
+def test_autocast_to_fp16_ends_with_its_context():
+    with half_activations(CPU):
+        assert torch.is_autocast_enabled("cpu")
+        assert torch.get_autocast_dtype("cpu") == torch.float16
+        assert not torch.is_autocast_cache_enabled()
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float16
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_products_of_fp16_have_float32_sums_and_the_setting_is_restored(monkeypatch):
+    monkeypatch.setattr("epagcl.training.precision.has_triton", lambda _: True)
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_fp16_reduced_precision_reduction
+    with matmul_precision("auto", torch.device("cuda")):
+        assert not matmul.allow_fp16_reduced_precision_reduction
+    assert matmul.allow_fp16_reduced_precision_reduction == before

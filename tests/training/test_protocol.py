@@ -29,7 +29,7 @@ def untrained(name, data):
 
 def test_the_protocol_has_settings_properties_and_functions():
     assert {"epochs", "lr", "seed"} <= set(SETTINGS)
-    assert PROPERTIES == ["decoupled_decay", "has_validation_loss", "supervised"]
+    assert PROPERTIES == ["decoupled_decay", "half_activations", "has_validation_loss", "supervised"]
     assert {"prepare", "steps", "represent"} <= set(FUNCTIONS)
 
 

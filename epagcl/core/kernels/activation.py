@@ -20,7 +20,8 @@ def _activate_kernel(x, bias, slope, y, rows, width, ROWS: tl.constexpr, BLOCK: 
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = (r < rows)[:, None] & (c < width)[None, :]
     at = r[:, None] * width + c[None, :]
-    t = tl.load(x + at, mask=inside, other=0.0) + tl.load(bias + c, mask=c < width, other=0.0)[None, :]
+    t = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    t += tl.load(bias + c, mask=c < width, other=0.0)[None, :]
     tl.store(y + at, tl.where(t > 0, t, tl.load(slope) * t), mask=inside)
 
 
@@ -41,8 +42,8 @@ def _activate_back_kernel(
         r = (tl.program_id(0).to(tl.int64) * REPEAT + repeat) * ROWS + tl.arange(0, ROWS)
         inside = (r < rows)[:, None] & (c < width)[None, :]
         at = r[:, None] * width + c[None, :]
-        t = tl.load(x + at, mask=inside, other=0.0) + b
-        g = tl.load(grad + at, mask=inside, other=0.0)
+        t = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) + b
+        g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         d = tl.where(t > 0, g, a * g)
         tl.store(dx + at, d, mask=inside)
         to_bias += tl.sum(d, 0)
@@ -57,7 +58,8 @@ def bias_prelu(x: Tensor, bias: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU(x + bias) with one slope for all columns.
 
     With K slopes and a bias ``[K, d]``, x has K blocks of rows, each with its own slope and bias. Forward and
-    backward each take one pass over x. Plain PyTorch takes three passes forward and four backward.
+    backward each take one pass over x. Plain PyTorch takes three passes forward and four backward. x is float32 or
+    fp16, which is also the type of the result; slopes and biases are float32.
     """
     return _BiasPReLU.apply(x, bias, slope)
 
@@ -85,7 +87,7 @@ class _BiasPReLU(torch.autograd.Function):
         step = 2048 // block
         repeat = 4 if x.shape[0] < 65_536 else 32  # more programs for small graphs, fewer partial sums for large ones
         blocks = triton.cdiv(rows, step * repeat)
-        dbias, dslope = x.new_empty(2, members, blocks, width)
+        dbias, dslope = bias.new_empty(2, members, blocks, width)
         grid = blocks, triton.cdiv(width, block), members
         _activate_back_kernel[grid](
             x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT=repeat, ROWS=step, BLOCK=block

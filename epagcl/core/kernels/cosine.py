@@ -30,8 +30,8 @@ def _cosine_kernel(
     for first in range(0, width, BLOCK):
         d = first + tl.arange(0, BLOCK)
         mask = inside[:, None] & (d < width)[None, :]
-        x = tl.load(a + i[:, None] * width + d[None, :], mask=mask, other=0.0)
-        y = tl.load(b + j[:, None] * width + d[None, :], mask=mask, other=0.0)
+        x = tl.load(a + i[:, None] * width + d[None, :], mask=mask, other=0.0).to(tl.float32)
+        y = tl.load(b + j[:, None] * width + d[None, :], mask=mask, other=0.0).to(tl.float32)
         product += tl.sum(x * y, 1)
         a_square += tl.sum(x * x, 1)
         b_square += tl.sum(y * y, 1)
@@ -45,8 +45,8 @@ def _cosine_kernel(
         for first in range(0, width, BLOCK):
             d = first + tl.arange(0, BLOCK)
             mask = inside[:, None] & (d < width)[None, :]
-            x = tl.load(a + i[:, None] * width + d[None, :], mask=mask, other=0.0)
-            y = tl.load(b + j[:, None] * width + d[None, :], mask=mask, other=0.0)
+            x = tl.load(a + i[:, None] * width + d[None, :], mask=mask, other=0.0).to(tl.float32)
+            y = tl.load(b + j[:, None] * width + d[None, :], mask=mask, other=0.0).to(tl.float32)
             tl.store(out + i[:, None] * width + d[None, :], of_b[:, None] * y - of_a[:, None] * x, mask=mask)
     else:
         tl.store(out + i, cosine, mask=inside)
@@ -67,13 +67,13 @@ def _launch(a: Tensor, b: Tensor, weight: Tensor | None, out: Tensor, shift: int
 
 
 def shifted_cosines(a: Tensor, b: Tensor, shift: int) -> Tensor:
-    """Return cos(a_i, b_{i + shift}) of all rows i, ``[N]``, with the rows of b in a circle; differentiable in a.
+    """Return cos(a_i, b_{i + shift}) of all rows i, float32 ``[N]``, differentiable in a. The rows of b are a circle.
 
     Forward and backward each read both matrices once. Plain PyTorch normalises copies of them first: about 20 passes.
 
     Args:
-        a: ``[N, d]``, float32.
-        b: ``[N, d]``, float32; no gradient.
+        a: ``[N, d]``, float32 or fp16.
+        b: ``[N, d]``, of the same type; no gradient.
         shift: between 0 and N − 1.
     """
     return _ShiftedCosines.apply(a.contiguous(), b.contiguous(), shift)
@@ -84,7 +84,7 @@ class _ShiftedCosines(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, shift: int) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.shift = shift
-        return _launch(a, b, None, a.new_empty(a.shape[0]), shift)
+        return _launch(a, b, None, a.new_empty(a.shape[0], dtype=torch.float32), shift)
 
     @staticmethod
     @once_differentiable

@@ -13,11 +13,12 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
+LONG_CHUNK = 256  # the same for feature matrices, whose rows are long: the sums of fewer cut rows are stored and added
 
 
 @dataclass(frozen=True, eq=False)
 class RowChunks:
-    """The rows of a CSR pattern, cut into chunks of at most ``MAX_CHUNK`` entries to balance the programs.
+    """The rows of a CSR pattern, cut into chunks to balance the programs.
 
     Attributes:
         num_rows: the number of rows.
@@ -40,19 +41,24 @@ class RowChunks:
     count: Tensor | None = None
 
     @classmethod
-    def from_rowptr(cls, rowptr: Tensor) -> "RowChunks":
+    def from_rowptr(cls, rowptr: Tensor, longest: int | None = None) -> "RowChunks":
         """Return the chunks of CSR row pointers. An empty row has one empty chunk.
+
+        Args:
+            rowptr: the row pointers.
+            longest: maximum number of entries of a chunk; None: ``MAX_CHUNK``.
 
         Examples:
             >>> RowChunks.from_rowptr(torch.tensor([0, 3, 3, 103])).start
             tensor([  0,   3,   3,  67, 103])
         """
+        longest = MAX_CHUNK if longest is None else longest
         length = rowptr.diff()
-        count = ((length + MAX_CHUNK - 1) // MAX_CHUNK).clamp(min=1)
+        count = ((length + longest - 1) // longest).clamp(min=1)
         row = torch.repeat_interleave(torch.arange(length.numel(), device=rowptr.device), count)
         before = count.cumsum(0) - count
         number = torch.arange(row.numel(), device=rowptr.device) - before[row]
-        start = torch.cat([rowptr[:-1][row] + number * MAX_CHUNK, rowptr[-1:]])
+        start = torch.cat([rowptr[:-1][row] + number * longest, rowptr[-1:]])
         cut = (count > 1)[row]
         target = torch.where(cut, -cut.long().cumsum(0), row)
         long_row = (count > 1).nonzero()[:, 0]
@@ -91,3 +97,13 @@ def block_size(width: int) -> int:
         if triton.cdiv(width, block) * block <= 1.15 * width:
             return block
     return max(32, min(128, triton.next_power_of_2(width)))
+
+
+def warps_for(block: int, dtype: torch.dtype) -> int:
+    """Return the number of warps with which each thread reads 16 bytes of a row of ``block`` numbers.
+
+    Examples:
+        >>> warps_for(512, torch.float32), warps_for(512, torch.float16), warps_for(32, torch.float32)
+        (4, 2, 1)
+    """
+    return max(1, block * dtype.itemsize // 512)

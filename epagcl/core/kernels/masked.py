@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments
+from epagcl.core.hardware import lowered
+from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments, warps_for
 from epagcl.core.kernels.products import collect
 from epagcl.core.sparse import SparseMatrix
 
@@ -51,7 +52,7 @@ def _masked_multiply_kernel(
             h + j[:, None] * width + d[None, :],
             mask=((in_first != 0) | (in_second != 0))[:, None] & (d < width)[None, :],
             other=0.0,
-        )
+        ).to(tl.float32)
         first_sum += tl.sum(in_first[:, None] * y, 0)
         second_sum += tl.sum(in_second[:, None] * y, 0)
     to = tl.load(target + chunk).to(tl.int64)
@@ -102,7 +103,7 @@ def _masked_gather_kernel(
             j = tl.load(col + e, mask=e < end, other=0).to(tl.int64)
             y = tl.load(
                 seen + j[:, None] * width + d[None, :], mask=(x != 0)[:, None] & (d < width)[None, :], other=0.0
-            )
+            ).to(tl.float32)
             acc += weight * tl.sum(x[:, None] * y, 0)
     to = tl.load(target + chunk).to(tl.int64)
     if to >= 0:
@@ -119,16 +120,16 @@ def _multiply_masked(chunks: RowChunks, col: Tensor, value: Tensor, h: Tensor, m
         chunks: the chunks of A.
         col: the columns of its entries.
         value: their values.
-        h: K blocks of rows, ``[K·columns, d]``, float32.
+        h: K blocks of rows, ``[K·columns, d]``, float32 or fp16, which is also the type of the result.
         mask: the factor of each row of h in each view, ``[2K, columns]``.
     """
     columns, members = mask.shape[1], mask.shape[0] // 2
     h, mask = h.contiguous(), mask.contiguous()
     width, rows, spills = h.shape[1], chunks.num_rows, chunks.num_spills
-    out = torch.empty(2 * members * rows, width, device=h.device)
+    out = h.new_empty(2 * members * rows, width)
     spill = torch.empty(2 * members * spills, width, device=h.device)
     block = block_size(width)
-    parts, warps = triton.cdiv(width, block), max(1, block // 128)
+    parts, warps = triton.cdiv(width, block), warps_for(block, h.dtype)
     _masked_multiply_kernel[(chunks.row.numel(), parts, members)](
         *(chunks.start, chunks.target, col, value, mask, h, out, spill, width, rows, columns, spills),
         UNROLL=16,
@@ -144,11 +145,13 @@ def _multiply_masked(chunks: RowChunks, col: Tensor, value: Tensor, h: Tensor, m
 def _gather_masked(chunks: RowChunks, col: Tensor, value: Tensor, grad: Tensor, mask: Tensor) -> Tensor:
     """Return Σ_v mask_v ∘ (A grad_v) over the two views v of each member: the gradient of :func:`_multiply_masked`.
 
+    The result is float32, since it adds up many rows.
+
     Args:
         chunks: the chunks of A, the transpose of the matrix in :func:`_multiply_masked`.
         col: the columns of its entries.
         value: their values.
-        grad: the gradient of each view, ``[2K·columns, d]``, float32.
+        grad: the gradient of each view, ``[2K·columns, d]``, float32 or fp16.
         mask: ``[2K, rows]``.
     """
     members = mask.shape[0] // 2
@@ -158,7 +161,7 @@ def _gather_masked(chunks: RowChunks, col: Tensor, value: Tensor, grad: Tensor, 
     out = torch.empty(members * rows, width, device=grad.device)
     spill = torch.empty(members * spills, width, device=grad.device)
     block = block_size(width)
-    parts, warps = triton.cdiv(width, block), max(1, block // 128)
+    parts, warps = triton.cdiv(width, block), warps_for(block, grad.dtype)
     _masked_gather_kernel[(chunks.row.numel(), parts, members)](
         *(chunks.start, chunks.row, chunks.target, col, value, mask, grad, out, spill, width, rows, columns, spills),
         UNROLL=16,
@@ -178,7 +181,8 @@ def masked_product(matrix: SparseMatrix, dense: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         matrix: A, one matrix.
-        dense: h, ``[columns, d]``, or one block for each of K members, ``[K, columns, d]``, float32.
+        dense: h, ``[columns, d]``, or one block for each of K members, ``[K, columns, d]``, float32. Within autocast to
+            fp16, the product is that of h in fp16.
         mask: m, the factor of each row of h in each view, ``[2K, columns]``. Views 2k and 2k + 1 belong to member k.
     """
     return _MaskedProduct.apply(matrix, dense, mask)
@@ -189,11 +193,12 @@ class _MaskedProduct(torch.autograd.Function):
     def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor, mask: Tensor) -> Tensor:
         ctx.matrix, ctx.shape = matrix, dense.shape
         ctx.save_for_backward(mask)
-        return _multiply_masked(matrix.chunks, matrix.col, matrix.value, dense.flatten(0, -2), mask)
+        return _multiply_masked(matrix.long_chunks, matrix.col, matrix.value, lowered(dense).flatten(0, -2), mask)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
         (mask,) = ctx.saved_tensors
         transpose = ctx.matrix.T
-        return None, _gather_masked(transpose.chunks, transpose.col, transpose.value, grad, mask).view(ctx.shape), None
+        grad = _gather_masked(transpose.long_chunks, transpose.col, transpose.value, grad, mask)
+        return None, grad.view(ctx.shape), None

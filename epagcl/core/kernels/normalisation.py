@@ -41,14 +41,14 @@ def _statistics_kernel(x, partial, rows, width, REPEAT: tl.constexpr, ROWS: tl.c
     view = tl.program_id(2).to(tl.int64)
     x += view * rows * width
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    origin = tl.load(x + c, mask=c < width, other=0.0)[None, :]
+    origin = tl.load(x + c, mask=c < width, other=0.0).to(tl.float32)[None, :]
     count = tl.zeros([ROWS], tl.float32)
     mean = tl.zeros([ROWS, BLOCK], tl.float32)
     squares = tl.zeros([ROWS, BLOCK], tl.float32)
     for repeat in range(REPEAT):
         r = (tl.program_id(0).to(tl.int64) * REPEAT + repeat) * ROWS + tl.arange(0, ROWS)
         inside = (r < rows)[:, None] & (c < width)[None, :]
-        value = tl.load(x + r[:, None] * width + c[None, :], mask=inside, other=0.0) - origin
+        value = tl.load(x + r[:, None] * width + c[None, :], mask=inside, other=0.0).to(tl.float32) - origin
         count, mean, squares = _absorb(count, mean, squares, (r < rows).to(tl.float32), value, 0.0)
     joint, total = _join(count, mean, squares)
     parts = tl.num_programs(0)
@@ -94,7 +94,7 @@ def _combine_kernel(
             count, means, squares = _absorb(count, means, squares, others, their_mean, their_squares)
         mean, total = _join(count, means, squares)
         origin = view * rows + tl.zeros([BLOCK], tl.int64)  # the first row of the view
-        mean += tl.load(x + origin * width + c, mask=c < width, other=0.0)
+        mean += tl.load(x + origin * width + c, mask=c < width, other=0.0).to(tl.float32)
         tl.store(statistics + view * width + c, mean, mask=c < width)
         tl.store(statistics + (VIEWS + view) * width + c, tl.rsqrt(total / rows + EPS), mask=c < width)
         new_mean = (1 - MOMENTUM) * new_mean + MOMENTUM * (mean + b)
@@ -116,7 +116,7 @@ def _constants(statistics, scale, shift, c, width):
 @triton.jit
 def _normalised(x, at, inside, mean, rstd, factor, offset):
     """Return x̂ = (x − mean)/√(var + ε) and t = scale·x̂ + shift of a tile."""
-    normed = (tl.load(x + at, mask=inside, other=0.0) - mean) * rstd
+    normed = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean) * rstd
     return normed, factor * normed + offset
 
 
@@ -177,7 +177,7 @@ def _back_sums_kernel(
         inside = (r < rows)[:, None] & (c < width)[None, :]
         at = r[:, None] * width + c[None, :]
         normed, t = _normalised(x, at, inside, mean, rstd, factor, offset)
-        g = tl.load(grad + at, mask=inside, other=0.0)  # 0 outside, and so are all three sums
+        g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)  # 0 outside, and so are all three sums
         d = tl.where(t > 0, g, a * g)
         to_shift += tl.sum(d, 0)
         to_scale += tl.sum(d * normed, 0)
@@ -218,7 +218,7 @@ def _back_kernel(
         inside = (r < rows)[:, None] & (c < width)[None, :]
         at = r[:, None] * width + c[None, :]
         normed, t = _normalised(x, at, inside, mean, rstd, factor, offset)
-        g = tl.load(grad + at, mask=inside, other=0.0)
+        g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         d = tl.where(t > 0, g, a * g)
         tl.store(dx + at, factor * rstd * (d - mean_d - normed * mean_dx), mask=inside)
 
@@ -254,8 +254,8 @@ def batch_norm_prelu(
     two passes over x. The sums of both are added in a fixed order, so that results are deterministic.
 
     Args:
-        x: ``[V·N, d]``, the views one after the other.
-        bias: ``[d]``.
+        x: ``[V·N, d]``, the views one after the other, float32 or fp16, which is also the type of the result.
+        bias: ``[d]``, float32 like all other arguments.
         scale: ``[d]``.
         shift: ``[d]``.
         slope: the slope of PReLU, one number.
@@ -280,7 +280,7 @@ def _statistics(
     rows, width = x.shape[0] // views, x.shape[1]
     grid, tile = _tiles(rows, width, views)
     parts = grid[0]
-    partial, statistics = x.new_empty(2, views, parts, width), x.new_empty(2, views, width)
+    partial, statistics = running_mean.new_empty(2, views, parts, width), running_mean.new_empty(2, views, width)
     _statistics_kernel[grid](x, partial, rows, width, **tile)
     block = 16  # few columns per program, since there are few columns in all
     _combine_kernel[(triton.cdiv(width, block),)](
@@ -325,7 +325,7 @@ class _BatchNormPReLU(torch.autograd.Function):
         rows = x.shape[0] // views
         grid, tile = _tiles(rows, width, views)
         grad, dx = grad.contiguous(), torch.empty_like(x)
-        partial = x.new_empty(3, views, grid[0], width)
+        partial = statistics.new_empty(3, views, grid[0], width)
         _back_sums_kernel[grid](x, statistics, scale, shift, slope, grad, partial, rows, width, **tile)
         sums = partial.sum(2)
         _back_kernel[grid](x, statistics, scale, shift, slope, grad, sums, dx, rows, width, **tile)

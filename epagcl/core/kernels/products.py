@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, block_size, on_device_of_arguments
+from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, block_size, on_device_of_arguments, warps_for
 
 NARROW = 8  # columns of rows that one thread reads
 
@@ -18,7 +18,7 @@ class Update(NamedTuple):
 
     Attributes:
         scale: the factor of the product.
-        terms: one or two pairs of a factor and a contiguous float32 tensor with the shape of the product.
+        terms: one or two pairs of a factor and a contiguous tensor with the shape and the type of the product.
         out: contiguous memory for the sum. It may be one of the terms, but not h, which all rows read.
         product: whether the product itself is stored and returned too.
     """
@@ -32,9 +32,9 @@ class Update(NamedTuple):
 @triton.jit
 def _add_terms(first, second, at, mask, a, b, TERMS: tl.constexpr):
     """Return a·first + b·second at some places, or the first term alone."""
-    total = a * tl.load(first + at, mask=mask, other=0.0)
+    total = a * tl.load(first + at, mask=mask, other=0.0).to(tl.float32)
     if TERMS == 2:
-        total += b * tl.load(second + at, mask=mask, other=0.0)
+        total += b * tl.load(second + at, mask=mask, other=0.0).to(tl.float32)
     return total
 
 
@@ -89,7 +89,7 @@ def _multiply_kernel(
             h + view * h_stride + j[:, None] * width + d[None, :],
             mask=(w != 0)[:, None] & (d < width)[None, :],
             other=0.0,
-        )
+        ).to(tl.float32)
         acc += tl.sum(w[:, None] * x, 0)
     to = tl.load(target + chunk).to(tl.int64)
     if to >= 0:
@@ -177,7 +177,8 @@ def multiply_pattern(
         chunks: the chunks of the pattern.
         col: the columns of the entries, ``[entries]`` for all views or ``[V, entries]``.
         weight: the values of the entries, ``[entries]`` for all views or ``[V, entries]``.
-        h: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``, float32.
+        h: ``[num_columns, d]`` for all views or ``[V·num_columns, d]``, float32 or fp16, which is also the type of the
+            result. Sums are float32.
         views: V.
         num_columns: the number of columns of each matrix.
         update: a sum to compute in the same pass. The product is stored only if the update says so.
@@ -187,7 +188,7 @@ def multiply_pattern(
     shape = (views * chunks.num_rows, width)
     spills = chunks.num_spills
     product = update is None or update.product
-    out = update.out if update is not None and not product else torch.empty(shape, device=h.device)
+    out = update.out if update is not None and not product else h.new_empty(shape)
     scale, terms, updated, _ = update or Update(1.0, [], out)
     assert all(t.shape == shape and t.is_contiguous() for t in (updated, *(term for _, term in terms)))
     (a, first), (b, second) = [*terms, (0.0, out), (0.0, out)][:2]  # the kernels ignore what is missing
@@ -195,7 +196,7 @@ def multiply_pattern(
     spill = torch.empty(views * spills, width, device=h.device)
     # Threads share the columns of wide rows, and the entries of narrow ones.
     block, unroll = (block_size(width), 16) if width > NARROW else (triton.next_power_of_2(width), MAX_CHUNK)
-    warps = max(1, block // 128)
+    warps = warps_for(block, h.dtype)
     stride, col_stride = (t.shape[1] if t.dim() == 2 else 0 for t in (weight, col))
     count = weight if chunks.count is None else chunks.count
     h_stride = num_columns * width if h.shape[0] > num_columns else 0

@@ -18,9 +18,9 @@ def _dots_kernel(a, b, orders, out, n, count, width, UNROLL: tl.constexpr, BLOCK
         acc = tl.zeros([UNROLL], tl.float32)
         for first_column in range(0, width, BLOCK):
             d = first_column + tl.arange(0, BLOCK)
-            x = tl.load(a + i * width + d, mask=d < width, other=0.0)
+            x = tl.load(a + i * width + d, mask=d < width, other=0.0).to(tl.float32)
             inside = (k < count)[:, None] & (d < width)[None, :]
-            y = tl.load(b + j[:, None] * width + d[None, :], mask=inside, other=0.0)
+            y = tl.load(b + j[:, None] * width + d[None, :], mask=inside, other=0.0).to(tl.float32)
             acc += tl.sum(x[None, :] * y, 1)
         tl.store(out + k * n + i, acc, mask=k < count)
 
@@ -39,7 +39,8 @@ def _sums_kernel(
         at = k * n + (j if GATHERED else i)
         w = tl.load(weight + at, mask=k < count, other=0.0)
         inside = (k < count)[:, None] & (d < width)[None, :]
-        acc += tl.sum(w[:, None] * tl.load(b + j[:, None] * width + d[None, :], mask=inside, other=0.0), 0)
+        x = tl.load(b + j[:, None] * width + d[None, :], mask=inside, other=0.0).to(tl.float32)
+        acc += tl.sum(w[:, None] * x, 0)
     tl.store(out + i * width + d, acc, mask=d < width)
 
 
@@ -49,10 +50,10 @@ def _block(width: int) -> int:
 
 @on_device_of_arguments
 def row_dots(a: Tensor, b: Tensor, orders: Tensor) -> Tensor:
-    """Return a_i · b_{π(i)}, ``[K, N]``, for K permutations ``[K, N]``; a and b are ``[N, d]``, float32."""
+    """Return a_i · b_{π(i)}, float32 ``[K, N]``, for K permutations ``[K, N]``; a and b are ``[N, d]``."""
     a, b, orders = a.contiguous(), b.contiguous(), orders.contiguous()
     (count, n), width = orders.shape, a.shape[1]
-    out, block = a.new_empty(count, n), _block(width)
+    out, block = a.new_empty(count, n, dtype=torch.float32), _block(width)
     _dots_kernel[(n,)](a, b, orders, out, n, count, width, UNROLL=8, BLOCK=block, num_warps=max(1, block // 128))
     return out
 
@@ -63,7 +64,7 @@ def row_sums(weight: Tensor, b: Tensor, orders: Tensor, *, gathered: bool = Fals
 
     Args:
         weight: w, one number for each permutation and row, ``[K, N]``.
-        b: ``[N, d]``, float32.
+        b: ``[N, d]``, float32 or fp16, which is also the type of the result.
         orders: K permutations, ``[K, N]``.
         gathered: whether a weight belongs to the row π(i) in place of i.
     """

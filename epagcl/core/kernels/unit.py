@@ -26,10 +26,10 @@ def _unit_kernel(x, grad, out, rows, width, epsilon, GRADIENT: tl.constexpr, ROW
         d = first + tl.arange(0, BLOCK)
         mask = (i < rows)[:, None] & (d < width)[None, :]
         at = i[:, None] * width + d[None, :]
-        v = tl.load(x + at, mask=mask, other=0.0)
+        v = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
         square += tl.sum(v * v, 1)
         if GRADIENT:
-            product += tl.sum(v * tl.load(grad + at, mask=mask, other=0.0), 1)
+            product += tl.sum(v * tl.load(grad + at, mask=mask, other=0.0).to(tl.float32), 1)
     length = tl.sqrt(square)
     inverse = 1 / tl.maximum(length, epsilon)
     radial = tl.where(length > epsilon, product * inverse * inverse, 0.0)  # shorter rows are divided by a constant
@@ -37,9 +37,9 @@ def _unit_kernel(x, grad, out, rows, width, epsilon, GRADIENT: tl.constexpr, ROW
         d = first + tl.arange(0, BLOCK)
         mask = (i < rows)[:, None] & (d < width)[None, :]
         at = i[:, None] * width + d[None, :]
-        v = tl.load(x + at, mask=mask, other=0.0)
+        v = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
         if GRADIENT:
-            v = tl.load(grad + at, mask=mask, other=0.0) - radial[:, None] * v
+            v = tl.load(grad + at, mask=mask, other=0.0).to(tl.float32) - radial[:, None] * v
         tl.store(out + at, v * inverse[:, None], mask=mask)
 
 
@@ -59,7 +59,7 @@ def _launch(x: Tensor, grad: Tensor | None) -> Tensor:
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Return x/‖x‖ of each row of a float32 matrix. Plain PyTorch takes about ten passes forward and backward."""
+    """Return x/‖x‖ of each row, in the type of x. Plain PyTorch takes about ten passes forward and backward."""
     return _UnitRows.apply(x)
 
 

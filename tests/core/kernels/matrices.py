@@ -46,3 +46,9 @@ def two_views(num_nodes, p_drop, p_add, *, density=0.15, seed=0, isolated=0, dev
             for view, (p, q) in enumerate(((p_drop, 0.0), (min(1.0, 1.5 * p_drop), p_add)))
         ]
     )
+
+
+def assert_rounded_once(result, exact, rtol=2**-10, atol=2**-20):
+    """Assert that an fp16 result is the exact one in float64, rounded once, and so computed with float32 sums."""
+    assert result.dtype == torch.float16
+    torch.testing.assert_close(result.cpu().double(), exact.cpu(), rtol=rtol, atol=atol)

@@ -7,7 +7,7 @@ from epagcl.core.kernels.activation import bias_prelu
 from epagcl.core.sparse import SparseMatrix
 from epagcl.nn.encoders import GCN, build_encoder
 from epagcl.views.masks import feature_masks
-from tests.core.kernels.matrices import random_matrix, two_views
+from tests.core.kernels.matrices import assert_rounded_once, random_matrix, two_views
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -77,3 +77,17 @@ def test_an_encoder_by_kernels_equals_plain_torch(device, use_triton):
         z = encoder(x, views.adjacency(4), mask)
         results.append((z, *torch.autograd.grad(z, encoder.parameters(), grad)))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_has_gradients_of_bias_and_slope_in_float32(device):
+    x, grad, bias = (torch.randn(*s, device=device) for s in ((90, 33), (90, 33), (33,)))
+    x, grad = x.half(), grad.half()
+    single = [t.requires_grad_() for t in (x, bias, torch.tensor([0.3], device=device))]
+    exact = [t.detach().double().requires_grad_() for t in single]
+    expected = torch.nn.functional.prelu(exact[0] + exact[1], exact[2])
+    ours = bias_prelu(*single)
+    assert_rounded_once(ours.detach(), expected.detach())
+    gradients = torch.autograd.grad(ours, single, grad)
+    expected_gradients = torch.autograd.grad(expected, exact, grad.double())
+    assert_rounded_once(gradients[0], expected_gradients[0])
+    torch.testing.assert_close(gradients[1:], tuple(t.float() for t in expected_gradients[1:]), rtol=1e-5, atol=1e-5)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 pytest.importorskip("triton")
 
 from epagcl.core.kernels.cosine import shifted_cosines
+from tests.core.kernels.matrices import assert_rounded_once
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -45,3 +46,13 @@ def test_equal_expanded_gradients_are_taken(device):
     exact = a.detach().double().requires_grad_()
     F.cosine_similarity(exact, b.double().roll(3, 0)).mean().backward()
     torch.testing.assert_close(a.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_half_precision_has_cosines_in_float32(device):
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(6, 256, generator=generator).half().to(device) for _ in range(2))
+    weight = torch.randn(6, generator=generator).to(device)
+    cosines, gradient = with_gradient(lambda a, b: shifted_cosines(a, b, 3), a, b, weight)
+    exact = with_gradient(lambda a, b: F.cosine_similarity(a, b.roll(-3, 0)), *(t.double() for t in (a, b, weight)))
+    torch.testing.assert_close(cosines, exact[0].float(), rtol=1e-5, atol=1e-6)
+    assert_rounded_once(gradient, exact[1], atol=1e-7)

@@ -7,7 +7,7 @@ from epagcl.core.kernels import launch
 from epagcl.core.kernels.masked import masked_product
 from epagcl.core.sparse import SparseMatrix
 from epagcl.nn.layers import GCNLayer
-from tests.core.kernels.matrices import random_matrix, two_views
+from tests.core.kernels.matrices import assert_rounded_once, random_matrix, two_views
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -24,7 +24,7 @@ def draw(members, columns, width, device):
 
 @pytest.mark.parametrize(("members", "width", "longest"), [(1, 5, 64), (1, 130, 4), (3, 33, 4), (2, 600, 64)])
 def test_product_and_gradient_equal_those_of_masked_copies(device, monkeypatch, members, width, longest):
-    monkeypatch.setattr(launch, "MAX_CHUNK", longest)
+    monkeypatch.setattr(launch, "LONG_CHUNK", longest)
     dense, matrix = random_matrix(9, 11, density=0.6, device=device)
     h, mask = draw(members, 11, width, device)
     h.requires_grad_()
@@ -57,7 +57,7 @@ def test_rows_that_both_views_hide_are_not_read(device):
 
 
 def test_repeated_products_are_bit_equal(device, monkeypatch):
-    monkeypatch.setattr(launch, "MAX_CHUNK", 4)
+    monkeypatch.setattr(launch, "LONG_CHUNK", 4)
     _, matrix = random_matrix(13, 17, density=0.5, device=device)
     h, mask = draw(2, 17, 40, device)
     results = []
@@ -83,3 +83,22 @@ def test_a_layer_gives_the_same_with_and_without_kernels(device, use_triton, mem
         out = layer.project(x, mask) if members > 1 else layer.product(x, views, mask)
         results.append((out, *torch.autograd.grad(out.square().sum(), layer.weights)))
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(("members", "width", "longest"), [(1, 130, 4), (2, 33, 64)])
+def test_products_are_in_half_precision_within_autocast(device, use_triton, monkeypatch, members, width, longest):
+    monkeypatch.setattr(launch, "LONG_CHUNK", longest)
+    use_triton(True)
+    dense, matrix = random_matrix(9, 11, density=0.6, device=device)
+    h, mask = draw(members, 11, width, device)
+    h = h.half().float().requires_grad_()
+    with torch.autocast(device.type, torch.float16):
+        out = masked_product(matrix, h, mask)
+    exact = h.detach().double().requires_grad_()
+    copies = mask.view(members, 2, 11, 1).double() * exact[:, None]
+    expected = (dense.double().to(device) @ copies).flatten(0, 2)
+    assert_rounded_once(out, expected.detach(), atol=1e-5)
+    grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).half().to(device)
+    [found] = torch.autograd.grad(out, h, grad)
+    [wanted] = torch.autograd.grad(expected, exact, grad.double())
+    torch.testing.assert_close(found, wanted.float())  # the gradient of a weight adds up many rows, in float32

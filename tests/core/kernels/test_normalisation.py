@@ -6,6 +6,7 @@ pytest.importorskip("triton")
 
 from epagcl.core.kernels import normalisation
 from epagcl.core.kernels.normalisation import batch_norm_prelu
+from tests.core.kernels.matrices import assert_rounded_once
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -119,3 +120,24 @@ def test_one_row_has_no_variance(device, views):
             function(*values, **({"views": views} | ({"momentum": 0.99} if function is batch_norm_prelu else {})))
         messages.append(str(error.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(("rows", "width"), [(90, 64), (33, 130)])
+def test_half_precision_has_statistics_and_sums_in_float32(device, rows, width):
+    single = arguments(2, rows, width, device)
+    single[0] = single[0].half()
+    exact = [t.double() for t in single]
+    for t in (*single[:5], *exact[:5]):
+        t.requires_grad_()
+    grad = torch.randn(2 * rows, width, generator=torch.Generator().manual_seed(1)).half().to(device)
+    ours = batch_norm_prelu(*single, views=2, momentum=MOMENTUM)
+    expected = reference(*exact, 2)
+    assert_rounded_once(ours.detach(), expected.detach(), atol=1e-5)
+    for a, b in zip(single[5:], exact[5:], strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=2e-6, atol=1e-6)
+    gradients = torch.autograd.grad(ours, single[:5], grad)
+    expected_gradients = torch.autograd.grad(expected, exact[:5], grad.double())
+    assert_rounded_once(gradients[0], expected_gradients[0], atol=1e-4)
+    for a, b in zip(gradients[1:], expected_gradients[1:], strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-3)

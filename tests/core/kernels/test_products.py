@@ -10,7 +10,7 @@ from epagcl.core.kernels.launch import RowChunks
 from epagcl.core.kernels.products import Update, edge_dots, multiply_pattern
 from epagcl.core.sparse import SparseMatrix, multiply_accumulate, multiply_lerp, rowptr_of
 from epagcl.nn.layers import GATLayer
-from tests.core.kernels.matrices import random_matrix
+from tests.core.kernels.matrices import assert_rounded_once, random_matrix
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -296,3 +296,33 @@ def test_attention_by_kernels_equals_plain_torch(device, use_triton, heads):
         out = layer(x @ layer.weight, pattern)
         results.append((out, *torch.autograd.grad(out, layer.parameters(), grad)))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [3, 40, 600])
+@pytest.mark.parametrize("longest", [4, 64])
+def test_rows_in_half_precision_are_added_in_float32(device, monkeypatch, width, longest):
+    monkeypatch.setattr(launch, "MAX_CHUNK", longest)
+    dense, matrix = random_matrix(13, 17, density=0.8, device=device)
+    h, term = draw(2 * 17, width).half(), draw(2 * 13, width, seed=1).half()
+    expected = torch.cat([dense.double() @ part.double() for part in h.chunk(2)])
+    chunks = RowChunks.from_rowptr(matrix.rowptr)
+    arguments = chunks, matrix.col, matrix.value, h.to(device), 2, 17
+    assert_rounded_once(multiply_pattern(*arguments), expected, atol=1e-5)
+    out = torch.empty(2 * 13, width, device=device, dtype=torch.float16)
+    multiply_pattern(*arguments, Update(0.5, [(2.0, term.to(device))], out))
+    assert_rounded_once(out, 0.5 * expected + 2 * term.double(), atol=1e-5)
+
+
+def test_products_are_in_half_precision_within_autocast(device, use_triton):
+    dense, matrix = random_matrix(9, 11, density=0.6, device=device)
+    h = draw(11, 5).to(device).requires_grad_()
+    use_triton(True)
+    with torch.autocast(device.type, torch.float16):
+        out = matrix @ h
+    exact = h.detach().cpu().half().double().requires_grad_()
+    expected = dense.double() @ exact
+    assert_rounded_once(out, expected.detach(), atol=1e-5)
+    (gradient,) = torch.autograd.grad(out.float().square().sum(), h)
+    assert gradient.dtype == torch.float32
+    (wanted,) = torch.autograd.grad(expected.square().sum(), exact)
+    torch.testing.assert_close(gradient.cpu().double(), wanted, rtol=1e-2, atol=1e-2)

@@ -5,6 +5,7 @@ pytest.importorskip("triton")
 
 from epagcl.core.permute import row_products
 from epagcl.core.randomness import Stream, other_nodes
+from tests.core.kernels.matrices import assert_rounded_once
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -49,3 +50,17 @@ def test_float64_is_computed_in_plain_torch(device, use_triton):
     z = torch.randn(5, 3, dtype=torch.float64, device=device)
     orders = other_nodes(5, 2, 0, Stream.NEGATIVES, device=device)
     torch.testing.assert_close(row_products(z, z, orders), (z * z[orders]).sum(2))
+
+
+def test_half_precision_has_products_in_float32(device, use_triton):
+    use_triton(True)
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(9, 40, generator=generator).half().to(device).requires_grad_() for _ in range(2))
+    orders = other_nodes(9, 3, 0, Stream.NEGATIVES, device=device)
+    exact = [t.detach().double().requires_grad_() for t in (a, b)]
+    out, expected = row_products(a, b, orders), (exact[0] * exact[1][orders]).sum(2)
+    torch.testing.assert_close(out, expected.float())
+    grad = torch.randn(3, 9, generator=generator).to(device)
+    gradients = torch.autograd.grad(out, (a, b), grad)
+    for ours, wanted in zip(gradients, torch.autograd.grad(expected, exact, grad.double()), strict=True):
+        assert_rounded_once(ours, wanted, atol=1e-5)

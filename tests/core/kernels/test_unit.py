@@ -5,6 +5,7 @@ import torch.nn.functional as F
 pytest.importorskip("triton")
 
 from epagcl.core.kernels.unit import unit_rows
+from tests.core.kernels.matrices import assert_rounded_once
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
@@ -38,3 +39,11 @@ def test_rows_without_length_and_their_gradient_are_those_of_torch(device):
 def test_rows_that_are_not_contiguous(device):
     x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).to(device)
     torch.testing.assert_close(unit_rows(x.T), F.normalize(x.T, dim=1))
+
+
+def test_half_precision_is_rounded_once(device):
+    x, grad = (torch.randn(5, 128, generator=torch.Generator().manual_seed(k)).half().to(device) for k in range(2))
+    ours = with_gradient(unit_rows, x, grad)
+    exact = with_gradient(lambda x: F.normalize(x, dim=1), x.double(), grad.double())
+    for mine, expected in zip(ours, exact, strict=True):
+        assert_rounded_once(mine, expected, atol=1e-6)

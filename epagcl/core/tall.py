@@ -1,0 +1,72 @@
+"""Products of tall matrices, such as activations of all nodes, with small weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from epagcl.core.hardware import lowered, takes_kernels
+
+TILE = 128  # rows and columns of a result that one program of a matrix product computes
+PROGRAMS = 128  # programs that keep a large GPU busy
+MIN_ROWS = 2048  # of a part; smaller parts cost more than they gain
+
+
+def times_weight(x: Tensor, weight: Tensor) -> Tensor:
+    """Return X W, differentiable in both. Within autocast to fp16, operands and result are in fp16.
+
+    The gradient XᵀG of the weight is a small matrix, for which a library uses few programs. On a GPU it is computed in
+    parts, see :func:`tall_product`. It is float32 for a float32 weight.
+
+    Args:
+        x: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
+        weight: ``[F, F']``, or ``[K, F, F']``.
+
+    Examples:
+        >>> times_weight(torch.ones(2, 3), torch.ones(3, 1)).tolist()
+        [[3.0], [3.0]]
+    """
+    return _TimesWeight.apply(x, weight) if takes_kernels(x) and takes_kernels(weight) else x @ weight
+
+
+def tall_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return aᵀ b in float32, the sum of the products of parts of the rows. Sums are added in a fixed order.
+
+    Args:
+        a: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
+        b: ``[N, F']``, or ``[K, N, F']``.
+
+    Examples:
+        >>> tall_product(torch.ones(1000, 2), torch.ones(1000, 1)).tolist()
+        [[1000.0], [1000.0]]
+    """
+    if a.dim() == 3:
+        return torch.stack([tall_product(*block) for block in zip(a, b, strict=True)])
+    rows, shape = a.shape[0], (a.shape[1], b.shape[1])
+    parts = min(PROGRAMS // (-(-shape[0] // TILE) * -(-shape[1] // TILE)), rows // MIN_ROWS)
+    if parts < 2:
+        return (a.T @ b).float()
+    size = rows // parts
+    first, last = slice(0, parts * size), slice(parts * size, rows)  # parts of equal size, and the rows that are left
+    products = a.new_empty(parts + (rows > parts * size), *shape)
+    torch.bmm(a[first].view(parts, size, -1).mT, b[first].view(parts, size, -1), out=products[:parts])
+    if rows > parts * size:
+        torch.mm(a[last].T, b[last], out=products[parts])
+    return products.sum(0, dtype=torch.float32)
+
+
+class _TimesWeight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        x, weight = lowered(x), lowered(weight)
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad = grad.contiguous()
+        needs_x, needs_weight = ctx.needs_input_grad
+        return grad @ weight.mT if needs_x else None, tall_product(x, grad) if needs_weight else None
