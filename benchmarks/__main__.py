@@ -55,6 +55,7 @@ def main() -> None:
     half_parser = commands.add_parser("half", help="compare fp16 and float32 activations on a GPU")
     half_parser.add_argument("--folder", type=Path, default=Path("runs", "half"), help="store of the runs")
     half_parser.add_argument("--processes", type=int, default=1, help="processes that train at the same time")
+    half_parser.add_argument("--minutes", type=float, default=1e6, help="stop training after this time")
     half_parser.add_argument("--train", action="store_true", help="only train what the store lacks, in one process")
     propagated_parser = commands.add_parser("propagated", help="measure the time of the method without training")
     propagated_parser.add_argument("--largest", type=int, default=10**9, help="skip graphs with more nodes")
@@ -152,7 +153,7 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.train:
             half.train(arguments.folder)
         else:
-            compared = half.half(arguments.folder, arguments.processes)
+            compared = half.half(arguments.folder, arguments.processes, arguments.minutes)
             _write(compared, arguments.out / "benchmarks" / "half.json")
             print(half.table(compared))
     elif arguments.command == "propagated":

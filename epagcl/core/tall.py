@@ -13,21 +13,31 @@ PROGRAMS = 128  # programs that keep a large GPU busy
 MIN_ROWS = 2048  # of a part; smaller parts cost more than they gain
 
 
-def times_weight(x: Tensor, weight: Tensor) -> Tensor:
-    """Return X W, differentiable in both. Within autocast to fp16, operands and result are in fp16.
+def times_weight(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return X W + b, differentiable. Within autocast to fp16, operands and result are in fp16.
 
     The gradient XᵀG of the weight is a small matrix, for which a library uses few programs. On a GPU it is computed in
-    parts, see :func:`tall_product`. It is float32 for a float32 weight.
+    parts, see :func:`tall_product`. The gradients of a float32 weight and bias are float32.
 
     Args:
         x: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
         weight: ``[F, F']``, or ``[K, F, F']``.
+        bias: ``[F']``, or ``[K, F']``; None: none.
 
     Examples:
         >>> times_weight(torch.ones(2, 3), torch.ones(3, 1)).tolist()
         [[3.0], [3.0]]
     """
-    return _TimesWeight.apply(x, weight) if takes_kernels(x) and takes_kernels(weight) else x @ weight
+    if takes_kernels(x) and takes_kernels(weight):
+        return _TimesWeight.apply(x, weight, bias)
+    return _product(x, weight, bias)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return X W + b, with the bias added by the product itself."""
+    if bias is None:
+        return x @ weight
+    return torch.addmm(bias, x, weight) if x.dim() == 2 else torch.baddbmm(bias[:, None], x, weight)
 
 
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
@@ -58,15 +68,26 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
 
 class _TimesWeight(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        x, weight = lowered(x), lowered(weight)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        x, weight, bias = lowered(x), lowered(weight), None if bias is None else lowered(bias)
         ctx.save_for_backward(x, weight)
-        return x @ weight
+        if bias is None or x.dim() == 2:
+            return _product(x, weight, bias)
+        out = x.new_empty(*x.shape[:2], weight.shape[2])
+        for block in zip(bias, x, weight, out, strict=True):  # a product of all blocks would copy the bias to each row
+            torch.addmm(*block[:3], out=block[3])
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        from epagcl.core.kernels.columns import column_sums
+
         x, weight = ctx.saved_tensors
         grad = grad.contiguous()
-        needs_x, needs_weight = ctx.needs_input_grad
-        return grad @ weight.mT if needs_x else None, tall_product(x, grad) if needs_weight else None
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            grad @ weight.mT if needs_x else None,
+            tall_product(x, grad) if needs_weight else None,
+            column_sums(grad) if needs_bias else None,
+        )

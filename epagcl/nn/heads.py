@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from epagcl.core.hardware import lowered, takes_kernels
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.tall import times_weight
 
 
@@ -20,7 +20,7 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        return times_weight(x, self.weight.T) + lowered(self.bias) if takes_kernels(x) else super().forward(x)
+        return times_weight(x, self.weight.T, self.bias) if takes_kernels(x) else super().forward(x)
 
 
 class ProjectionHead(nn.Sequential):
@@ -88,6 +88,4 @@ class BlockLinear(nn.Module):
         """Return the output of all layers, ``[K·rows, out_features]``."""
         members = self.bias.shape[0]
         blocks = x.view(members, x.shape[0] // members, x.shape[1])
-        if takes_kernels(x):
-            return (times_weight(blocks, self.weight) + lowered(self.bias)[:, None]).flatten(0, 1)
-        return torch.baddbmm(self.bias[:, None], blocks, self.weight).flatten(0, 1)
+        return times_weight(blocks, self.weight, self.bias).flatten(0, 1)

@@ -35,12 +35,16 @@ def test_parts_are_few_if_their_products_are_large(monkeypatch):
 
 
 @pytest.mark.parametrize("on", [False, True])
-@pytest.mark.parametrize(("x", "weight"), [((7, 3), (3, 2)), ((4, 7, 3), (4, 3, 2))])
-def test_product_and_gradients_equal_those_of_torch(device, use_triton, on, x, weight):
+@pytest.mark.parametrize(
+    "shapes", [((7, 3), (3, 2)), ((4, 7, 3), (4, 3, 2)), ((7, 3), (3, 2), (2,)), ((4, 7, 3), (4, 3, 2), (4, 2))]
+)
+def test_product_and_gradients_equal_those_of_torch(device, use_triton, on, shapes):
     use_triton(on)
-    given = [draw(*x).to(device).requires_grad_(), draw(*weight, seed=1).to(device).requires_grad_()]
+    given = [draw(*shape, seed=k).to(device).requires_grad_() for k, shape in enumerate(shapes)]
     exact = [t.detach().double().requires_grad_() for t in given]
     ours, expected = times_weight(*given), exact[0] @ exact[1]
+    if len(exact) == 3:
+        expected = expected + exact[2][..., None, :]
     torch.testing.assert_close(ours, expected.float())
     grad = draw(*ours.shape, seed=2).to(device)
     gradients = torch.autograd.grad(ours, given, grad)
@@ -58,15 +62,17 @@ def test_blocks_may_be_one_and_the_same(device, use_triton):
 def test_operands_are_rounded_once_within_autocast_and_weights_keep_their_type(device, use_triton):
     use_triton(True)
     x, weight = draw(70, 30).to(device), draw(30, 20, seed=1).to(device).requires_grad_()
+    bias = draw(20, seed=2).to(device).requires_grad_()
     with torch.autocast(device.type, torch.float16):
-        out = times_weight(x, weight)
+        out = times_weight(x, weight, bias)
     assert out.dtype == torch.float16
-    exact = x.half().double(), weight.detach().half().double()
-    torch.testing.assert_close(out.double(), exact[0] @ exact[1], rtol=2**-9, atol=1e-4)
-    grad = draw(70, 20, seed=2).half().to(device)
-    (gradient,) = torch.autograd.grad(out, weight, grad)
-    assert gradient.dtype == torch.float32
-    torch.testing.assert_close(gradient.double(), exact[0].mT @ grad.double(), rtol=2**-9, atol=1e-2)
+    exact = [t.detach().half().double() for t in (x, weight, bias)]
+    torch.testing.assert_close(out.double(), exact[0] @ exact[1] + exact[2], rtol=2**-9, atol=1e-3)
+    grad = draw(70, 20, seed=3).half().to(device)
+    gradients = torch.autograd.grad(out, (weight, bias), grad)
+    assert [g.dtype for g in gradients] == [torch.float32, torch.float32]
+    torch.testing.assert_close(gradients[0].double(), exact[0].mT @ grad.double(), rtol=2**-9, atol=1e-2)
+    torch.testing.assert_close(gradients[1], grad.float().sum(0))
 
 
 def test_other_types_are_left_to_torch(device, use_triton):

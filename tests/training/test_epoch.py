@@ -95,11 +95,11 @@ def test_training_is_the_same_with_and_without_capture(device, untimed_tiles):
     assert torch.equal(on.embed(data), off.embed(data))
 
 
-def fresh(method, data):
+def fresh(method, data, device="cpu"):
     """Return a runner with initial weights and the optimiser of training."""
-    graph = Graph.from_data(check(data))
+    graph = Graph.from_data(check(data), device)
     method.num_features_ = graph.num_features
-    network = method.initial_network()
+    network = method.initial_network().to(device)
     return EpochRunner(method, network, graph, adam(method, network, graph.device))
 
 
@@ -296,7 +296,7 @@ def test_captured_epochs_in_half_precision_are_bit_identical(device):
     results = []
     for setting in ("off", "on"):
         method = BGRL(capture=setting, hidden=32, dim=16, predictor=24)
-        epochs = start(method, data, device)
+        epochs = fresh(method, data, device)
         assert epochs.scaler is not None
         losses = epochs.run(0, 5) + epochs.run(5, 12)
         assert (epochs.captured is not None) == (setting == "on")

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.kernels.launch import block_size, on_device_of_arguments
+from epagcl.core.kernels.launch import block_size, on_device_of_arguments, tile_warps
 
 
 @triton.jit
@@ -36,8 +36,8 @@ def _activate_back_kernel(
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     b = tl.load(bias + c, mask=c < width, other=0.0)[None, :]
     a = tl.load(slope)
-    to_bias = tl.zeros([BLOCK], tl.float32)
-    to_slope = tl.zeros([BLOCK], tl.float32)
+    to_bias = tl.zeros([ROWS, BLOCK], tl.float32)  # added up at the end, since threads would exchange them each time
+    to_slope = tl.zeros([ROWS, BLOCK], tl.float32)
     for repeat in range(REPEAT):
         r = (tl.program_id(0).to(tl.int64) * REPEAT + repeat) * ROWS + tl.arange(0, ROWS)
         inside = (r < rows)[:, None] & (c < width)[None, :]
@@ -46,11 +46,11 @@ def _activate_back_kernel(
         g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         d = tl.where(t > 0, g, a * g)
         tl.store(dx + at, d, mask=inside)
-        to_bias += tl.sum(d, 0)
-        to_slope += tl.sum(tl.where(t > 0, 0.0, t * g), 0)
+        to_bias += d
+        to_slope += tl.where(t > 0, 0.0, t * g)
     out = (member * tl.num_programs(0) + tl.program_id(0)) * width + c
-    tl.store(dbias + out, to_bias, mask=c < width)
-    tl.store(dslope + out, to_slope, mask=c < width)
+    tl.store(dbias + out, tl.sum(to_bias, 0), mask=c < width)
+    tl.store(dslope + out, tl.sum(to_slope, 0), mask=c < width)
 
 
 @on_device_of_arguments
@@ -90,6 +90,7 @@ class _BiasPReLU(torch.autograd.Function):
         dbias, dslope = bias.new_empty(2, members, blocks, width)
         grid = blocks, triton.cdiv(width, block), members
         _activate_back_kernel[grid](
-            x, bias, slope, grad, dx, dbias, dslope, rows, width, REPEAT=repeat, ROWS=step, BLOCK=block
+            *(x, bias, slope, grad, dx, dbias, dslope, rows, width),
+            REPEAT=repeat, ROWS=step, BLOCK=block, num_warps=tile_warps(x.dtype),
         )
         return dx, dbias.sum(1).view_as(bias), dslope.sum((1, 2)).view_as(slope)

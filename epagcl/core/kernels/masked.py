@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from epagcl.core.hardware import lowered
-from epagcl.core.kernels.launch import RowChunks, block_size, on_device_of_arguments, warps_for
+from epagcl.core.kernels.launch import RowChunks, block_size, gather_options, on_device_of_arguments
 from epagcl.core.kernels.products import collect
 from epagcl.core.sparse import SparseMatrix
 
@@ -129,12 +129,10 @@ def _multiply_masked(chunks: RowChunks, col: Tensor, value: Tensor, h: Tensor, m
     out = h.new_empty(2 * members * rows, width)
     spill = torch.empty(2 * members * spills, width, device=h.device)
     block = block_size(width)
-    parts, warps = triton.cdiv(width, block), warps_for(block, h.dtype)
-    _masked_multiply_kernel[(chunks.row.numel(), parts, members)](
+    _masked_multiply_kernel[(chunks.row.numel(), triton.cdiv(width, block), members)](
         *(chunks.start, chunks.target, col, value, mask, h, out, spill, width, rows, columns, spills),
-        UNROLL=16,
+        **gather_options(block, h.dtype),
         BLOCK=block,
-        num_warps=warps,
     )
     if spills:
         collect(chunks, spill, out, 2 * members)
@@ -161,12 +159,11 @@ def _gather_masked(chunks: RowChunks, col: Tensor, value: Tensor, grad: Tensor, 
     out = torch.empty(members * rows, width, device=grad.device)
     spill = torch.empty(members * spills, width, device=grad.device)
     block = block_size(width)
-    parts, warps = triton.cdiv(width, block), warps_for(block, grad.dtype)
-    _masked_gather_kernel[(chunks.row.numel(), parts, members)](
+    _masked_gather_kernel[(chunks.row.numel(), triton.cdiv(width, block), members)](
         *(chunks.start, chunks.row, chunks.target, col, value, mask, grad, out, spill, width, rows, columns, spills),
         UNROLL=16,
         BLOCK=block,
-        num_warps=warps,
+        num_warps=max(1, block * grad.dtype.itemsize // 512),  # rows are few and long
     )
     if spills:
         collect(chunks, spill, out, members)

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.kernels.launch import block_size, on_device_of_arguments
+from epagcl.core.kernels.launch import block_size, on_device_of_arguments, tile_warps
 
 PROGRAMS = 512  # programs that keep a large GPU busy
 PARTS = 256  # partial results that one program combines at a time
@@ -169,9 +169,9 @@ def _back_sums_kernel(
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mean, rstd, factor, offset = _constants(statistics, scale, shift, c, width)
     a = tl.load(slope)
-    to_shift = tl.zeros([BLOCK], tl.float32)
-    to_scale = tl.zeros([BLOCK], tl.float32)
-    to_slope = tl.zeros([BLOCK], tl.float32)
+    to_shift = tl.zeros([ROWS, BLOCK], tl.float32)  # added up at the end, since threads would exchange them each time
+    to_scale = tl.zeros([ROWS, BLOCK], tl.float32)
+    to_slope = tl.zeros([ROWS, BLOCK], tl.float32)
     for repeat in range(REPEAT):
         r = (tl.program_id(0).to(tl.int64) * REPEAT + repeat) * ROWS + tl.arange(0, ROWS)
         inside = (r < rows)[:, None] & (c < width)[None, :]
@@ -179,14 +179,14 @@ def _back_sums_kernel(
         normed, t = _normalised(x, at, inside, mean, rstd, factor, offset)
         g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)  # 0 outside, and so are all three sums
         d = tl.where(t > 0, g, a * g)
-        to_shift += tl.sum(d, 0)
-        to_scale += tl.sum(d * normed, 0)
-        to_slope += tl.sum(tl.where(t > 0, 0.0, t * g), 0)
+        to_shift += d
+        to_scale += d * normed
+        to_slope += tl.where(t > 0, 0.0, t * g)
     parts, size = tl.num_programs(0), tl.num_programs(2).to(tl.int64) * tl.num_programs(0) * width
     out = (view * parts + tl.program_id(0)) * width + c
-    tl.store(partial + out, to_shift, mask=c < width)
-    tl.store(partial + size + out, to_scale, mask=c < width)
-    tl.store(partial + 2 * size + out, to_slope, mask=c < width)
+    tl.store(partial + out, tl.sum(to_shift, 0), mask=c < width)
+    tl.store(partial + size + out, tl.sum(to_scale, 0), mask=c < width)
+    tl.store(partial + 2 * size + out, tl.sum(to_slope, 0), mask=c < width)
 
 
 @triton.jit
@@ -279,9 +279,9 @@ def _statistics(
     """Return mean and 1/√(var + ε) of each view and column, ``[2, V, d]``, and update the running statistics."""
     rows, width = x.shape[0] // views, x.shape[1]
     grid, tile = _tiles(rows, width, views)
-    parts = grid[0]
+    warps, parts = tile_warps(x.dtype), grid[0]
     partial, statistics = running_mean.new_empty(2, views, parts, width), running_mean.new_empty(2, views, width)
-    _statistics_kernel[grid](x, partial, rows, width, **tile)
+    _statistics_kernel[grid](x, partial, rows, width, **tile, num_warps=warps)
     block = 16  # few columns per program, since there are few columns in all
     _combine_kernel[(triton.cdiv(width, block),)](
         x,
@@ -326,7 +326,9 @@ class _BatchNormPReLU(torch.autograd.Function):
         grid, tile = _tiles(rows, width, views)
         grad, dx = grad.contiguous(), torch.empty_like(x)
         partial = statistics.new_empty(3, views, grid[0], width)
-        _back_sums_kernel[grid](x, statistics, scale, shift, slope, grad, partial, rows, width, **tile)
+        _back_sums_kernel[grid](
+            *(x, statistics, scale, shift, slope, grad, partial, rows, width), **tile, num_warps=tile_warps(x.dtype)
+        )
         sums = partial.sum(2)
         _back_kernel[grid](x, statistics, scale, shift, slope, grad, sums, dx, rows, width, **tile)
         dshift, dscale, dslope = sums.sum(1)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, block_size, on_device_of_arguments, warps_for
+from epagcl.core.kernels.launch import MAX_CHUNK, RowChunks, block_size, gather_options, on_device_of_arguments
 
 NARROW = 8  # columns of rows that one thread reads
 
@@ -195,8 +195,8 @@ def multiply_pattern(
     flags = {"TERMS": len(terms), "PRODUCT": product}
     spill = torch.empty(views * spills, width, device=h.device)
     # Threads share the columns of wide rows, and the entries of narrow ones.
-    block, unroll = (block_size(width), 16) if width > NARROW else (triton.next_power_of_2(width), MAX_CHUNK)
-    warps = warps_for(block, h.dtype)
+    block = block_size(width) if width > NARROW else triton.next_power_of_2(width)
+    options = gather_options(block, h.dtype) if width > NARROW else {"UNROLL": MAX_CHUNK, "num_warps": 1}
     stride, col_stride = (t.shape[1] if t.dim() == 2 else 0 for t in (weight, col))
     count = weight if chunks.count is None else chunks.count
     h_stride = num_columns * width if h.shape[0] > num_columns else 0
@@ -206,9 +206,8 @@ def multiply_pattern(
         *(width, chunks.num_rows, spills, stride, col_stride, h_stride, scale, a, b),
         COUNTED=chunks.count is not None,
         **flags,
-        UNROLL=unroll,
+        **options,
         BLOCK=block,
-        num_warps=warps,
     )
     if spills:
         _collect_kernel[(chunks.long_row.numel(), parts, views)](
@@ -216,7 +215,7 @@ def multiply_pattern(
             *(width, chunks.num_rows, spills, scale, a, b),
             **flags,
             BLOCK=block,
-            num_warps=warps,
+            num_warps=max(1, block // 128),
         )
     return out
 
