@@ -109,7 +109,7 @@ def complete(
     changed = {
         name: _with_runs(name, result, entering, plan.rows[name])
         for name, result in results.items()
-        if new.get(name) and (entering := _entering(result, new[name], plan.rows[name]))
+        if new.get(name) and (entering := _entering(result, new[name], plan.cells[name]))
     }
     options: dict[str, Any] = {"settings": {"device": device}, "work": work or SilentProgress()}
     request = Request((), (), 1, (), store, root=root, train=train, **options)
@@ -203,14 +203,16 @@ def _runs_of(result: CellResult | None, cell: Cell) -> set[tuple[str, int]]:
 
 
 def _entering(
-    result: Result, new: Sequence[tuple[Cell, CellResult]], rows: Sequence[str]
+    result: Result, new: Sequence[tuple[Cell, CellResult]], cells: Sequence[Cell]
 ) -> list[tuple[Cell, CellResult]]:
-    """Return the new runs that enter a result. A graph that it does not have enters as soon as all rows have runs."""
+    """Return the new runs that enter a result.
+
+    A graph that the result does not have enters as soon as all rows that are planned on this graph have runs.
+    """
     present = {cell["graph"]["name"] for cell in result["cells"]}
-    titles: dict[str, set[str]] = {}
-    for cell, _ in new:
-        titles.setdefault(cell.name, set()).add(cell.title)
-    return [(cell, found) for cell, found in new if cell.name in present or titles[cell.name] >= set(rows)]
+    has_runs = {(cell.name, cell.title) for cell, _ in new}
+    waiting = {cell.name for cell in cells if cell.name not in present and (cell.name, cell.title) not in has_runs}
+    return [(cell, found) for cell, found in new if cell.name not in waiting]
 
 
 def _with_runs(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,6 +97,16 @@ def test_a_new_graph_enters_a_result_with_all_its_rows(study):
     empty = {"accuracy": result([], datasets=("demo",))}
     assert completed(study, empty, wanted=["raw features"]) == Completed({}, None)
     assert list(accuracies(completed(study, empty).results["accuracy"]))[-1] == "GRACE"
+
+
+def test_a_new_graph_needs_only_the_rows_that_are_planned_on_it():
+    planned = [SimpleNamespace(name=name, title=title) for name, title in (("a", "x"), ("a", "y"), ("b", "x"))]
+    runs = [(one, result([])) for one in planned]
+    none = result([])
+    assert completion._entering(none, runs, planned) == runs
+    assert completion._entering(none, [runs[0], runs[2]], planned) == [runs[2]]  # a lacks y, b needs only x
+    present = result([cell("x", "a", [50])], datasets=("a",))
+    assert completion._entering(present, [runs[0]], planned) == [runs[0]]
 
 
 def test_stored_results_with_other_settings_are_replaced(study):
