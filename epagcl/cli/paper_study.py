@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the measured results (JSON).")]
 Parts = Annotated[
-    list[str] | None, typer.Option(metavar="NAME...", help="Parts of the study: artefacts that train, and comparison.")
+    list[str] | None,
+    typer.Option(metavar="NAME...", help="Parts of the study: artefacts that train, comparison, and burden."),
 ]
 
 
@@ -109,13 +110,15 @@ def complete(
 ) -> None:
     """Compute the runs that `epagcl paper plan` lists, and add them to the results.
 
-    Commands on several machines can share a store; all but one of them use --compute-only.
+    Commands on several machines can share a store; all but one of them use --compute-only. Times of Table 3 are
+    measured with --parts burden, in one process and on a machine without other work.
 
     Example: epagcl paper complete --datasets squirrel actor --device cuda --processes 16
     """
     from epagcl.core.hardware import resolve_device
     from epagcl.paper.planning.completion import chosen, write_completed
     from epagcl.paper.planning.completion import complete as complete_study
+    from epagcl.paper.planning.unmeasured import BURDEN
     from epagcl.study.store import Store
 
     if seeds is not None and seeds < 1:
@@ -124,6 +127,9 @@ def complete(
         raise InputError(f"--processes {processes}: at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes {minutes:g}: must be positive")
+    burden = BURDEN in names_of(parts)
+    if burden and (processes > 1 or minutes is not None):
+        raise InputError("--parts burden: times need a machine without other work; omit --processes and --minutes")
     resolve_device(device)
     with _changing(results, compute_only):
         measured, comparison, found = _planned(results, datasets, parts, data)
@@ -143,6 +149,7 @@ def complete(
                 device=device,
                 root=data,
                 train=not stored,
+                burden=names_of(datasets) if burden else None,
                 work=work,
             )
         if not compute_only:
@@ -192,10 +199,11 @@ def _planned(
     from epagcl.paper.page.assembly import naming_damaged, read_comparison_beside, read_results
     from epagcl.paper.planning.plan import PARTS
     from epagcl.paper.planning.plan import plan as plan_study
+    from epagcl.paper.planning.unmeasured import BURDEN
 
-    wanted = names_of(parts)
-    if unknown := [part for part in wanted if part not in PARTS]:
-        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(PARTS)}")
+    wanted, known = names_of(parts), (*PARTS, BURDEN)
+    if unknown := [part for part in wanted if part not in known]:
+        raise InputError(f"--parts {' '.join(unknown)}: choose from {', '.join(known)}")
     measured, comparison = read_results(folder), read_comparison_beside(folder)
     options: dict[str, Any] = {"graphs": names_of(datasets), "fresh": fresh, "processes": processes}
     with naming_damaged(folder, measured, comparison):

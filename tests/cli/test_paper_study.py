@@ -118,3 +118,19 @@ def test_two_commands_do_not_change_the_same_results(run, planned, tmp_path):
         code, _, err = run("paper", "complete", "--results", tmp_path, "--compute-only", "--stored")
         assert code == 0, err
     assert list(tmp_path.glob(".lock")) == []
+
+
+def test_times_are_measured_by_one_process_that_is_asked_for_them(run, planned, monkeypatch, tmp_path):
+    from epagcl.paper.planning.completion import Completed
+
+    planned[0] = replace(planned[0], runs=[], unmeasured={"burden": ["GREET on Cora"]})
+    asked = []
+    completed = lambda *_, burden, **__: asked.append(burden) or Completed({}, None)  # noqa: E731
+    monkeypatch.setattr("epagcl.paper.planning.completion.complete", completed)
+    for words in ((), ("--parts", "burden"), ("--parts", "burden", "--datasets", "cora")):
+        code, _, err = run("paper", "complete", "--store", tmp_path, *words)
+        assert code == 0, err
+    assert asked == [None, (), ("cora",)]
+    for words in (("--processes", 2), ("--minutes", 3)):
+        message = "--parts burden: times need a machine without other work; omit --processes and --minutes"
+        assert_refused(run, ["paper", "complete", "--parts", "burden", *words], message)

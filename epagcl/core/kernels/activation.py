@@ -91,6 +91,9 @@ class _BiasPReLU(torch.autograd.Function):
         grid = blocks, triton.cdiv(width, block), members
         _activate_back_kernel[grid](
             *(x, bias, slope, grad, dx, dbias, dslope, rows, width),
-            REPEAT=repeat, ROWS=step, BLOCK=block, num_warps=tile_warps(x.dtype),
+            REPEAT=repeat,
+            ROWS=step,
+            BLOCK=block,
+            num_warps=tile_warps(x.dtype),
         )
         return dx, dbias.sum(1).view_as(bias), dslope.sum((1, 2)).view_as(slope)

@@ -9,8 +9,10 @@ from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
 from epagcl.core.progress import Progress, SilentProgress
 from epagcl.paper import find_artefact, leakage, significance
-from epagcl.paper.artefact import Request, Result
+from epagcl.paper.artefact import Request, Result, proper_name
+from epagcl.paper.burden import artefact as burden_artefact
 from epagcl.paper.planning.plan import COMPARISON, LEAKAGE, RUN_ARTEFACTS, MissingRuns, Plan, same_settings
+from epagcl.paper.planning.unmeasured import BURDEN
 from epagcl.paper.study_size import GRAPHS
 from epagcl.paper.tuned import joining as tuned_joining
 from epagcl.paper.tuned.budget import TUNED
@@ -74,6 +76,7 @@ def complete(
     device: str = "auto",
     root: Path | None = None,
     train: bool = True,
+    burden: Collection[str] | None = None,
     work: Progress | None = None,
 ) -> Completed:
     """Compute missing runs, and return the results that they have changed.
@@ -91,6 +94,8 @@ def complete(
         device: where searches, and models scored during training, are computed. Other runs have their own device.
         root: folder of the named graphs; None for the default folder.
         train: whether missing runs are computed. Otherwise only stored runs are used.
+        burden: names of graphs on which the times that Table 3 lacks are measured, empty for all; None: none are.
+            Nothing else may run on the machine.
         work: receives the progress.
     """
     jobs = {part: [runs for runs in missing if runs.cell is None and part in runs.parts] for part in JOBS}
@@ -116,6 +121,11 @@ def complete(
     for part, wanted in jobs.items():
         if wanted and part in results and (made := _with_jobs(part, results[part], wanted, request)) is not None:
             changed[part] = {**made, **provenance(device)}
+    if burden is not None and BURDEN in results:
+        graphs = tuple(proper_name(name) for name in burden)
+        made = burden_artefact.with_missing(results[BURDEN], replace(request, datasets=graphs))
+        if made is not None:
+            changed[BURDEN] = {**made, "command": _command(made["command"], BURDEN)}  # cells have their own origin
     if "significance" in results and "accuracy" in results:
         made = significance.of_accuracies(results["significance"], changed.get("accuracy", results["accuracy"]))
         if made is not None:

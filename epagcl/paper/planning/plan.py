@@ -15,7 +15,7 @@ from epagcl.paper.artefact import Request, Result, load_all, proper_name
 from epagcl.paper.leakage import LookedAt, missing_models
 from epagcl.paper.page.verdicts import Claim, judged
 from epagcl.paper.planning.run_times import estimate
-from epagcl.paper.planning.unmeasured import unmeasured
+from epagcl.paper.planning.unmeasured import BURDEN, unmeasured
 from epagcl.paper.sensitivity import crossed
 from epagcl.paper.sensitivity.settings import SEEDS as SWEEP_SEEDS
 from epagcl.paper.study_size import GRAPHS, seeds_of
@@ -138,13 +138,17 @@ def plan(
         results: results of the artefacts by name.
         comparison: the comparison over all graphs, if there is one.
         root: folder of the named graphs; None for the default folder.
-        parts: some of :data:`PARTS`.
+        parts: some of :data:`PARTS`, and :data:`~epagcl.paper.planning.unmeasured.BURDEN`, which has no runs.
         graphs: names of graphs, as in :func:`epagcl.data.load`; empty for all.
         fresh: list all runs, as if there were none. The stored ones then only tell how long they take.
         processes: number of processes that will share a GPU, which makes each of them slower.
     """
-    if unknown := [part for part in parts if part not in PARTS]:
+    if unknown := [part for part in parts if part not in (*PARTS, BURDEN)]:
         raise InputError(f"no part {unknown[0]!r} of the study; {suggestion(unknown[0], PARTS)}")
+    whole = {*parts} >= {*PARTS} and not fresh
+    lacking = unmeasured(results, graphs) if whole or BURDEN in parts else {}
+    lacking = lacking if whole else {name: places for name, places in lacking.items() if name == BURDEN}
+    parts = [part for part in parts if part != BURDEN]
     names = [proper_name(name) for name in graphs]
     requests = {part: _request(part, root, results.get(part), names) for part in parts}
     # Parts share their graphs, which take a second or more to load.
@@ -175,8 +179,7 @@ def plan(
     if absent and not any(request.graphs for request in requests.values()):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
         raise InputError(f"none of the graphs is here ({reasons}); name the folder that has their files")
-    whole = {*parts} == {*PARTS} and not fresh  # --parts cannot name artefacts without runs
-    return Plan(missing, absent, cells, unmeasured(results, graphs) if whole else {})
+    return Plan(missing, absent, cells, lacking)
 
 
 def undecided_claims(results: Mapping[str, Result]) -> dict[str, list[Claim]]:

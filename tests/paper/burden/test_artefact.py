@@ -1,6 +1,7 @@
 """The burden artefact: a small measurement, its tables, figures and text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -88,3 +89,24 @@ def test_nothing_measured_gives_an_empty_table():
     assert table.rows == []
     assert ARTEFACT.reading(nothing)
     assert ARTEFACT.figures(nothing)
+
+
+def test_missing_times_are_joined_with_a_result(tmp_path, monkeypatch):
+    record = {"seconds_before": 1.0, "seconds_per_epoch": 2.0, "gib": None, "captured": False}
+    asked = []
+    monkeypatch.setattr(costs, "burden", lambda cls, *_: asked.append(cls.name) or record)
+    monkeypatch.setattr(costs, "flops", lambda *_: 7)
+    options = {"settings": {"device": "cpu", "epochs": 2, **SMALL}}
+    request = Request(("demo",), ("grace", "gca"), 1, ("strict",), Store(tmp_path), **options)
+    whole = ARTEFACT.measure(request)
+    grace, gca = whole["cells"]
+    assert burden.with_missing(whole, request) is None
+    lacking = {**whole, "cells": [grace, {**gca, "hardware": None}]}
+    stored = replace(request, store=Store(tmp_path / "new"), train=False)
+    assert burden.with_missing(lacking, stored) is None  # nothing is stored there
+    assert burden.with_missing(lacking, replace(request, datasets=("Cora",))) is None
+    asked.clear()
+    joined = burden.with_missing(lacking, replace(stored, train=True))
+    assert asked == ["gca"]
+    assert joined["cells"][0] == grace
+    assert (joined["cells"][1]["hardware"], joined["cells"][1]["seconds_per_epoch"]) == (gca["hardware"], 2.0)

@@ -1,6 +1,6 @@
 import pytest
 
-from epagcl.paper.burden.tables import QUANTITIES, hardware_names, is_cpu, reported_costs
+from epagcl.paper.burden.tables import QUANTITIES, hardware_names, is_cpu, reported_costs, tables
 
 
 def test_reported_flops_are_those_of_the_projection_head():
@@ -16,3 +16,16 @@ def test_hardware_is_named_once():
     assert hardware_names({"cells": cells}) == "H200, X, 2 threads"
     assert hardware_names({"cells": []}) == "nothing"
     assert [is_cpu(name) for name in ("H200", "X, 2 threads")] == [False, True]
+
+
+def test_measurements_of_another_day_are_named():
+    cells = [
+        {"graph": "Cora", "method": name, "hardware": "H200", "date": f"2026-11-{day}T10:00:00"}
+        for name, day in (("DGI", 16), ("GMI", 16), ("GREET", 19))
+    ]
+    missing = {"graph": "Cora", "method": "GCA", "hardware": None}
+    result = {"cells": [*cells, missing], "graphs": {"Cora": {"note": ""}}, "absent": {}}
+    sentence = "Measured with another version than the other rows (2026-11-16): GREET on Cora (2026-11-19)."
+    assert tables(result)[0].note.endswith(sentence)
+    result["cells"] = [*cells[:2], missing]
+    assert "another version" not in tables(result)[0].note

@@ -268,3 +268,13 @@ def test_an_unknown_part_is_named():
         plan({}, None, parts=["accuracy", "leakge"])
     with pytest.raises(InputError, match="no part 'foo' of the study; choose one of accuracy, heterophily, "):
         plan({}, None, parts=["foo"])
+
+
+def test_a_plan_of_costs_has_no_runs_and_names_what_they_lack():
+    cells = [
+        {"graph": "Cora", "method": name, "hardware": hardware} for name, hardware in (("GCA", "x"), ("DGI", None))
+    ]
+    burden = {"graphs": {"Cora": {}}, "absent": {"PubMed": "", "ogbn-arxiv": ""}, "cells": cells}
+    found = plan({"burden": burden}, None, parts=("burden",))
+    assert (found.runs, found.unmeasured) == ([], {"burden": ["DGI on Cora"]})
+    assert plan({"burden": burden}, None, parts=("burden",), graphs=["texas"]).unmeasured == {}
