@@ -62,8 +62,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             ``checkpoint``, ``callback`` and ``look``, and the method has no settings of training.
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
-        half_activations: whether a GPU may keep activations in fp16 during training, which costs no accuracy if
-            sparse and dense products of the network's width take most of the time and norms bound the activations.
+        half_activations: whether a GPU may keep activations in fp16 during training (``precision``). The loss must be
+            computed in float32, and training must not stop early by small differences of the loss.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
         runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (``epagcl.distributed``).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
@@ -104,8 +104,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
         "auto",
-        "precision of products, with sums in float32. GPU: fp16 and bf16 apply to the loss, with tf32 in the network; "
-        "auto: fp16. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
+        "precision of products, with sums in float32. GPU: that of the loss; the network has tf32, or fp16 activations "
+        "with auto and fp16 if the method allows it; auto: fp16. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
         ("auto", *PRECISIONS),
     )
     capture: str = setting(

@@ -11,7 +11,7 @@ from epagcl.methods.base import Method
 from epagcl.paper import drawing
 from epagcl.paper.artefact import Artefact, Request, Result
 from epagcl.paper.cell_scores import measured_graphs, runs_by_seed
-from epagcl.paper.collapses import collapsed_reading
+from epagcl.paper.collapses import collapsed_reading, low_rank_reading
 from epagcl.paper.paired import COLOURS, DETECTABLE, all_tests
 from epagcl.paper.study_size import MANY, seeds_of
 from epagcl.paper.tables import Table
@@ -141,7 +141,7 @@ def tables(result: Result) -> list[Table]:
         f"Protocol {PROTOCOL}; accuracy in percent over the seeds that both have, which share splits and training "
         f"seeds. The verdict is that of the choice against the recipe, by tests of paired runs with Holm's correction "
         f"for {all_tests(len(tests))} of the table. Detectable: {DETECTABLE}, in points. Measured on "
-        f"{' and '.join(devices)}; runs of a pair may be from different devices, whose rounding differs."
+        f"{' and '.join(devices)}; runs of a pair may be from different devices or versions, whose rounding differs."
         f"{_of_several_days(result)}"
     )
     return [Table("", "Choices that differ from the recipes", columns, lines, note)] if lines else []
@@ -176,16 +176,21 @@ def figures(result: Result) -> "dict[str, Figure]":
                 axes.plot(test.interval, [place, place], color=colour, lw=1.5)
     axes.axvline(0, color="black", lw=0.8)
     widest = 1 + 1.3 * max(abs(test.mean) for test in tests.values())  # collapsed runs have intervals of 100 points
+    axes.set_xscale("symlog", linthresh=5)  # linear up to 5 points
     axes.set_xlim(-widest, widest)
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 50) if tick <= widest]
+    ticks = [-tick for tick in reversed(ticks)] + [0, *ticks]
+    axes.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks], fontsize=8)
+    axes.minorticks_off()
     drawing.label_rows(axes, [f"{title}, {graph}" for graph, title in tests], fontsize=8)
-    axes.set_xlabel("choice minus recipe, points; corrected 95% intervals, cut at the frame", fontsize=9)
+    axes.set_xlabel("choice minus recipe, points (logarithmic beyond 5); corrected 95% intervals", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)
     return {"": figure}
 
 
 def reading(result: Result) -> list[str]:
-    """Return a paragraph on each group of choices, and one on collapsed runs."""
+    """Return a paragraph on each group of choices, one on collapsed runs, and one on embeddings of low rank."""
     tests = against_recipes(result)
     paragraphs = []
     for words, subject in GROUPS.items():
@@ -197,7 +202,7 @@ def reading(result: Result) -> list[str]:
         }
         if own:
             paragraphs.append(f"**{subject.split('.')[0]}.**{subject.split('.', 1)[1]}. {_decided(own)}")
-    return paragraphs + collapsed_reading(result, PROTOCOL)
+    return paragraphs + collapsed_reading(result, PROTOCOL) + low_rank_reading(result["cells"])
 
 
 def _decided(tests: dict[tuple[str, Choice], PairedTest]) -> str:

@@ -12,7 +12,7 @@ from epagcl.core.log import log
 from epagcl.data.graph import Graph
 from epagcl.training.capture import WARM_UP, reason_not_to_capture
 from epagcl.training.early_stopping import NEVER, EarlyStopping
-from epagcl.training.precision import LOSS_SCALE, half_activations, has_half_activations, matmul_precision
+from epagcl.training.precision import half_activations, has_half_activations, loss_scaler, matmul_precision
 from epagcl.training.protocol import Trainable
 
 
@@ -25,7 +25,7 @@ class EpochRunner:
     Attributes:
         early_stopping: None if the method has neither patience nor a validation loss.
         reason: why epochs are not captured; empty if they are.
-        scaler: scales the loss where activations are fp16, and skips steps whose gradients overflow; None: float32.
+        scaler: scales the loss where activations are fp16; None where they are float32.
     """
 
     def __init__(self, method: Trainable, network: nn.Module, graph: Graph, optimiser: torch.optim.Optimizer):
@@ -35,8 +35,7 @@ class EpochRunner:
         self.early_stopping = EarlyStopping(network, method.patience or NEVER) if keeps_best else None
         self.captured: torch.cuda.CUDAGraph | None = None
         self.reason = reason_not_to_capture(method, graph)
-        half = has_half_activations(method, graph)
-        self.scaler = torch.amp.GradScaler(graph.device.type, init_scale=LOSS_SCALE) if half else None
+        self.scaler = loss_scaler(graph.device) if has_half_activations(method, graph) else None
         self._done = 0
         if graph.device.type == "cuda":
             self._number = torch.zeros((), dtype=torch.int64, device=graph.device)
@@ -105,7 +104,7 @@ class EpochRunner:
                 self.optimiser.step()
             else:
                 self.scaler.step(self.optimiser)
-                self.scaler.update(LOSS_SCALE)  # the same in every step, so that a resumed training equals this one
+                self.scaler.update()
         method.after_epoch(network, epoch)
         if method.has_validation_loss:
             network.eval()

@@ -17,8 +17,9 @@ from epagcl.training.protocol import Trainable
 
 MIN_WIDTH = 32  # narrower matrices gain nothing
 #: The loss is multiplied by this number where activations are fp16: the gradient of a node, near 1/N, would underflow.
-#: Sums over a million nodes still do not overflow.
+#: Sums over a million nodes hardly ever overflow.
 LOSS_SCALE = 4096.0
+NEVER = 2**30  # steps after which the scale of the loss grows again
 #: The largest length of a feature row must lie in this range, so that products of features and weights, and their
 #: gradients, fit into fp16.
 FEATURE_RANGE = 2.0**-6, 2.0**8
@@ -44,6 +45,14 @@ def half_activations(device: torch.device) -> Iterator[None]:
     # A CUDA graph must not contain copies of weights that were made before it.
     with torch.autocast(device.type, torch.float16, cache_enabled=False):
         yield
+
+
+def loss_scaler(device: torch.device) -> torch.amp.GradScaler:
+    """Return the scaler of the loss for fp16 activations.
+
+    It skips a step whose gradients overflow, and halves the scale. No number is read from the device.
+    """
+    return torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, growth_interval=NEVER)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from epagcl import EPAGCL
 from epagcl.core.errors import InputError
 from epagcl.core.sparse import SparseMatrix
 from epagcl.training.checkpoint import tensor_digest
-from tests.training.common import BGRL, DGI, GCN, LEARNS, SMALL, STOPS, Stop, same_weights, stop_at
+from tests.training.common import BGRL, DGI, GCN, LEARNS, SMALL, STOPS, Squares, Stop, same_weights, stop_at
 
 
 def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch):
@@ -31,6 +32,25 @@ def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch):
     seconds = [row["seconds"] for row in resumed.history_]
     assert seconds == sorted(seconds)
     assert list(tmp_path.iterdir()) == [checkpoint]  # no temporary file is left
+
+
+def test_resume_restores_the_scale_of_the_loss(tmp_path, small_graph, monkeypatch, use_triton):
+    monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(Squares, "overflow", 2)  # from this epoch on, gradients overflow until the scale is small
+    use_triton(True)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    whole = Squares(epochs=9, **SMALL).fit(small_graph)
+    with pytest.raises(Stop):
+        Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(5))
+    assert load_file(checkpoint)["scaler.scale"] < 4096
+    copy = tmp_path / "copy.safetensors"
+    shutil.copy(checkpoint, copy)
+    resumed = Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+    assert same_weights(resumed, whole)
+    use_triton(False)  # as on a CPU, where activations are float32
+    continued = Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=copy, resume=True)
+    assert len(continued.history_) == 9
+    assert "scaler.scale" not in load_file(copy)
 
 
 def test_resume_without_a_checkpoint_starts_from_the_beginning(tmp_path, small_graph):

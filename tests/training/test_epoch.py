@@ -6,7 +6,9 @@ from epagcl.data import block_model, check
 from epagcl.data.graph import Graph
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.loop import adam
+from epagcl.training.precision import LOSS_SCALE
 from epagcl.training.protocol import Step
+from tests.training.common import Squares
 
 SMALL = {"hidden": 32, "dim": 16, "projection": 16}
 
@@ -247,17 +249,6 @@ def test_a_method_without_validation_loss_raises(small_graph):
         EPAGCL(**SMALL).validation_loss(None, None, None)
 
 
-class Squares(EPAGCL):
-    """Minimises |XW|² of the first layer, in fp16 where Triton runs."""
-
-    half_activations = True
-
-    def loss(self, network, graph, prepared, epoch):
-        product = graph.x.to_dense() @ network.encoder.layers[0].weight
-        self.seen = product.dtype
-        return product.float().square().mean() * (1 if epoch < 3 else 1e6)
-
-
 def test_half_precision_takes_the_steps_of_float32(small_graph, use_triton):
     results = []
     for precision in ("fp32", "fp16"):
@@ -279,6 +270,7 @@ def test_half_precision_takes_the_steps_of_float32(small_graph, use_triton):
 def test_a_step_whose_gradient_overflows_is_skipped(small_graph, use_triton):
     use_triton(True)
     epochs = fresh(Squares(lr=0.01, **SMALL), small_graph)
+    epochs.method.overflow = 3
     epochs.run(0, 1)
     before, state = weights_of(epochs.network), epochs.optimiser.state_dict()["state"]
     steps = {key: float(value["step"]) for key, value in state.items()}
@@ -286,7 +278,9 @@ def test_a_step_whose_gradient_overflows_is_skipped(small_graph, use_triton):
     assert loss < float("inf")  # 10⁶ times as large, which only its scaled gradient cannot be
     assert all(map(torch.equal, epochs.network.parameters(), before))
     assert {key: float(value["step"]) for key, value in state.items()} == steps
-    epochs.run(1, 2)
+    assert epochs.scaler.get_scale() == LOSS_SCALE / 2
+    losses = epochs.run(4, 20)  # the scale is halved until the gradient fits
+    assert losses[-1] < losses[0]
     assert not all(map(torch.equal, epochs.network.parameters(), before))
 
 
