@@ -104,8 +104,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
         "auto",
-        "precision of products, with sums in float32. GPU: that of the loss; the network has tf32, or fp16 activations "
-        "with auto and fp16 if the method allows it; auto: fp16. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
+        "precision of products, with sums in float32. GPU: that of the loss, auto: fp16; the network has tf32, with "
+        "fp16 also fp16 activations in some methods. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
         ("auto", *PRECISIONS),
     )
     capture: str = setting(
