@@ -19,6 +19,7 @@ from epagcl.study.comparison import collect, fill, shares_by_seed
 from epagcl.study.design import Cell, cells, rows
 from epagcl.study.store import Store
 from epagcl.study.workers import run_workers
+from epagcl.training.precision import has_half_activations
 
 #: The activations that are compared.
 ACTIVATIONS = ("fp16", "float32")
@@ -65,6 +66,8 @@ def half(folder: Path, processes: int, minutes: float) -> dict[str, Any]:
     if run_workers(command, processes, folder / "logs", 60 * minutes):
         raise InputError(f"a process failed; {folder / 'logs'} has its output")
     results = [row for task in TASKS if (row := _row(task, Store(folder))) is not None]
+    if not results:
+        raise InputError("benchmarks half: no task has two paired runs yet; give more minutes")
     return {
         **provenance("cuda"),
         "command": "python -m benchmarks half",
@@ -92,6 +95,7 @@ def task_cells(task: Task) -> dict[str, Cell]:
 
 
 def _row(task: Task, store: Store) -> dict[str, Any] | None:
+    """Return the accuracies and times of a task, or None if it has fewer than two paired runs."""
     found = task_cells(task)
     results = {name: collect(cell, store) for name, cell in found.items()}
     runs = {name: shares_by_seed(r["protocols"]["strict"], "validation") for name, r in results.items() if r}
@@ -106,18 +110,19 @@ def _row(task: Task, store: Store) -> dict[str, Any] | None:
         "epochs": first.models[0].epochs,
         "seeds": seeds,
         "accuracy": accuracy,
-        "ms": {name: _epoch_ms(cell) for name, cell in found.items()},
+        "ms": {name: _epoch_ms(cell, half=name == "fp16") for name, cell in found.items()},
     }
 
 
-def _epoch_ms(cell: Cell) -> float:
-    """Return the milliseconds of an epoch of the first model of a cell."""
+def _epoch_ms(cell: Cell, *, half: bool) -> float:
+    """Return the milliseconds of an epoch of the first model of a cell, whose activations must be fp16 if ``half``."""
     reset_memory()
     model = clone(cell.models[0])
     epochs = model.epochs
     model.set_params(epochs=0).fit(cell.data)  # builds the network
     model.set_params(epochs=epochs)
     graph = input_graph(model, check(cell.data, quiet=True), torch.device("cuda"))
+    assert has_half_activations(model, graph) == half
     return float(timed_epochs(model, model.network_, graph, cell.name)["ms"])
 
 

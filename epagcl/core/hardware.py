@@ -1,7 +1,8 @@
 """The hardware: which device to use, and whether Triton kernels and fast bf16 products run on it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 
@@ -16,6 +17,7 @@ KERNEL_TYPES = (torch.float32, torch.float16)  # that the Triton kernels read an
 _forced: bool | None = None  # set by force_triton
 _forced_bf16: bool | None = None  # set by force_bf16
 _cpu_preferred = False  # set by prefer_cpu
+_lowering: ContextVar[bool] = ContextVar("_lowering", default=False)  # set by lowering
 
 
 def resolve_device(device: str) -> torch.device:
@@ -82,19 +84,43 @@ def takes_kernels(x: Tensor) -> bool:
     return x.dtype in KERNEL_TYPES and x.numel() > 0 and has_triton(x.device)
 
 
+@contextmanager
+def lowering() -> Iterator[None]:
+    """Let :func:`lowered` return fp16 within this context, where Triton kernels run.
+
+    Examples:
+        >>> with force_triton(True), lowering():
+        ...     lowered(torch.ones(3)).dtype
+        torch.float16
+    """
+    token = _lowering.set(True)
+    try:
+        yield
+    finally:
+        _lowering.reset(token)
+
+
 def lowered(x: Tensor) -> Tensor:
     """Return the operand of a product that ``torch.autocast`` does not know, such as a sparse one.
 
-    Within autocast to fp16, and where Triton kernels run, it is in fp16, else x itself.
+    Within :func:`lowering` a float32 tensor becomes fp16. Autocast of the caller changes nothing.
 
     Examples:
         >>> lowered(torch.ones(3)).dtype
         torch.float32
     """
-    kind = x.device.type
-    if x.dtype != torch.float32 or not torch.is_autocast_enabled(kind) or not has_triton(x.device):
-        return x
-    return x.half() if torch.get_autocast_dtype(kind) == torch.float16 else x
+    return x.half() if _lowering.get() and x.dtype == torch.float32 and has_triton(x.device) else x
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which ``torch.autocast`` rounds nothing on a device.
+
+    Examples:
+        >>> with torch.autocast("cpu", torch.bfloat16), without_autocast(torch.device("cpu")):
+        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+        torch.float32
+    """
+    return torch.autocast(device.type, enabled=False) if device.type in ("cpu", "cuda") else nullcontext()
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class SparseMatrix:
     V matrices with the same row pointers are stored as one. Then ``A @ h`` is ``[A_1 h_1; A_2 h_2; ...]``, where ``h``
     has V blocks, or one block for all matrices.
 
-    Within ``torch.autocast`` to fp16, ``A @ h`` is fp16 on a GPU with Triton; its sums are float32.
+    With fp16 activations (:func:`~epagcl.core.hardware.lowering`), ``A @ h`` is fp16; its sums are float32.
 
     Attributes:
         rowptr: the CSR row pointers, int64.
@@ -223,6 +223,8 @@ class StackedMatrix:
 
     def multiply(self, dense: Tensor) -> Tensor:
         """Return ``self @ dense`` without gradient."""
+        if dense.dtype == torch.float16:  # PyTorch multiplies matrices of one type only
+            return _multiply_views(self, dense.float()).half()
         return _multiply_views(self, dense)
 
     def __matmul__(self, dense: Tensor) -> Tensor:

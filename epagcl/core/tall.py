@@ -14,7 +14,7 @@ MIN_ROWS = 2048  # of a part; smaller parts cost more than they gain
 
 
 def times_weight(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return X W + b, differentiable. Within autocast to fp16, operands and result are in fp16.
+    """Return X W + b, differentiable. With fp16 activations, operands and result are in fp16.
 
     The gradient XᵀG of the weight is a small matrix, for which a library uses few programs. On a GPU it is computed in
     parts, see :func:`tall_product`. The gradients of a float32 weight and bias are float32.
@@ -41,7 +41,9 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return aᵀ b in float32, the sum of the products of parts of the rows. Sums are added in a fixed order.
+    """Return aᵀ b as float32, the sum of the products of parts of the rows, which are added in a fixed order.
+
+    All sums are float32. With fp16 operands, the product of each part is rounded to fp16 once.
 
     Args:
         a: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.

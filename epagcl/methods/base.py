@@ -63,7 +63,7 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         has_validation_loss: whether :meth:`validation_loss` is defined; early stopping then uses it.
         decoupled_decay: whether the optimiser is AdamW in place of Adam.
         half_activations: whether a GPU may keep activations in fp16 during training (``precision``). The loss must be
-            computed in float32, and training must not stop early by small differences of the loss.
+            computed in float32. A subclass that replaces ``build``, ``loss`` or ``steps`` has to allow it again.
         uses_relations: whether the method uses kinds and directions of edges; otherwise ``fit`` merges them.
         runs_on_ranks: whether ``fit`` and ``embed`` work on several ranks (``epagcl.distributed``).
         saved_attributes: fitted attributes that :meth:`build` reads; they are saved with the model.
@@ -104,8 +104,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     device: str = setting("auto", "where to train", ("auto", "cpu", "cuda", "mps"))
     precision: str = setting(
         "auto",
-        "precision of products, with sums in float32. GPU: that of the loss, auto: fp16; the network has tf32, with "
-        "fp16 also fp16 activations in some methods. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
+        "precision of products, with sums in float32. GPU: that of the loss (auto: fp16); the network has tf32, in "
+        "some methods fp16 activations with auto and fp16. CPU: fp32 or bf16; auto: bf16 if it has the instructions",
         ("auto", *PRECISIONS),
     )
     capture: str = setting(
@@ -118,6 +118,8 @@ class Method(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         rename_attributes(cls)
+        if "half_activations" not in vars(cls) and {"build", "loss", "steps"} & vars(cls).keys():
+            cls.half_activations = False
 
     def set_params(self, **params: Any) -> Self:
         """Set settings by name, as in scikit-learn; :meth:`fit` validates them."""

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from epagcl.core.hardware import without_autocast
 from epagcl.core.permute import permute_rows
 from epagcl.core.randomness import Stream, permutation
 from epagcl.data.graph import Graph
@@ -34,8 +35,10 @@ class Network(nn.Module):
         else:
             permuted = exchange_rows(projected, Exchange.of_order(part, order))
         h, corrupted = self.encoder.propagate(torch.cat([projected, permuted]), graph.adjacency).tensor_split(2)
-        s = summary(h, part)
-        return summary_loss(self.discriminator(h, s), self.discriminator(corrupted, s), part)
+        with without_autocast(h.device):
+            h, corrupted = h.float(), corrupted.float()
+            s = summary(h, part)
+            return summary_loss(self.discriminator(h, s), self.discriminator(corrupted, s), part)
 
 
 @method_settings

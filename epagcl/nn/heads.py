@@ -20,7 +20,7 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        return times_weight(x, self.weight.T, self.bias) if takes_kernels(x) else super().forward(x)
+        return times_weight(x, self.weight.T, self.bias) if x.dim() == 2 and takes_kernels(x) else super().forward(x)
 
 
 class ProjectionHead(nn.Sequential):

@@ -214,7 +214,7 @@ def transform(
 
             return masked_product(x, weight, mask)
         return x @ per_view(weight, mask, views).flatten(0, -2)
-    x, weight = lowered(x), per_view(weight, mask, views)
+    x, weight = lowered(x), per_view(weight, mask, views)  # x before it is expanded, which would round it K times
     if x.shape[1] == aligned_width(weight.shape[-2]) > weight.shape[-2]:
         weight = F.pad(weight, (0, 0, 0, x.shape[1] - weight.shape[-2]))
     if weight.dim() == 2:

@@ -20,7 +20,7 @@ from epagcl.data.identity import is_former_fingerprint
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.history import Row
 
-LOSS_SCALE = "scaler.scale"  # name of the tensor that only trainings with fp16 activations have
+SCALE_KEY = "scaler.scale"  # name of the tensor that only trainings with fp16 activations have
 CHECKPOINT_SECONDS = 10.0  # time between two checkpoints; EPAGCL_CHECKPOINT_SECONDS in the environment overrides it
 
 
@@ -102,8 +102,8 @@ class Checkpointer:
             for key, value in epochs.early_stopping.tensors().items():
                 value.copy_(tensors[f"best.{key}"])
             epochs.early_stopping.epochs.fill_(epochs_done)
-        if epochs.scaler is not None and LOSS_SCALE in tensors:
-            epochs.scaler.load_state_dict({**epochs.scaler.state_dict(), "scale": tensors[LOSS_SCALE].item()})
+        if epochs.scaler is not None and SCALE_KEY in tensors:
+            epochs.scaler.load_state_dict({**epochs.scaler.state_dict(), "scale": tensors[SCALE_KEY].item()})
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return the tensors of the current state by their names in the file."""
@@ -114,7 +114,7 @@ class Checkpointer:
         if epochs.early_stopping is not None:
             tensors |= {f"best.{key}": value for key, value in epochs.early_stopping.tensors().items()}
         if epochs.scaler is not None:
-            tensors[LOSS_SCALE] = torch.tensor(epochs.scaler.get_scale())
+            tensors[SCALE_KEY] = torch.tensor(epochs.scaler.get_scale())
         return tensors
 
     def _check_identity(self, settings: dict[str, Any]) -> None:
@@ -139,9 +139,9 @@ class Checkpointer:
             # The moments of Adam have the shape of their parameter; the number of steps is a scalar.
             state = {"step": torch.zeros(()), **dict.fromkeys(("exp_avg", "exp_avg_sq"), parameters[index].detach())}
             expected |= {f"optimiser.{index}.{name}": value for name, value in state.items()}
-        if (LOSS_SCALE in expected) != (LOSS_SCALE in tensors):  # activations are float32 here, or were there
-            expected.pop(LOSS_SCALE, None)
-            tensors = {key: value for key, value in tensors.items() if key != LOSS_SCALE}
+        if (SCALE_KEY in expected) != (SCALE_KEY in tensors):  # activations are float32 here, or were there
+            expected.pop(SCALE_KEY, None)
+            tensors = {key: value for key, value in tensors.items() if key != SCALE_KEY}
         if different := expected.keys() ^ tensors.keys():
             raise ValueError(f"{sorted(different)[0]} does not belong to this training, or is missing")
         for key, value in expected.items():

@@ -12,7 +12,13 @@ from epagcl.core.log import log
 from epagcl.data.graph import Graph
 from epagcl.training.capture import WARM_UP, reason_not_to_capture
 from epagcl.training.early_stopping import NEVER, EarlyStopping
-from epagcl.training.precision import half_activations, has_half_activations, loss_scaler, matmul_precision
+from epagcl.training.precision import (
+    half_activations,
+    has_half_activations,
+    loss_scaler,
+    matmul_precision,
+    skipped_steps,
+)
 from epagcl.training.protocol import Trainable
 
 
@@ -75,6 +81,11 @@ class EpochRunner:
                 finally:  # also after Ctrl-C, since epochs in flight still write the weights
                     default.wait_stream(self._stream)
         return [tuple(values) for values in torch.stack(losses).tolist()]
+
+    @property
+    def skipped(self) -> int:
+        """The number of steps so far that were skipped, since their gradients overflowed fp16; waits for the device."""
+        return 0 if self.scaler is None else skipped_steps(self.scaler)
 
     def close(self) -> None:
         """Free what is kept between epochs: gradients of a captured epoch would keep its memory."""

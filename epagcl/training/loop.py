@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from epagcl.core.errors import TrainingError
+from epagcl.core.formatting import counted
 from epagcl.core.log import log
 from epagcl.data.graph import Graph
 from epagcl.data.subgraphs import Subgraphs
@@ -18,6 +19,7 @@ from epagcl.training.checkpoint import Checkpointer
 from epagcl.training.epoch import EpochRunner
 from epagcl.training.history import COLLAPSED_BELOW, Callback, Look, Row, measure, next_measurement
 from epagcl.training.interrupts import deferred_interrupts
+from epagcl.training.precision import LOSS_SCALE
 from epagcl.training.protocol import Trainable, calibrate, embedding_of
 from epagcl.training.subgraphs import SubgraphRunner
 
@@ -92,6 +94,7 @@ def train(
                 calibrated = True
                 look.function(stop, embedding_of(method, network, graph))
             last = stopped or stop == method.epochs
+            _check_overflow(method, epochs.skipped, stop, last)
             if last and stopping is not None:
                 stopping.restore()
                 calibrated = False
@@ -155,6 +158,19 @@ def _rows(losses: list[tuple[float, ...]], method: Trainable, first: int, begun:
         if validation:
             row["validation_loss"] = validation[0]
         yield row
+
+
+def _check_overflow(method: Trainable, skipped: int, epoch: int, last: bool) -> None:
+    """Raise if gradients are not finite at any scale of the loss; if ``last``, log a warning on skipped steps."""
+    if 2**skipped > LOSS_SCALE:
+        raise TrainingError(
+            f"the gradients overflow fp16 up to epoch {epoch}; {_advice(method)}, or use precision='tf32'"
+        )
+    if last and skipped:
+        log.warning(
+            "seed %d: %s skipped because gradients overflowed fp16; precision='tf32' keeps them in float32",
+            *(method.seed, counted(skipped, "step")),
+        )
 
 
 def _check_collapse(method: Trainable, measures: Measures, epoch: int, warn: bool) -> bool:

@@ -1,5 +1,6 @@
 """The precision of the network in training: fp16 activations or TF32 products on a GPU, bf16 products on some CPUs."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,40 +11,43 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
-from epagcl.core.hardware import has_bf16, has_triton
+from epagcl.core.hardware import has_bf16, has_triton, lowering
 from epagcl.core.norms import inverse_norms
 from epagcl.data.graph import Graph
 from epagcl.training.protocol import Trainable
 
 MIN_WIDTH = 32  # narrower matrices gain nothing
 #: The loss is multiplied by this number where activations are fp16: the gradient of a node, near 1/N, would underflow.
-#: Sums over a million nodes hardly ever overflow.
+#: Sums over all nodes hardly ever overflow.
 LOSS_SCALE = 4096.0
-NEVER = 2**30  # steps after which the scale of the loss grows again
-#: The largest length of a feature row must lie in this range, so that products of features and weights, and their
-#: gradients, fit into fp16.
-FEATURE_RANGE = 2.0**-6, 2.0**8
+#: PyTorch's settings that allow sums in fp16; the second is of torch 2.7.
+FP16_SUMS = ("allow_fp16_reduced_precision_reduction", "allow_fp16_accumulation")
+GROWTH_INTERVAL = 2**30  # steps after which the scale of the loss would grow: never
+#: The median length of the feature rows must not be below this, and no row longer, so that products of features and
+#: weights, and their gradients, fit into fp16. Products are shorter than their rows by a factor of 10 to 100.
+SHORTEST, LONGEST = 2.0**-6, 2.0**8
 
 
 def has_half_activations(method: Trainable, graph: Graph) -> bool:
-    """Return whether a training keeps activations in fp16, which halves the time of everything but the loss.
+    """Return whether a training keeps activations in fp16, which halves the memory traffic of the network.
 
-    This takes a method that is known to lose no accuracy by it, a GPU with Triton, and features in a suitable range.
+    This takes a method that allows it, training on a whole graph on one GPU with Triton, without early stopping by
+    small differences of the loss, and features in a suitable range.
     """
-    if not method.half_activations or method.precision not in ("auto", "fp16"):
+    if not method.half_activations or method.precision not in ("auto", "fp16") or method.patience:
         return False
-    if graph.part is not None or not has_triton(graph.device):
+    if graph.part is not None or graph.origin is not None or not has_triton(graph.device):
         return False
-    lengths = 1 / inverse_norms(graph.x)
-    longest = lengths[lengths.isfinite()].max().item() if lengths.isfinite().any() else 0.0
-    return FEATURE_RANGE[0] <= longest <= FEATURE_RANGE[1]
+    inverse = inverse_norms(graph.x)
+    inverse = inverse[inverse > 0]  # without rows of zeros
+    return inverse.numel() > 0 and 1 / inverse.median().item() >= SHORTEST and 1 / inverse.min().item() <= LONGEST
 
 
 @contextmanager
 def half_activations(device: torch.device) -> Iterator[None]:
-    """Compute activations in fp16 within this context; sparse products and fused kernels follow ``torch.autocast``."""
+    """Compute activations in fp16 within this context, by ``torch.autocast`` and by the kernels of this package."""
     # A CUDA graph must not contain copies of weights that were made before it.
-    with torch.autocast(device.type, torch.float16, cache_enabled=False):
+    with torch.autocast(device.type, torch.float16, cache_enabled=False), lowering():
         yield
 
 
@@ -52,7 +56,17 @@ def loss_scaler(device: torch.device) -> torch.amp.GradScaler:
 
     It skips a step whose gradients overflow, and halves the scale. No number is read from the device.
     """
-    return torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, growth_interval=NEVER)
+    return torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, growth_interval=GROWTH_INTERVAL)
+
+
+def skipped_steps(scaler: torch.amp.GradScaler) -> int:
+    """Return how many steps a scaler has skipped, or a large number if the scale is 0; waits for the device.
+
+    Examples:
+        >>> skipped_steps(loss_scaler(torch.device("cpu")))
+        0
+    """
+    return round(math.log2(LOSS_SCALE / max(scaler.get_scale(), 2.0**-150)))
 
 
 @contextmanager
@@ -86,11 +100,15 @@ def _cuda_precision(name: str) -> Iterator[None]:
     except RuntimeError:  # the user has set it the newer way
         before = None
     torch.set_float32_matmul_precision(name)
-    reduced, matmul.allow_fp16_reduced_precision_reduction = matmul.allow_fp16_reduced_precision_reduction, False
+    reductions = [name for name in FP16_SUMS if hasattr(matmul, name)]
+    allowed = {name: getattr(matmul, name) for name in reductions}
+    for name in reductions:
+        setattr(matmul, name, False)
     try:
         yield
     finally:
-        matmul.allow_fp16_reduced_precision_reduction = reduced
+        for name, value in allowed.items():
+            setattr(matmul, name, value)
         if before is not None:
             torch.set_float32_matmul_precision(before)
         if newer is not None:

@@ -132,3 +132,15 @@ def test_a_matrix_is_freed_with_its_last_reference():
         assert value() is None  # freed at once, as it may be gigabytes on a GPU
     finally:
         gc.enable()
+
+
+def test_stacked_matrices_multiply_half_precision_in_float32():
+    matrices = [SparseMatrix.from_torch(random_sparse(7, 7, seed, torch.float32)) for seed in range(2)]
+    stacked = StackedMatrix(matrices)
+    h = torch.randn(14, 3, generator=torch.Generator().manual_seed(0)).half().requires_grad_()
+    out = stacked @ h
+    assert out.dtype == torch.float16
+    expected = torch.cat([m.to_dense() @ part.float() for m, part in zip(matrices, h.chunk(2), strict=True)])
+    assert torch.equal(out, expected.half())
+    (gradient,) = torch.autograd.grad(out.float().sum(), h)
+    assert torch.equal(gradient, torch.cat([m.to_dense().T.sum(1, keepdim=True).expand(7, 3) for m in matrices]).half())

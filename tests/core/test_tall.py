@@ -3,6 +3,7 @@ import torch
 
 from epagcl.core import tall
 from epagcl.core.tall import tall_product, times_weight
+from epagcl.training.precision import half_activations
 
 
 def draw(*shape, seed=0):
@@ -59,11 +60,11 @@ def test_blocks_may_be_one_and_the_same(device, use_triton):
     torch.testing.assert_close(gradient, x.sum(0)[:, None].expand(4, -1, 2))
 
 
-def test_operands_are_rounded_once_within_autocast_and_weights_keep_their_type(device, use_triton):
+def test_operands_are_rounded_once_with_fp16_activations_and_weights_keep_their_type(device, use_triton):
     use_triton(True)
     x, weight = draw(70, 30).to(device), draw(30, 20, seed=1).to(device).requires_grad_()
     bias = draw(20, seed=2).to(device).requires_grad_()
-    with torch.autocast(device.type, torch.float16):
+    with half_activations(device):
         out = times_weight(x, weight, bias)
     assert out.dtype == torch.float16
     exact = [t.detach().half().double() for t in (x, weight, bias)]

@@ -26,7 +26,7 @@ EVERY = epagcl.methods()
 every_method = pytest.mark.parametrize("name", EVERY)
 trained_method = pytest.mark.parametrize("name", [name for name in EVERY if epagcl.method(name).trained])
 training_free = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).trained])
-half_precision = pytest.mark.parametrize("name", [name for name in EVERY if epagcl.method(name).half_activations])
+HALF = [name for name in EVERY if epagcl.method(name).half_activations]
 self_supervised = pytest.mark.parametrize("name", [name for name in EVERY if not epagcl.method(name).supervised])
 
 #: Small widths and counts, for the methods that have the setting.
@@ -390,8 +390,7 @@ def test_no_tensor_has_the_size_of_all_pairs_of_nodes(monkeypatch, name):
 
 
 @pytest.mark.slow
-@half_precision
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("name", "sparse"), [*((name, True) for name in HALF), ("bgrl", False), ("grace", False)])
 def test_half_precision_activations_change_gradients_by_their_rounding(name, sparse, device, use_triton):
     pytest.importorskip("triton")
     data = block_model(24, num_classes=2, num_features=9, topic_words=3, words_per_node=3)
@@ -413,6 +412,37 @@ def test_half_precision_activations_change_gradients_by_their_rounding(name, spa
     scaled = torch.autograd.grad(half_loss * LOSS_SCALE, trained, allow_unused=True)
     both = [(a / LOSS_SCALE, b) for a, b in zip(scaled, gradients, strict=True) if b is not None]
     assert all(a.dtype == torch.float32 for a, _ in both)
-    error = torch.cat([(a - b).flatten() for a, b in both]).norm()
     length = torch.cat([b.flatten() for _, b in both]).norm()
-    assert 0 < error < 5e-3 * length
+    errors = [(a - b).norm() for a, b in both]
+    assert max(errors) > 0
+    for error, (_, expected) in zip(errors, both, strict=True):  # some gradients are small sums of large numbers
+        assert error < 0.03 * expected.norm() + 1e-3 * length
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("grace", {"encoder": "residual"}),
+        ("grace", {"dim": 528, "batch_size": 10}),  # plain torch computes the loss of wide rows
+        ("bgrl", {"encoder": "residual", "norm": "layer"}),
+        ("gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}),
+    ],
+)
+def test_half_precision_works_with_other_settings(name, settings, device, use_triton):
+    pytest.importorskip("triton")
+    data = block_model(24, num_classes=2, num_features=9, topic_words=3, words_per_node=3)
+    use_triton(True)
+    values = []
+    for precision in ("fp32", "auto"):
+        model = create(name, precision=precision, epochs=2, device=str(device), **settings).fit(data)
+        values.append([row["loss"] for row in model.history_])
+    assert values[1] == pytest.approx(values[0], rel=1e-2)
+    assert values[1] != values[0]
+
+
+def test_a_subclass_that_replaces_the_loss_has_to_allow_half_precision_again():
+    plain = type("Plain", (epagcl.EPAGCL,), {})
+    other = type("Other", (epagcl.EPAGCL,), {"loss": lambda *_: None})
+    allowed = type("Allowed", (other,), {"half_activations": True, "loss": lambda *_: None})
+    assert [cls.half_activations for cls in (plain, other, allowed)] == [True, False, True]

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from epagcl.nn.heads import BlockLinear, ProjectionHead
+from epagcl.nn.heads import BlockLinear, Linear, ProjectionHead
 
 
 def test_a_head_has_two_linear_layers_and_an_activation():
@@ -67,3 +67,14 @@ def test_heads_of_several_members_equal_separate_heads(activation):
     pairs = zip(separate(head[0]), separate(head[2]), z.chunk(3), strict=True)
     expected = torch.cat([second(activation()(first(rows))) for first, second, rows in pairs])
     torch.testing.assert_close(head(z), expected)
+
+
+@pytest.mark.parametrize("shape", [(8,), (3, 8), (2, 3, 8)])
+def test_linear_equals_that_of_torch(use_triton, shape):
+    torch.manual_seed(0)
+    ours, theirs = Linear(8, 4), torch.nn.Linear(8, 4)
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(shape)
+    for on in (False, True):
+        use_triton(on)
+        torch.testing.assert_close(ours(x), theirs(x))

@@ -1,4 +1,5 @@
 import logging
+import re
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from epagcl.core.errors import InputError, TrainingError
 from epagcl.data import block_model
 from epagcl.training.loop import adam
 from tests.conftest import Largest
-from tests.training.common import BGRL, DGI, GCN, LEARNS, SMALL, STOPS, Stop, same_weights, stop_at
+from tests.training.common import BGRL, DGI, GCN, LEARNS, SMALL, STOPS, Squares, Stop, same_weights, stop_at
 
 
 def test_callback_receives_one_row_per_epoch_in_order(device, small_graph, untimed_tiles):
@@ -287,3 +288,30 @@ def test_a_resumed_training_reports_a_collapse_again(tmp_path, small_graph, monk
     assert [message.split(":")[0] for message in caplog.messages] == [
         f"seed 0, epoch {epoch}" for epoch in (25, 50, 130)
     ]
+
+
+class Broken(Squares):
+    """Gradients that are never finite, of a loss that is."""
+
+    half_activations = True
+
+    def loss(self, network, *args):
+        weight = network.encoder.layers[0].weight
+        if weight.requires_grad:
+            weight.register_hook(lambda gradient: gradient * float("nan"))
+        return super().loss(network, *args)
+
+
+def test_gradients_that_are_never_finite_end_the_training(small_graph, use_triton):
+    use_triton(True)
+    with pytest.raises(TrainingError, match=r"gradients overflow fp16 up to epoch \d+; lower lr .* precision='tf32'"):
+        Broken(epochs=40, **SMALL).fit(small_graph)
+
+
+def test_skipped_steps_are_reported_at_the_end(small_graph, use_triton, monkeypatch, caplog):
+    use_triton(True)
+    monkeypatch.setattr(Squares, "overflow", 2)
+    model = Squares(epochs=9, **SMALL).fit(small_graph)
+    assert len(model.history_) == 9
+    (message,) = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
+    assert re.fullmatch(r"seed 0: \d steps? skipped because gradients overflowed fp16; .*", message)

@@ -11,11 +11,14 @@ from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check
 from epagcl.data.graph import Graph
 from epagcl.training.precision import (
+    LOSS_SCALE,
     MIN_WIDTH,
     Bf16Products,
     half_activations,
     has_half_activations,
+    loss_scaler,
     matmul_precision,
+    skipped_steps,
 )
 from tests.training.common import Stop, same_weights, stop_at
 
@@ -211,10 +214,14 @@ def test_activations_are_fp16_for_methods_and_features_that_allow_it(small_graph
     }
     other = type("Other", (EPAGCL,), {"half_activations": False})
     assert not has_half_activations(other(), graph)
-    longest = graph.x.to_dense().norm(dim=1).max()
+    x = torch.nn.functional.normalize(graph.x.to_dense(), dim=1)
     for length, expected in ((2.0**-7, False), (2.0**-5, True), (2.0**7, True), (2.0**9, False), (0.0, False)):
-        scaled = replace(graph, x=graph.x.to_dense() * (length / longest))
-        assert has_half_activations(Half(), scaled) == expected
+        assert has_half_activations(Half(), replace(graph, x=x * length)) == expected
+    some = torch.ones(60, 1)
+    some[:10] = 2.0**-9  # a few short rows
+    assert has_half_activations(Half(), replace(graph, x=x * some))
+    some[:10] = 2.0**9  # one long row is enough
+    assert not has_half_activations(Half(), replace(graph, x=x * some))
 
 
 def test_autocast_to_fp16_ends_with_its_context():
@@ -233,3 +240,29 @@ def test_products_of_fp16_have_float32_sums_and_the_setting_is_restored(monkeypa
     with matmul_precision("auto", torch.device("cuda")):
         assert not matmul.allow_fp16_reduced_precision_reduction
     assert matmul.allow_fp16_reduced_precision_reduction == before
+
+
+def test_early_stopping_subgraphs_and_ranks_keep_activations_in_float32(small_graph, use_triton, monkeypatch):
+    use_triton(True)
+    graph = Graph.from_data(check(small_graph))
+    assert has_half_activations(Half(), graph)
+    assert not has_half_activations(Half(patience=3), graph)
+    assert not has_half_activations(Half(), replace(graph, part=object()))
+    monkeypatch.setattr(Graph, "origin", (torch.arange(60), 100))
+    assert not has_half_activations(Half(), graph)
+
+
+def test_autocast_of_the_caller_changes_no_sparse_product(use_triton):
+    use_triton(True)
+    matrix = SparseMatrix.from_torch(torch.eye(3).to_sparse())
+    with torch.autocast("cpu", torch.float16):
+        assert (matrix @ torch.ones(3, 2)).dtype == torch.float32
+        with half_activations(CPU):
+            assert (matrix @ torch.ones(3, 2)).dtype == torch.float16
+
+
+def test_steps_are_counted_down_to_a_scale_of_0():
+    scaler = loss_scaler(CPU)
+    for scale, skipped in ((LOSS_SCALE, 0), (LOSS_SCALE / 8, 3), (1.0, 12), (0.0, 162)):
+        scaler.load_state_dict({**scaler.state_dict(), "scale": scale})
+        assert skipped_steps(scaler) == skipped

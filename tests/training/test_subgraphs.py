@@ -46,3 +46,16 @@ def test_the_thread_that_reads_subgraphs_ends_with_the_training(fails):
     else:
         model.fit(data)
     assert set(threading.enumerate()) <= before
+
+
+def test_activations_of_subgraphs_are_float32(use_triton):
+    """Their views have matrices of their own, for which there are no kernels in fp16."""
+    use_triton(True)
+    data = check(block_model(60, num_features=20, topic_words=5, seed=0), quiet=True)
+    subgraphs = Subgraphs(LargeGraph(Arrays.from_data(data)), "neighbours", 30, seed=0)
+    method = epagcl.GRACE(hidden=8, dim=4, projection=4, device="cpu")
+    network = method.build(20)
+    runner = SubgraphRunner(method, network, subgraphs.at(0), adam(method, network, torch.device("cpu")), subgraphs)
+    assert runner.scaler is None
+    assert len(runner.run(0, 2)) == 2
+    runner.close()

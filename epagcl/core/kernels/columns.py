@@ -5,9 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from epagcl.core.kernels.launch import block_size, on_device_of_arguments, tile_warps
-
-PROGRAMS = 512  # programs that keep a large GPU busy
+from epagcl.core.kernels.launch import on_device_of_arguments, row_tiles, tile_warps
 
 
 @triton.jit
@@ -34,11 +32,7 @@ def column_sums(x: Tensor) -> Tensor:
     x = x.contiguous()
     rows, width = x.shape[-2:]
     blocks = x.shape[:-2].numel()
-    block = block_size(width)
-    step = 2048 // block
-    tiles = triton.cdiv(rows, step) * triton.cdiv(width, block) * blocks
-    repeat = min(1 << (max(tiles // PROGRAMS, 1).bit_length() - 1), 32)  # powers of 2 compile fewer kernels
-    grid = triton.cdiv(rows, step * repeat), triton.cdiv(width, block), blocks
+    grid, tile = row_tiles(rows, width, blocks)
     partial = torch.empty(*x.shape[:-2], grid[0], width, device=x.device)
-    _sums_kernel[grid](x, partial, rows, width, REPEAT=repeat, ROWS=step, BLOCK=block, num_warps=tile_warps(x.dtype))
+    _sums_kernel[grid](x, partial, rows, width, **tile, num_warps=tile_warps(x.dtype))
     return partial.sum(-2)

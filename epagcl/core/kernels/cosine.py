@@ -73,7 +73,7 @@ def shifted_cosines(a: Tensor, b: Tensor, shift: int) -> Tensor:
 
     Args:
         a: ``[N, d]``, float32 or fp16.
-        b: ``[N, d]``, of the same type; no gradient.
+        b: ``[N, d]``, float32 or fp16; no gradient.
         shift: between 0 and N − 1.
     """
     return _ShiftedCosines.apply(a.contiguous(), b.contiguous(), shift)

@@ -13,6 +13,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
+PROGRAMS = 512  # programs that keep a large GPU busy
 LONG_CHUNK = 256  # the same for feature matrices, whose rows are long: the sums of fewer cut rows are stored and added
 
 
@@ -122,4 +123,21 @@ def tile_warps(dtype: torch.dtype) -> int:
         >>> tile_warps(torch.float32), tile_warps(torch.float16)
         (4, 2)
     """
-    return dtype.itemsize
+    return 4 if dtype == torch.float32 else 2
+
+
+def row_tiles(rows: int, width: int, blocks: int) -> tuple[tuple[int, int, int], dict[str, int]]:
+    """Return the grid of programs that go through the rows of some blocks, and the tiles of each program.
+
+    A program computes several tiles, one below the other, since each program has partial sums.
+
+    Examples:
+        >>> row_tiles(100_000, 512, 2)
+        ((782, 1, 2), {'REPEAT': 32, 'ROWS': 4, 'BLOCK': 512})
+    """
+    block = block_size(width)
+    step = 2048 // block
+    tiles = triton.cdiv(rows, step) * triton.cdiv(width, block) * blocks
+    repeat = min(1 << (max(tiles // PROGRAMS, 1).bit_length() - 1), 32)  # powers of 2 compile fewer kernels
+    grid = triton.cdiv(rows, step * repeat), triton.cdiv(width, block), blocks
+    return grid, {"REPEAT": repeat, "ROWS": step, "BLOCK": block}

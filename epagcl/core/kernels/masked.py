@@ -178,8 +178,8 @@ def masked_product(matrix: SparseMatrix, dense: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         matrix: A, one matrix.
-        dense: h, ``[columns, d]``, or one block for each of K members, ``[K, columns, d]``, float32. Within autocast to
-            fp16, the product is that of h in fp16.
+        dense: h, ``[columns, d]``, or one block for each of K members, ``[K, columns, d]``, float32. With fp16
+            activations, the product is that of h in fp16.
         mask: m, the factor of each row of h in each view, ``[2K, columns]``. Views 2k and 2k + 1 belong to member k.
     """
     return _MaskedProduct.apply(matrix, dense, mask)

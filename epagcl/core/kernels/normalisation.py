@@ -8,9 +8,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from epagcl.core.kernels.launch import block_size, on_device_of_arguments, tile_warps
+from epagcl.core.kernels.launch import on_device_of_arguments, row_tiles, tile_warps
 
-PROGRAMS = 512  # programs that keep a large GPU busy
 PARTS = 256  # partial results that one program combines at a time
 
 
@@ -223,17 +222,6 @@ def _back_kernel(
         tl.store(dx + at, factor * rstd * (d - mean_d - normed * mean_dx), mask=inside)
 
 
-def _tiles(rows: int, width: int, views: int) -> tuple[tuple[int, int, int], dict[str, int]]:
-    """Return the grid of programs, and how many tiles of which shape each program computes, one below the other."""
-    block = block_size(width)
-    step = 2048 // block
-    tiles = triton.cdiv(rows, step) * triton.cdiv(width, block) * views
-    # Further tiles go to the same programs, since each program has partial sums. Powers of 2 compile fewer kernels.
-    repeat = min(1 << (max(tiles // PROGRAMS, 1).bit_length() - 1), 32)
-    grid = triton.cdiv(rows, step * repeat), triton.cdiv(width, block), views
-    return grid, {"REPEAT": repeat, "ROWS": step, "BLOCK": block}
-
-
 @on_device_of_arguments
 def batch_norm_prelu(
     x: Tensor,
@@ -278,7 +266,7 @@ def _statistics(
 ) -> Tensor:
     """Return mean and 1/√(var + ε) of each view and column, ``[2, V, d]``, and update the running statistics."""
     rows, width = x.shape[0] // views, x.shape[1]
-    grid, tile = _tiles(rows, width, views)
+    grid, tile = row_tiles(rows, width, views)
     warps, parts = tile_warps(x.dtype), grid[0]
     partial, statistics = running_mean.new_empty(2, views, parts, width), running_mean.new_empty(2, views, width)
     _statistics_kernel[grid](x, partial, rows, width, **tile, num_warps=warps)
@@ -311,7 +299,7 @@ class _BatchNormPReLU(torch.autograd.Function):
     ) -> Tensor:
         views, width = statistics.shape[1:]
         rows = x.shape[0] // views
-        grid, tile = _tiles(rows, width, views)
+        grid, tile = row_tiles(rows, width, views)
         y = torch.empty_like(x)
         _activate_kernel[grid](x, statistics, scale, shift, slope, y, rows, width, **tile)
         ctx.save_for_backward(x, bias, scale, shift, slope, statistics)
@@ -323,7 +311,7 @@ class _BatchNormPReLU(torch.autograd.Function):
         x, bias, scale, shift, slope, statistics = ctx.saved_tensors
         views, width = statistics.shape[1:]
         rows = x.shape[0] // views
-        grid, tile = _tiles(rows, width, views)
+        grid, tile = row_tiles(rows, width, views)
         grad, dx = grad.contiguous(), torch.empty_like(x)
         partial = statistics.new_empty(3, views, grid[0], width)
         _back_sums_kernel[grid](

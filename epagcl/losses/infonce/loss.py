@@ -9,7 +9,7 @@ from torch import Tensor
 
 from epagcl.core.checks import INT64_LIMIT, check_tensor
 from epagcl.core.errors import InputError
-from epagcl.core.hardware import has_bf16, has_triton
+from epagcl.core.hardware import has_bf16, has_triton, without_autocast
 from epagcl.core.permute import permute_rows
 from epagcl.distributed.exchange import Exchange, exchange_rows
 from epagcl.distributed.partition import Part
@@ -239,8 +239,8 @@ def _loss(z: Tensor, temperature: float, groups: int, impl: str, precision: str)
         _check_triton(z)
     if impl == "tiled" and (not has_bf16(z.device) or z.dtype == torch.float64 or z.shape[0] // groups < MIN_ROWS):
         precision = "fp32"
-    # In half precision e^{1/τ} and the sums would overflow.
-    return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
+    with without_autocast(z.device):  # in half precision e^{1/τ} and the sums would overflow
+        return function(z if z.dtype == torch.float64 else z.float(), temperature, groups, precision)
 
 
 def _ring(z: Tensor, temperature: float, members: int, precision: str, part: Part) -> Tensor:

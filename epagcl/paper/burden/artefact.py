@@ -10,6 +10,7 @@ import torch
 
 from epagcl.core.errors import InputError
 from epagcl.core.hardware import resolve_device
+from epagcl.core.log import log
 from epagcl.core.sparse import SparseMatrix
 from epagcl.data import check, load
 from epagcl.data.catalogue.entries import find
@@ -102,8 +103,12 @@ def with_missing(result: Result, request: Request) -> Result | None:
             lacking.setdefault(cell["graph"], []).append(cell["settings"]["name"])
     measured: dict[tuple[str, str], dict[str, Any]] = {}
     for graph, names in lacking.items():
-        made = _cells(request, Subject.from_name(graph, request.root), names)
-        measured |= {(graph, cell["method"]): cell for cell in made if cell["hardware"]}
+        try:
+            subject = Subject.from_name(graph, request.root)
+        except InputError as error:
+            log.warning("%s: skipped (%s)", graph, error)
+            continue
+        measured |= {(graph, cell["method"]): cell for cell in _cells(request, subject, names) if cell["hardware"]}
     cells = [measured.get((cell["graph"], cell["method"]), cell) for cell in result["cells"]]
     return {**result, "cells": cells} if measured else None
 

@@ -83,21 +83,21 @@ def _note(result: Result) -> str:
         "FLOPs: multiplications and additions of all matrix products, dense and sparse, forward and backward, as plain "
         "torch computes them (symmetric tiles). The paper does not say what it counts.",
         "Memory: " + ", ".join(memory[kind] for kind in sorted(on_cpu)) + ".",
-        *_of_other_days(result),
+        *_of_other_versions(result),
         *(f"{name}: {graph['note']}." for name, graph in result["graphs"].items() if graph["note"]),
         *(f"{name}: {reason}." for name, reason in result["absent"].items()),
     ]
     return " ".join(sentences)
 
 
-def _of_other_days(result: Result) -> list[str]:
-    """Return a sentence on the measurements that were not made on the day of most others; empty if there are none."""
-    days: dict[str, list[str]] = {}
+def _of_other_versions(result: Result) -> list[str]:
+    """Return a sentence on the measurements that were not made at the commit of most others, if there are any."""
+    places: dict[str, list[str]] = {}
     for cell in result["cells"]:
-        if cell["hardware"] and cell.get("date"):
-            days.setdefault(cell["date"][:10], []).append(f"{cell['method']} on {cell['graph']}")
-    main = max(days, key=lambda day: len(days[day]), default="")
-    others = [f"{listed(places)} ({day})" for day, places in sorted(days.items()) if day != main]
+        if cell["hardware"] and cell.get("commit"):
+            places.setdefault(cell["commit"][:7], []).append(f"{cell['method']} on {cell['graph']}")
+    main = max(places, key=lambda commit: len(places[commit]), default="")
+    others = [f"{listed(own)} ({commit})" for commit, own in places.items() if commit != main]
     return [f"Measured with another version than the other rows ({main}): {'; '.join(others)}."] if others else []
 
 

@@ -86,7 +86,8 @@ class Plan:
         runs: the missing runs.
         absent: the reason for each graph that cannot be loaded.
         cells: all cells of each part of the study, whether their runs are missing or not.
-        unmeasured: what the artefacts lack that do not consist of runs; empty for a plan of some parts, or of all runs.
+        unmeasured: what the artefacts lack that do not consist of runs; for a plan of some parts, or of all runs, only
+            what is named among the parts.
 
     Examples:
         >>> Plan([], {}, {}).seconds

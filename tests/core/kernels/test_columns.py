@@ -3,7 +3,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from epagcl.core.kernels import columns
+from epagcl.core.kernels import launch
 from epagcl.core.kernels.columns import column_sums
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -17,7 +17,7 @@ def test_sums_are_float32(device, shape, dtype):
 
 
 def test_several_tiles_per_program(device, monkeypatch):
-    monkeypatch.setattr(columns, "PROGRAMS", 2)
+    monkeypatch.setattr(launch, "PROGRAMS", 2)
     x = torch.randn(2, 301, 64, generator=torch.Generator().manual_seed(0)).to(device)
     torch.testing.assert_close(column_sums(x), x.double().sum(1).float(), rtol=1e-5, atol=1e-5)
 

@@ -7,6 +7,7 @@ from epagcl.core.kernels import launch
 from epagcl.core.kernels.masked import masked_product
 from epagcl.core.sparse import SparseMatrix
 from epagcl.nn.layers import GCNLayer
+from epagcl.training.precision import half_activations
 from tests.core.kernels.matrices import assert_rounded_once, random_matrix, two_views
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -86,13 +87,13 @@ def test_a_layer_gives_the_same_with_and_without_kernels(device, use_triton, mem
 
 
 @pytest.mark.parametrize(("members", "width", "longest"), [(1, 130, 4), (2, 33, 64)])
-def test_products_are_in_half_precision_within_autocast(device, use_triton, monkeypatch, members, width, longest):
+def test_products_are_in_half_precision_with_such_activations(device, use_triton, monkeypatch, members, width, longest):
     monkeypatch.setattr(launch, "LONG_CHUNK", longest)
     use_triton(True)
     dense, matrix = random_matrix(9, 11, density=0.6, device=device)
     h, mask = draw(members, 11, width, device)
     h = h.half().float().requires_grad_()
-    with torch.autocast(device.type, torch.float16):
+    with half_activations(device):
         out = masked_product(matrix, h, mask)
     exact = h.detach().double().requires_grad_()
     copies = mask.view(members, 2, 11, 1).double() * exact[:, None]

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 pytest.importorskip("triton")
 
-from epagcl.core.kernels import normalisation
+from epagcl.core.kernels import launch, normalisation
 from epagcl.core.kernels.normalisation import batch_norm_prelu
 from tests.core.kernels.matrices import assert_rounded_once
 
@@ -63,8 +63,8 @@ def test_many_rows_equal_plain_torch(device, views, rows, width):
 
 
 def test_several_tiles_per_program_equal_plain_torch(device, monkeypatch):
-    monkeypatch.setattr(normalisation, "PROGRAMS", 2)
-    grid, tile = normalisation._tiles(300, 64, 2)
+    monkeypatch.setattr(launch, "PROGRAMS", 2)
+    grid, tile = launch.row_tiles(300, 64, 2)
     assert tile["REPEAT"] > 1
     assert grid[0] > 1
     assert 300 % (tile["ROWS"] * tile["REPEAT"])  # the last program has fewer rows
@@ -73,7 +73,7 @@ def test_several_tiles_per_program_equal_plain_torch(device, monkeypatch):
 
 def test_many_parts_are_combined_in_turns(device, monkeypatch):
     monkeypatch.setattr(normalisation, "PARTS", 2)
-    assert normalisation._tiles(90, 130, 2)[0][0] > 4
+    assert launch.row_tiles(90, 130, 2)[0][0] > 4
     compare(2, 90, 130, device)
 
 

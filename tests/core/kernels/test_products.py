@@ -10,6 +10,7 @@ from epagcl.core.kernels.launch import RowChunks
 from epagcl.core.kernels.products import Update, edge_dots, multiply_pattern
 from epagcl.core.sparse import SparseMatrix, multiply_accumulate, multiply_lerp, rowptr_of
 from epagcl.nn.layers import GATLayer
+from epagcl.training.precision import half_activations
 from tests.core.kernels.matrices import assert_rounded_once, random_matrix
 
 pytestmark = pytest.mark.usefixtures("poisoned_memory")
@@ -311,13 +312,15 @@ def test_rows_in_half_precision_are_added_in_float32(device, monkeypatch, width,
     out = torch.empty(2 * 13, width, device=device, dtype=torch.float16)
     multiply_pattern(*arguments, Update(0.5, [(2.0, term.to(device))], out))
     assert_rounded_once(out, 0.5 * expected + 2 * term.double(), atol=1e-5)
+    multiply_pattern(*arguments, Update(0.5, [(2.0, term.to(device)), (-1.0, out)], out))  # in place, as PageRank does
+    assert_rounded_once(out, term.double() * 0, rtol=0, atol=0.02)
 
 
-def test_products_are_in_half_precision_within_autocast(device, use_triton):
+def test_products_are_in_half_precision_with_such_activations(device, use_triton):
     dense, matrix = random_matrix(9, 11, density=0.6, device=device)
     h = draw(11, 5).to(device).requires_grad_()
     use_triton(True)
-    with torch.autocast(device.type, torch.float16):
+    with half_activations(device):
         out = matrix @ h
     exact = h.detach().cpu().half().double().requires_grad_()
     expected = dense.double() @ exact

@@ -110,3 +110,16 @@ def test_missing_times_are_joined_with_a_result(tmp_path, monkeypatch):
     assert asked == ["gca"]
     assert joined["cells"][0] == grace
     assert (joined["cells"][1]["hardware"], joined["cells"][1]["seconds_per_epoch"]) == (gca["hardware"], 2.0)
+
+
+def test_a_graph_that_is_absent_does_not_end_the_others(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(costs, "burden", lambda *_: {"seconds_before": 1.0, "seconds_per_epoch": 2.0, "gib": None})
+    monkeypatch.setattr(costs, "flops", lambda *_: 7)
+    options = {"settings": {"device": "cpu", "epochs": 2, **SMALL}}
+    request = Request((), ("grace",), 1, ("strict",), Store(tmp_path), root=tmp_path, **options)
+    lacking = [
+        {"graph": name, "method": "GRACE", "hardware": None, "settings": {"name": "grace"}} for name in ("Cora", "demo")
+    ]
+    joined = burden.with_missing({"cells": lacking}, request)
+    assert [cell["hardware"] is None for cell in joined["cells"]] == [True, False]
+    assert "Cora: skipped" in caplog.text

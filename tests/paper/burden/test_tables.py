@@ -18,14 +18,14 @@ def test_hardware_is_named_once():
     assert [is_cpu(name) for name in ("H200", "X, 2 threads")] == [False, True]
 
 
-def test_measurements_of_another_day_are_named():
+def test_measurements_of_another_version_are_named():
     cells = [
-        {"graph": "Cora", "method": name, "hardware": "H200", "date": f"2026-11-{day}T10:00:00"}
-        for name, day in (("DGI", 16), ("GMI", 16), ("GREET", 19))
+        {"graph": "Cora", "method": name, "hardware": "H200", "commit": commit}
+        for name, commit in (("DGI", "1234567890"), ("GMI", "1234567890"), ("GREET", "abcdefghij"))
     ]
     missing = {"graph": "Cora", "method": "GCA", "hardware": None}
     result = {"cells": [*cells, missing], "graphs": {"Cora": {"note": ""}}, "absent": {}}
-    sentence = "Measured with another version than the other rows (2026-11-16): GREET on Cora (2026-11-19)."
+    sentence = "Measured with another version than the other rows (1234567): GREET on Cora (abcdefg)."
     assert tables(result)[0].note.endswith(sentence)
     result["cells"] = [*cells[:2], missing]
     assert "another version" not in tables(result)[0].note
