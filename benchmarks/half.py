@@ -46,9 +46,9 @@ TASKS = (
     Task("bgrl", "pubmed", 3),
     Task("epagcl+", "pubmed", 3),
     Task("epagcl", "amazon-photo", 4),
-    Task("bgrl", "cora", 8),
-    Task("epagcl+", "cora", 8),
-    Task("epagcl", "cora", 8),
+    Task("bgrl", "actor", 6),
+    Task("epagcl+", "actor", 6),
+    Task("epagcl", "actor", 6),
 )
 
 

@@ -72,6 +72,12 @@ def use_triton():
 
 
 @pytest.fixture
+def half_on_small_graphs(monkeypatch):
+    """Let activations be fp16 on graphs of any size."""
+    monkeypatch.setattr("epagcl.training.precision.MIN_NODES", 0)
+
+
+@pytest.fixture
 def untimed_tiles(monkeypatch, tmp_path):
     """Use the smallest tiles on GPUs without measured tiles: time no candidates, and leave the user's cache alone."""
     from epagcl.losses.infonce import tiles

@@ -23,6 +23,7 @@ LOSS_SCALE = 4096.0
 #: PyTorch's settings that allow sums in fp16; the second is of torch 2.7.
 FP16_SUMS = ("allow_fp16_reduced_precision_reduction", "allow_fp16_accumulation")
 GROWTH_INTERVAL = 2**30  # steps after which the scale of the loss would grow: never
+MIN_NODES = 5_000  # of a graph with fp16 activations: smaller ones gain nothing, since launching kernels takes longer
 #: The median length of the feature rows must not be below this, and no row longer, so that products of features and
 #: weights, and their gradients, fit into fp16. Products are shorter than their rows by a factor of 10 to 100.
 SHORTEST, LONGEST = 2.0**-6, 2.0**8
@@ -32,11 +33,13 @@ def has_half_activations(method: Trainable, graph: Graph) -> bool:
     """Return whether a training keeps activations in fp16, which halves the memory traffic of the network.
 
     This takes a method that allows it, training on a whole graph on one GPU with Triton, without early stopping by
-    small differences of the loss, and features in a suitable range.
+    small differences of the loss, a graph that is not small, and features in a suitable range.
     """
     if not method.half_activations or method.precision not in ("auto", "fp16") or method.patience:
         return False
     if graph.part is not None or graph.origin is not None or not has_triton(graph.device):
+        return False
+    if graph.num_nodes < MIN_NODES:
         return False
     inverse = inverse_norms(graph.x)
     inverse = inverse[inverse > 0]  # without rows of zeros

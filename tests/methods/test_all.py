@@ -429,6 +429,7 @@ def test_half_precision_activations_change_gradients_by_their_rounding(name, spa
         ("gca", {"p_mask_1": 0.0, "p_mask_2": 0.0}),
     ],
 )
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_half_precision_works_with_other_settings(name, settings, device, use_triton):
     pytest.importorskip("triton")
     data = block_model(24, num_classes=2, num_features=9, topic_words=3, words_per_node=3)

@@ -34,6 +34,7 @@ def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch):
     assert list(tmp_path.iterdir()) == [checkpoint]  # no temporary file is left
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_resume_restores_the_scale_of_the_loss(tmp_path, small_graph, monkeypatch, use_triton):
     monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     monkeypatch.setattr(Squares, "overflow", 2)  # from this epoch on, gradients overflow until the scale is small

@@ -249,6 +249,7 @@ def test_a_method_without_validation_loss_raises(small_graph):
         EPAGCL(**SMALL).validation_loss(None, None, None)
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_half_precision_takes_the_steps_of_float32(small_graph, use_triton):
     results = []
     for precision in ("fp32", "fp16"):
@@ -267,6 +268,7 @@ def test_half_precision_takes_the_steps_of_float32(small_graph, use_triton):
     torch.testing.assert_close(half_weight, weight, rtol=0, atol=2e-3)  # a step of Adam is about lr
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_a_step_whose_gradient_overflows_is_skipped(small_graph, use_triton):
     use_triton(True)
     epochs = fresh(Squares(lr=0.01, **SMALL), small_graph)
@@ -285,6 +287,7 @@ def test_a_step_whose_gradient_overflows_is_skipped(small_graph, use_triton):
 
 
 @needs_gpu
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_captured_epochs_in_half_precision_are_bit_identical(device):
     data = block_model(300, num_classes=3, num_features=80, topic_words=20, seed=1)
     results = []

@@ -302,12 +302,14 @@ class Broken(Squares):
         return super().loss(network, *args)
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_gradients_that_are_never_finite_end_the_training(small_graph, use_triton):
     use_triton(True)
     with pytest.raises(TrainingError, match=r"gradients overflow fp16 up to epoch \d+; lower lr .* precision='tf32'"):
         Broken(epochs=40, **SMALL).fit(small_graph)
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_skipped_steps_are_reported_at_the_end(small_graph, use_triton, monkeypatch, caplog):
     use_triton(True)
     monkeypatch.setattr(Squares, "overflow", 2)

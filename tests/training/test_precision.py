@@ -201,6 +201,7 @@ class Half(EPAGCL):
     half_activations = True
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_activations_are_fp16_for_methods_and_features_that_allow_it(small_graph, use_triton):
     graph = Graph.from_data(check(small_graph))
     assert not has_half_activations(Half(), graph)  # without Triton
@@ -242,6 +243,7 @@ def test_products_of_fp16_have_float32_sums_and_the_setting_is_restored(monkeypa
     assert matmul.allow_fp16_reduced_precision_reduction == before
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_early_stopping_subgraphs_and_ranks_keep_activations_in_float32(small_graph, use_triton, monkeypatch):
     use_triton(True)
     graph = Graph.from_data(check(small_graph))
@@ -266,3 +268,11 @@ def test_steps_are_counted_down_to_a_scale_of_0():
     for scale, skipped in ((LOSS_SCALE, 0), (LOSS_SCALE / 8, 3), (1.0, 12), (0.0, 162)):
         scaler.load_state_dict({**scaler.state_dict(), "scale": scale})
         assert skipped_steps(scaler) == skipped
+
+
+def test_small_graphs_keep_activations_in_float32(small_graph, use_triton, monkeypatch):
+    use_triton(True)
+    graph = Graph.from_data(check(small_graph))
+    for least, expected in ((60, True), (61, False)):
+        monkeypatch.setattr("epagcl.training.precision.MIN_NODES", least)
+        assert has_half_activations(Half(), graph) == expected

@@ -48,6 +48,7 @@ def test_the_thread_that_reads_subgraphs_ends_with_the_training(fails):
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.usefixtures("half_on_small_graphs")
 def test_activations_of_subgraphs_are_float32(use_triton):
     """Their views have matrices of their own, for which there are no kernels in fp16."""
     use_triton(True)
