@@ -102,6 +102,9 @@ def complete(
     compute_only: Annotated[
         bool, typer.Option("--compute-only", help="Fill the store, and leave the results as they are.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute all runs, as if the results had none. The store keeps its runs.")
+    ] = False,
     device: Device = "auto",
     data: Root = None,
     store: Annotated[Path, typer.Option(help="Folder of single runs.")] = OUT / "store",
@@ -120,6 +123,7 @@ def complete(
     from epagcl.paper.planning.completion import complete as complete_study
     from epagcl.paper.planning.unmeasured import BURDEN
     from epagcl.study.store import Store
+    from epagcl.study.workers import number_of_workers
 
     if seeds is not None and seeds < 1:
         raise InputError(f"--seeds {seeds}: at least 1")
@@ -132,7 +136,8 @@ def complete(
         raise InputError("--parts burden: times need a machine without other work; omit --processes and --minutes")
     resolve_device(device)
     with _changing(results, compute_only):
-        measured, comparison, found = _planned(results, datasets, parts, data)
+        sharing = max(processes, number_of_workers())
+        measured, comparison, found = _planned(results, datasets, parts, data, fresh, sharing)
         work = study_progress(quiet)
         missing, failed = chosen(found, device, rows or (), seeds), 0
         if missing and not stored and (processes > 1 or minutes is not None):
@@ -141,7 +146,8 @@ def complete(
             words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
             words += [word for name, values in lists.items() for value in values for word in (name, value)]
             with interruptible(RESUME_HINT):
-                failed = _compute_in_processes([*words, *["--quiet"] * quiet], processes, minutes, store / "logs")
+                words += [*["--fresh"] * fresh, *["--quiet"] * quiet]
+                failed = _compute_in_processes(words, processes, minutes, store / "logs")
             stored = True
         with interruptible(RESUME_HINT), work:
             completed = complete_study(
