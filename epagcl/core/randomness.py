@@ -83,14 +83,15 @@ def uniform64(counter: Tensor, *stream: Word) -> Tensor:
 def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
     """Return a random permutation of 0..n−1.
 
-    The numbers are sorted by their hash. The hash is a bijection, so there are no ties.
+    The numbers are sorted by the upper half of their hash, which takes half of the time that the whole would take. In a
+    tie the smaller number comes first.
 
     Examples:
         >>> permutation(8, 0, Stream.SPLIT)
         tensor([7, 1, 0, 3, 4, 6, 2, 5])
     """
     counter = torch.arange(n, device=device)
-    return torch.argsort(_random_bits(counter, stream))
+    return torch.argsort((_random_bits(counter, stream) >> 32).int(), stable=True)
 
 
 def other_nodes(n: int, count: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.hardware import takes_kernels
 from epagcl.core.pattern import Pattern
 from epagcl.core.permute import row_products
 from epagcl.losses.infonce.tiled import upper_tiles
@@ -55,6 +56,18 @@ def _sampled_pairs(h: Tensor, others: Tensor) -> Tensor:
     return F.softplus(torch.linalg.vecdot(h, h)).sum() + weight * F.softplus(row_products(h, h, others)).sum()
 
 
+def _softplus_sum(s: Tensor, derivative: bool) -> Tensor:
+    """Return the sum of sp(s), and if wanted overwrite s by its derivative σ(s)."""
+    if s.dtype == torch.float32 and takes_kernels(s):
+        from epagcl.core.kernels.softplus import softplus_sum
+
+        return softplus_sum(s, derivative=derivative)
+    total = F.softplus(s).sum()
+    if derivative:
+        s.sigmoid_()
+    return total
+
+
 class _AllPairs(torch.autograd.Function):
     """Σ_ij sp(s_ij). The gradient is dh_i = 2 Σ_j σ(s_ij) h_j, since s is symmetric.
 
@@ -70,9 +83,8 @@ class _AllPairs(torch.autograd.Function):
         for rows, columns, s in upper_tiles(h, TILE.get(h.device.type, 2048), fresh=False):
             torch.mm(h[rows], h[columns].T, out=s)
             mirrored = columns.start > rows.start  # the tile below the diagonal is this one, transposed
-            sums.append(F.softplus(s).sum() * (2 if mirrored else 1))
+            sums.append(_softplus_sum(s, derivative=dh is not None) * (2 if mirrored else 1))
             if dh is not None:
-                s.sigmoid_()
                 dh[rows].addmm_(s, h[columns])
                 if mirrored:
                     dh[columns].addmm_(s.T, h[rows])

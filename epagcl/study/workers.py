@@ -11,8 +11,8 @@ from epagcl.core.checks import check_whole
 from epagcl.core.log import log
 from epagcl.core.termination import helpers
 
-#: Environment variables of the processes: how many there are, and the number of each, from 0 on.
-COUNT, NUMBER = "EPAGCL_PROCESSES", "EPAGCL_PROCESS"
+#: Environment variable of the processes: how many there are.
+COUNT = "EPAGCL_PROCESSES"
 PATIENCE = 20.0  # seconds that a process has to end after SIGTERM
 
 
@@ -47,10 +47,11 @@ def run_workers(command: Sequence[str], count: int, logs: Path, seconds: float |
     processes: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
         stack.callback(_stop, processes)  # also after Ctrl-C
-        for number, path in enumerate(paths):
+        for path in paths:
             file = None if path is None else stack.enter_context(path.open("wb"))
-            own = {**environment, NUMBER: str(number)}
-            processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=own))
+            processes.append(
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
+            )
             helpers.add(processes[-1].pid)
         running = processes
         while running and (deadline is None or time.monotonic() < deadline):
@@ -78,16 +79,6 @@ def number_of_workers() -> int:
         1
     """
     return int(os.environ.get(COUNT, "1"))
-
-
-def worker_number() -> int:
-    """Return the number of this process among those of :func:`run_workers`; 0 if it has started none.
-
-    Examples:
-        >>> worker_number()
-        0
-    """
-    return int(os.environ.get(NUMBER, "0"))
 
 
 def _stop(processes: Sequence["subprocess.Popen[bytes]"]) -> None:

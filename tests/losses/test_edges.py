@@ -44,6 +44,20 @@ def test_tiles_equal_the_dense_formula(monkeypatch, n, tile):
     torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize(("n", "tile"), [(37, 8), (37, 37), (40, 24)])
+def test_the_kernel_equals_the_dense_formula(monkeypatch, device, use_triton, n, tile):
+    pytest.importorskip("triton")
+    use_triton(True)
+    monkeypatch.setitem(edges.TILE, device.type, tile)
+    data = check(Data(x=torch.eye(n), edge_index=random_edges(n, 0.2, 0)))
+    h, pattern = embeddings(n, 6, dtype=torch.float32), Graph.from_data(data, device).pattern
+    expected = value_and_gradient(lambda h: dense_edge_loss(h.double(), pattern_of(n)).float(), h)
+    h = h.detach().to(device).requires_grad_()
+    ours = value_and_gradient(lambda h: edge_loss(h, pattern), h)
+    torch.testing.assert_close([t.cpu() for t in ours], list(expected), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(edge_loss(h.detach(), pattern), ours[0].detach(), rtol=1e-6, atol=0)
+
+
 def test_two_nodes_and_one_edge_computed_by_hand():
     # t is 1 for all four pairs, so E' = 2, w₁ = 1, w₂ = 2: twice the mean of log(1 + e^-s), where s = 1, 2, 2, 4.
     h = torch.tensor([[1.0], [2.0]], dtype=torch.float64, requires_grad=True)

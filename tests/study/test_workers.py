@@ -8,7 +8,7 @@ import pytest
 
 from epagcl.core.errors import InputError
 from epagcl.core.termination import helpers
-from epagcl.study.workers import COUNT, NUMBER, number_of_workers, run_workers, worker_number
+from epagcl.study.workers import COUNT, number_of_workers, run_workers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -28,13 +28,12 @@ def test_all_processes_run_and_print_to_their_logs(tmp_path, capfd):
     assert helpers == set()
 
 
-def test_processes_know_how_many_they_are_and_their_number(tmp_path, monkeypatch):
-    run_workers(program(f"import os; print(os.environ[{COUNT!r}], os.environ[{NUMBER!r}])"), 3, tmp_path)
-    assert [(tmp_path / f"worker-{number}.log").read_text() for number in (1, 2)] == ["3 1\n", "3 2\n"]
-    assert (number_of_workers(), worker_number()) == (1, 0)
+def test_processes_know_how_many_they_are(tmp_path, monkeypatch):
+    run_workers(program(f"import os; print(os.environ[{COUNT!r}])"), 2, tmp_path)
+    assert (tmp_path / "worker-1.log").read_text() == "2\n"
+    assert number_of_workers() == 1
     monkeypatch.setenv(COUNT, "2")
-    monkeypatch.setenv(NUMBER, "1")
-    assert (number_of_workers(), worker_number()) == (2, 1)
+    assert number_of_workers() == 2
 
 
 def test_threads_are_divided_among_processes(tmp_path, monkeypatch):

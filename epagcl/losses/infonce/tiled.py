@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from epagcl.core.hardware import aligned_width
 from epagcl.core.memory import KEEP_BYTES
 
 # On a CPU two tiles and their operands fit in a core's cache; on a GPU one tile is large enough to occupy it.
@@ -50,16 +51,19 @@ def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None 
 def upper_tiles(z: Tensor, tile: int, *, fresh: bool) -> Iterator[Tile]:
     """Yield the rows, the columns and a buffer for each square tile in the upper triangle of z zᵀ.
 
-    Unless ``fresh``, all tiles share one buffer.
+    Unless ``fresh``, all tiles share one buffer. On a GPU its rows are aligned, since products with other rows take
+    twice as long.
     """
     m = z.shape[0]
-    buffer = z.new_empty(min(tile, m) ** 2)
+    width = aligned_width(min(tile, m)) if z.device.type == "cuda" else min(tile, m)
+    buffer = z.new_empty(min(tile, m) * width)
     for i in range(0, m, tile):
         rows = slice(i, min(i + tile, m))
         for j in range(i, m, tile):
             columns = slice(j, min(j + tile, m))
             shape = rows.stop - i, columns.stop - j
-            yield rows, columns, z.new_empty(shape) if fresh else buffer[: shape[0] * shape[1]].view(shape)
+            stride = aligned_width(shape[1]) if z.device.type == "cuda" else shape[1]
+            yield rows, columns, z.new_empty(shape) if fresh else buffer.as_strided(shape, (stride, 1))
 
 
 def _exponential_tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:

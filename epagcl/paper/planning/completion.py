@@ -1,9 +1,7 @@
 """Completing the study: compute the runs that the plan lists as missing, and join them with the stored results."""
 
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +24,6 @@ from epagcl.study.design import rows as method_rows
 from epagcl.study.joining import joined
 from epagcl.study.store import Store
 from epagcl.study.summary import Comparison, summarise, write_comparison
-from epagcl.study.workers import number_of_workers, worker_number
 
 #: Artefacts that run jobs of their own instead of cells, with the function that adds missing jobs to a result.
 JOBS = {TUNED: tuned_joining.with_missing, LEAKAGE: leakage.with_missing}
@@ -69,23 +66,6 @@ def chosen(plan: Plan, device: str, rows: Collection[str] = (), seeds: int | Non
     return found
 
 
-def in_turn(missing: Sequence[MissingRuns]) -> list[MissingRuns]:
-    """Return missing runs in the order in which this process takes them.
-
-    Urgent runs come first. Among runs of one urgency, each of several processes begins at its share of the estimated
-    time and goes on from there, round to the first. The processes then train different methods at the same time, which
-    keep different parts of a GPU busy, and the longest trainings do not begin last.
-    """
-    share = worker_number() / number_of_workers()
-    ordered: list[MissingRuns] = []
-    for _, group in groupby(missing, key=lambda runs: runs.urgency):
-        own = list(group)
-        ends = list(accumulate(runs.total for runs in own))
-        first = bisect_right(ends, share * ends[-1]) % len(own)
-        ordered += own[first:] + own[:first]
-    return ordered
-
-
 def complete(
     results: Mapping[str, Result],
     comparison: Comparison | None,
@@ -122,7 +102,7 @@ def complete(
     missing = [runs for runs in missing if runs.cell is not None]
     cells = [runs.cell for runs in missing if runs.cell is not None]
     if train:
-        fill([runs.cell for runs in in_turn(missing) if runs.cell is not None], store, work)
+        fill(cells, store, work)
     stored = {name: result["cells"] for name, result in results.items() if name in RUN_ARTEFACTS}
     if comparison is not None:
         stored[COMPARISON] = [cell for row in comparison["results"].values() for cell in row]

@@ -55,7 +55,6 @@ class MissingRuns:
         basis: the runs that the estimate comes from.
         decides: what the runs decide.
         cell: the missing runs, ready to be computed.
-        urgency: 0 if the runs let a row be ranked, 1 if they may decide a claim, 2 for others.
 
     Examples:
         >>> runs = MissingRuns(("accuracy",), "Cora", "GRACE", [3, 4], 5, 2.5, "the same cell", "its rank", None)
@@ -72,7 +71,6 @@ class MissingRuns:
     basis: str
     decides: str
     cell: Cell | None
-    urgency: int = 2
 
     @property
     def total(self) -> float:
@@ -177,8 +175,7 @@ def plan(
     if SENSITIVITY in parts:
         missing += _uncrossed(requests[SENSITIVITY], None if fresh else results.get(SENSITIVITY), stored, processes)
     texts = [claim.text for claims in undecided.values() for claim in claims]
-    missing = [replace(runs, urgency=_urgency(runs, texts)) for runs in missing]
-    missing.sort(key=lambda runs: (runs.urgency, runs.total))
+    missing.sort(key=lambda runs: (_urgency(runs, texts), runs.total))
     absent = {name: reason for request in requests.values() for name, reason in request.absent.items()}
     if absent and not any(request.graphs for request in requests.values()):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())

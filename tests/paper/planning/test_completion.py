@@ -10,7 +10,7 @@ from epagcl.core.errors import InputError
 from epagcl.paper import find_artefact
 from epagcl.paper.planning import completion
 from epagcl.paper.planning import plan as plan_module
-from epagcl.paper.planning.completion import Completed, chosen, complete, in_turn, ordered, write_completed
+from epagcl.paper.planning.completion import Completed, chosen, complete, ordered, write_completed
 from epagcl.paper.planning.plan import COMPARISON, MissingRuns, Plan, plan
 from epagcl.study.design import rows
 from epagcl.study.store import Store
@@ -82,27 +82,6 @@ def test_the_first_seeds_of_every_row(study):
     assert [runs.seeds for runs in chosen(found, "cpu", seeds=9)] == [runs.seeds for runs in found.runs]
     later = replace(found, runs=[replace(found.runs[0], seeds=[2])])
     assert chosen(later, "cpu", seeds=2) == []
-
-
-def test_processes_begin_at_their_share_of_the_time(monkeypatch):
-    def runs(row, seconds, urgency):
-        return MissingRuns(("accuracy",), "Cora", row, [0], 1, seconds, "the same cell", "", None, urgency)
-
-    # The first four take 1, 1, 2 and 4 s: half of the time ends after the third.
-    missing = [*map(runs, "abcd", (1.0, 1.0, 2.0, 4.0), (0,) * 4), *map(runs, "ef", (0.0, None), (2, 2))]
-    orders = {
-        (0, 1): "abcdef",
-        (0, 2): "abcdef",
-        (1, 2): "dabcef",
-        (1, 4): "cdabef",
-        (3, 4): "dabcef",
-        (1, 9): "abcdef",
-    }
-    for (number, count), expected in orders.items():
-        monkeypatch.setenv("EPAGCL_PROCESS", str(number))
-        monkeypatch.setenv("EPAGCL_PROCESSES", str(count))
-        assert "".join(one.row for one in in_turn(missing)) == expected
-    assert in_turn([]) == []
 
 
 def test_a_row_that_does_not_exist_is_refused(study):
