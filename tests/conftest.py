@@ -26,6 +26,9 @@ from epagcl.data import block_model
 
 torch.set_num_threads(1)
 
+#: For tests of kernels on CPU tensors, such as on several ranks.
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU, kernels do not run in the interpreter")
+
 
 def pytest_configure() -> None:
     """Receive Ctrl-C: a shell starts background jobs without it, and tests of interruptions raise it."""

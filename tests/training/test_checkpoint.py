@@ -35,21 +35,22 @@ def test_resume_is_bit_identical(tmp_path, small_graph, monkeypatch):
 
 
 @pytest.mark.usefixtures("half_on_small_graphs")
-def test_resume_restores_the_scale_of_the_loss(tmp_path, small_graph, monkeypatch, use_triton):
+def test_resume_restores_the_scale_of_the_loss(tmp_path, small_graph, monkeypatch, use_triton, device):
+    settings = {**SMALL, "device": str(device)}
     monkeypatch.setattr("epagcl.training.checkpoint.CHECKPOINT_SECONDS", 0)
     monkeypatch.setattr(Squares, "overflow", 2)  # from this epoch on, gradients overflow until the scale is small
     use_triton(True)
     checkpoint = tmp_path / "checkpoint.safetensors"
-    whole = Squares(epochs=9, **SMALL).fit(small_graph)
+    whole = Squares(epochs=9, **settings).fit(small_graph)
     with pytest.raises(Stop):
-        Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, callback=stop_at(5))
+        Squares(epochs=9, **settings).fit(small_graph, checkpoint=checkpoint, callback=stop_at(5))
     assert load_file(checkpoint)["scaler.scale"] < 4096
     copy = tmp_path / "copy.safetensors"
     shutil.copy(checkpoint, copy)
-    resumed = Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=checkpoint, resume=True)
+    resumed = Squares(epochs=9, **settings).fit(small_graph, checkpoint=checkpoint, resume=True)
     assert same_weights(resumed, whole)
     use_triton(False)  # as on a CPU, where activations are float32
-    continued = Squares(epochs=9, **SMALL).fit(small_graph, checkpoint=copy, resume=True)
+    continued = Squares(epochs=9, **settings).fit(small_graph, checkpoint=copy, resume=True)
     assert len(continued.history_) == 9
     assert "scaler.scale" not in load_file(copy)
 

@@ -303,17 +303,17 @@ class Broken(Squares):
 
 
 @pytest.mark.usefixtures("half_on_small_graphs")
-def test_gradients_that_are_never_finite_end_the_training(small_graph, use_triton):
+def test_gradients_that_are_never_finite_end_the_training(small_graph, use_triton, device):
     use_triton(True)
     with pytest.raises(TrainingError, match=r"gradients overflow fp16 up to epoch \d+; lower lr .* precision='tf32'"):
-        Broken(epochs=40, **SMALL).fit(small_graph)
+        Broken(epochs=40, **{**SMALL, "device": str(device)}).fit(small_graph)
 
 
 @pytest.mark.usefixtures("half_on_small_graphs")
-def test_skipped_steps_are_reported_at_the_end(small_graph, use_triton, monkeypatch, caplog):
+def test_skipped_steps_are_reported_at_the_end(small_graph, use_triton, device, monkeypatch, caplog):
     use_triton(True)
     monkeypatch.setattr(Squares, "overflow", 2)
-    model = Squares(epochs=9, **SMALL).fit(small_graph)
+    model = Squares(epochs=9, **{**SMALL, "device": str(device)}).fit(small_graph)
     assert len(model.history_) == 9
     (message,) = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
     assert re.fullmatch(r"seed 0: \d steps? skipped because gradients overflowed fp16; .*", message)

@@ -254,13 +254,13 @@ def test_early_stopping_subgraphs_and_ranks_keep_activations_in_float32(small_gr
     assert not has_half_activations(Half(), graph)
 
 
-def test_autocast_of_the_caller_changes_no_sparse_product(use_triton):
+def test_autocast_of_the_caller_changes_no_sparse_product(use_triton, device):
     use_triton(True)
-    matrix = SparseMatrix.from_torch(torch.eye(3).to_sparse())
-    with torch.autocast("cpu", torch.float16):
-        assert (matrix @ torch.ones(3, 2)).dtype == torch.float32
-        with half_activations(CPU):
-            assert (matrix @ torch.ones(3, 2)).dtype == torch.float16
+    matrix, ones = SparseMatrix.from_torch(torch.eye(3, device=device).to_sparse()), torch.ones(3, 2, device=device)
+    with torch.autocast(device.type, torch.float16):
+        assert (matrix @ ones).dtype == torch.float32
+        with half_activations(device):
+            assert (matrix @ ones).dtype == torch.float16
 
 
 def test_steps_are_counted_down_to_a_scale_of_0():

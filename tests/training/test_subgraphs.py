@@ -9,6 +9,7 @@ from epagcl.data.large import Arrays, LargeGraph
 from epagcl.data.subgraphs import Subgraphs
 from epagcl.training.loop import adam
 from epagcl.training.subgraphs import SubgraphRunner
+from tests.conftest import interpreted
 
 
 def test_an_epoch_is_one_step_on_the_subgraph_of_its_number():
@@ -48,6 +49,7 @@ def test_the_thread_that_reads_subgraphs_ends_with_the_training(fails):
     assert set(threading.enumerate()) <= before
 
 
+@interpreted
 @pytest.mark.usefixtures("half_on_small_graphs")
 def test_activations_of_subgraphs_are_float32(use_triton):
     """Their views have matrices of their own, for which there are no kernels in fp16."""

@@ -11,6 +11,7 @@ from epagcl.distributed.partition import Part
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.loss import info_nce_stacked
 from epagcl.losses.infonce.ring import HOME, RING, ring_bytes, ring_loss
+from tests.conftest import interpreted
 from tests.losses.infonce.test_ring import NODES, TAU, WIDTH, own_rows, rows, whole
 from tests.ranks import on_ranks
 
@@ -35,6 +36,7 @@ def expected():
     return loss.item(), x.grad
 
 
+@interpreted
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "error", "cases"),
@@ -49,6 +51,7 @@ def test_shares_and_gradients_equal_float64(precision, error, cases):
         assert (found - gradient).norm() <= error * gradient.norm()
 
 
+@interpreted
 @pytest.mark.slow
 @pytest.mark.parametrize(("precision", "itemsize"), [("fp16", 2), ("fp32", 4)])
 def test_rows_travel_in_the_precision_of_the_kernels(precision, itemsize):
