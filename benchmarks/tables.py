@@ -12,6 +12,7 @@ from benchmarks import (
     cost,
     drift,
     encoding,
+    half,
     ingest,
     large,
     new_nodes,
@@ -37,6 +38,7 @@ RETENTION = RESULTS / "benchmarks" / "retention.json"
 NEW_NODES = RESULTS / "benchmarks" / "new_nodes.json"
 DRIFT = RESULTS / "benchmarks" / "drift.json"
 ENCODING = RESULTS / "benchmarks" / "encoding.json"
+HALF = RESULTS / "benchmarks" / "half.json"
 STRUCTURE = RESULTS / "benchmarks" / "structure.json"
 INGEST = RESULTS / "scale" / "ingest.json"
 RANKS = RESULTS / "scale" / "ranks.json"
@@ -67,6 +69,7 @@ def with_tables(text: str) -> str:
         "gpu": gpu_table(gpu),
         "loss": loss_table(gpu),
         "precision": precision_table(gpu),
+        "half": _if_measured(HALF, half.table),
         "cpu": cpu_table(cpu),
         "health": health_table(_result("benchmarks/health.json")),
         "epagcl-plus": _if_measured(PLUS, plus.table),

@@ -162,10 +162,12 @@ def test_statements_on_choices_match_the_results():
     gmi = scaling.pop(("CiteSeer", f"GMI: {choices.GIVEN}"))
     assert (round(gmi.mean), gmi.verdict) == (-11, "worse")
     ours = [scaling.pop((graph, f"EPAGCL: {choices.SCALED}")) for graph in ("Amazon-Photo", "Coauthor-Physics")]
-    assert [(round(test.mean), test.verdict) for test in ours] == [(-2, "worse"), (-45, "worse")]
+    assert [(round(test.mean), test.verdict) for test in ours] == [(-2, "worse"), (-40, "worse")]
     (physics,) = [cell for cell in results["choices"]["cells"] if cell["graph"]["name"] == "Coauthor-Physics"][1:]
-    assert max(physics["training"]["effective_rank"]) < collapses.LINE
-    assert "(2 points worse on Amazon-Photo; all models collapse on Coauthor-Physics)" in text_of(DOCS / "methods.md")
+    collapsed = [rank < collapses.LINE for rank in physics["training"]["effective_rank"]]
+    assert (sum(collapsed), len(collapsed)) == (9, 10)
+    words = "(2 points worse on Amazon-Photo; nine of ten models collapse on Coauthor-Physics)"
+    assert words in text_of(DOCS / "methods.md")
     assert len({title.split(":")[0] for _, title in scaling}) == 7
     assert f"{max(abs(test.mean) for test in scaling.values()):.1f}" == "1.5"
     separate = {place: test for place, test in tests.items() if choices.SEPARATE in place[1]}

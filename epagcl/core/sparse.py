@@ -115,10 +115,11 @@ class SparseMatrix:
 
     @cached_property
     def long_chunks(self) -> "RowChunks":
-        """Longer row chunks for the kernels of feature matrices."""
-        from epagcl.core.kernels.launch import LONG_CHUNK, RowChunks
+        """The row chunks for the kernels of feature matrices; longer ones if there are many entries."""
+        from epagcl.core.kernels.launch import LONG_CHUNK, MIN_LONG_CHUNKS, RowChunks
 
-        return RowChunks.from_rowptr(self.rowptr, LONG_CHUNK)
+        is_large = self.col.numel() >= LONG_CHUNK * MIN_LONG_CHUNKS
+        return RowChunks.from_rowptr(self.rowptr, LONG_CHUNK) if is_large else self.chunks
 
     @cached_property
     def pattern(self) -> "Pattern":

@@ -16,8 +16,7 @@ MIN_ROWS = 2048  # of a part; smaller parts cost more than they gain
 def times_weight(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return X W + b, differentiable. With fp16 activations, operands and result are in fp16.
 
-    The gradient XᵀG of the weight is a small matrix, for which a library uses few programs. On a GPU it is computed in
-    parts, see :func:`tall_product`. The gradients of a float32 weight and bias are float32.
+    The gradient of the weight is a :func:`tall_product`. The gradients of a float32 weight and bias are float32.
 
     Args:
         x: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
@@ -41,9 +40,10 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return aᵀ b as float32, the sum of the products of parts of the rows, which are added in a fixed order.
+    """Return aᵀ b as float32.
 
-    All sums are float32. With fp16 operands, the product of each part is rounded to fp16 once.
+    With fp16 operands, it is the sum of the products of parts of the rows, which are added in a fixed order, since a
+    library uses few programs for a small result. Each part is rounded to fp16 once; all sums are float32.
 
     Args:
         a: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
@@ -55,6 +55,8 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.dim() == 3:
         return torch.stack([tall_product(*block) for block in zip(a, b, strict=True)])
+    if a.dtype != torch.float16:  # a library divides products of float32 rows itself
+        return a.T @ b
     rows, shape = a.shape[0], (a.shape[1], b.shape[1])
     parts = min(PROGRAMS // (-(-shape[0] // TILE) * -(-shape[1] // TILE)), rows // MIN_ROWS)
     if parts < 2:

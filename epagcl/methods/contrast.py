@@ -48,7 +48,6 @@ class Contrast(Sampled):
     encoder on the unmodified graph.
     """
 
-    half_activations = True
     head_activation: ClassVar[type[nn.Module]] = nn.ReLU
 
     p_drop_1: float = setting(0.2, "mean drop probability of the first view (p_e1)")

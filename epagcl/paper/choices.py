@@ -165,7 +165,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     tests = against_recipes(result)
     if not tests:
         return {}
-    figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.3 * len(tests) + 1.2)
+    figure, (axes,) = drawing.new_figure(1, 1, 8.0, 0.3 * len(tests) + 1.4)
     for word, colour in COLOURS.items():
         places = [place for place, test in enumerate(tests.values()) if test.verdict == word]
         shown = [list(tests.values())[place] for place in places]
@@ -175,7 +175,7 @@ def figures(result: Result) -> "dict[str, Figure]":
             if test.interval is not None:
                 axes.plot(test.interval, [place, place], color=colour, lw=1.5)
     axes.axvline(0, color="black", lw=0.8)
-    widest = 1 + 1.3 * max(abs(test.mean) for test in tests.values())  # collapsed runs have intervals of 100 points
+    widest = 1 + 1.5 * max(abs(test.mean) for test in tests.values())  # collapsed runs have intervals of 100 points
     axes.set_xscale("symlog", linthresh=5)  # linear up to 5 points
     axes.set_xlim(-widest, widest)
     ticks = [tick for tick in (1, 2, 5, 10, 20, 50) if tick <= widest]
@@ -183,7 +183,7 @@ def figures(result: Result) -> "dict[str, Figure]":
     axes.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks], fontsize=8)
     axes.minorticks_off()
     drawing.label_rows(axes, [f"{title}, {graph}" for graph, title in tests], fontsize=8)
-    axes.set_xlabel("choice minus recipe, points (logarithmic beyond 5); corrected 95% intervals", fontsize=9)
+    axes.set_xlabel("choice minus recipe in points, corrected 95% intervals\n(logarithmic beyond 5)", fontsize=9)
     axes.grid(axis="x", lw=0.3)
     drawing.legend(figure, axes, columns=3)
     return {"": figure}

@@ -19,8 +19,11 @@ def test_products_in_parts_equal_whole_products(monkeypatch, device, blocks, row
     bmm = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b, out: calls.append(a.shape) or bmm(a, b, out=out))
     a, b = draw(*blocks, rows, 6).to(device), draw(*blocks, rows, 5, seed=1).to(device)
-    expected = a.double().mT @ b.double()
-    torch.testing.assert_close(tall_product(a, b), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(tall_product(a, b), (a.double().mT @ b.double()).float(), rtol=1e-5, atol=1e-5)
+    assert calls == []  # only products of fp16 rows are divided
+    a, b = a.half(), b.half()
+    expected = (a.double().mT @ b.double()).float()
+    torch.testing.assert_close(tall_product(a, b), expected, rtol=2**-9, atol=0.03)
     assert calls == [(parts, 6, rows // parts)] * (max(1, len(blocks) * 3) if parts > 1 else 0)
 
 
@@ -31,7 +34,7 @@ def test_parts_are_few_if_their_products_are_large(monkeypatch):
     bmm = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b, out: parts.append(a.shape[0]) or bmm(a, b, out=out))
     for width in (128, 129, 257):
-        tall_product(draw(64, 100), draw(64, width))
+        tall_product(draw(64, 100).half(), draw(64, width).half())
     assert parts == [8, 4, 2]
 
 

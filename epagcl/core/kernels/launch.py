@@ -14,7 +14,10 @@ _T = TypeVar("_T")
 
 MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
 PROGRAMS = 512  # programs that keep a large GPU busy
-LONG_CHUNK = 256  # the same for feature matrices, whose rows are long: the sums of fewer cut rows are stored and added
+LONG_CHUNK = (
+    256  # the same for large feature matrices, whose rows are long: fewer sums of cut rows are stored and added
+)
+MIN_LONG_CHUNKS = 1024  # fewer long chunks do not keep a GPU busy
 
 
 @dataclass(frozen=True, eq=False)

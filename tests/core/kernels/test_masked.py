@@ -26,6 +26,7 @@ def draw(members, columns, width, device):
 @pytest.mark.parametrize(("members", "width", "longest"), [(1, 5, 64), (1, 130, 4), (3, 33, 4), (2, 600, 64)])
 def test_product_and_gradient_equal_those_of_masked_copies(device, monkeypatch, members, width, longest):
     monkeypatch.setattr(launch, "LONG_CHUNK", longest)
+    monkeypatch.setattr(launch, "MIN_LONG_CHUNKS", 1)
     dense, matrix = random_matrix(9, 11, density=0.6, device=device)
     h, mask = draw(members, 11, width, device)
     h.requires_grad_()
@@ -59,6 +60,7 @@ def test_rows_that_both_views_hide_are_not_read(device):
 
 def test_repeated_products_are_bit_equal(device, monkeypatch):
     monkeypatch.setattr(launch, "LONG_CHUNK", 4)
+    monkeypatch.setattr(launch, "MIN_LONG_CHUNKS", 1)
     _, matrix = random_matrix(13, 17, density=0.5, device=device)
     h, mask = draw(2, 17, 40, device)
     results = []
@@ -89,6 +91,7 @@ def test_a_layer_gives_the_same_with_and_without_kernels(device, use_triton, mem
 @pytest.mark.parametrize(("members", "width", "longest"), [(1, 130, 4), (2, 33, 64)])
 def test_products_are_in_half_precision_with_such_activations(device, use_triton, monkeypatch, members, width, longest):
     monkeypatch.setattr(launch, "LONG_CHUNK", longest)
+    monkeypatch.setattr(launch, "MIN_LONG_CHUNKS", 1)
     use_triton(True)
     dense, matrix = random_matrix(9, 11, density=0.6, device=device)
     h, mask = draw(members, 11, width, device)
@@ -103,3 +106,13 @@ def test_products_are_in_half_precision_with_such_activations(device, use_triton
     [found] = torch.autograd.grad(out, h, grad)
     [wanted] = torch.autograd.grad(expected, exact, grad.double())
     torch.testing.assert_close(found, wanted.float())  # the gradient of a weight adds up many rows, in float32
+
+
+def test_rows_of_large_matrices_are_cut_into_longer_chunks(monkeypatch):
+    matrix = SparseMatrix.from_torch(torch.ones(9, 11).to_sparse())
+    monkeypatch.setattr(launch, "MAX_CHUNK", 4)
+    monkeypatch.setattr(launch, "LONG_CHUNK", 8)
+    for least, chunks in ((12, 9 * 2), (13, 9 * 3)):  # 99 entries; rows of 11
+        monkeypatch.setattr(launch, "MIN_LONG_CHUNKS", least)
+        fresh = SparseMatrix(matrix.rowptr, matrix.col, matrix.value, matrix.shape)
+        assert fresh.long_chunks.row.numel() == chunks
