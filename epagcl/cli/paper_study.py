@@ -103,7 +103,7 @@ def complete(
         bool, typer.Option("--compute-only", help="Fill the store, and leave the results as they are.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute all runs, as if the results had none. The store keeps its runs.")
+        bool, typer.Option("--fresh", help="Compute all runs of some --parts, as if the results had none.")
     ] = False,
     device: Device = "auto",
     data: Root = None,
@@ -121,6 +121,7 @@ def complete(
     from epagcl.core.hardware import resolve_device
     from epagcl.paper.planning.completion import chosen, write_completed
     from epagcl.paper.planning.completion import complete as complete_study
+    from epagcl.paper.planning.plan import COMPARISON, RUN_ARTEFACTS
     from epagcl.paper.planning.unmeasured import BURDEN
     from epagcl.study.store import Store
     from epagcl.study.workers import number_of_workers
@@ -131,7 +132,10 @@ def complete(
         raise InputError(f"--processes {processes}: at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes {minutes:g}: must be positive")
-    burden = BURDEN in names_of(parts)
+    of_runs, wanted = (*RUN_ARTEFACTS, COMPARISON), names_of(parts)
+    if fresh and not (wanted and set(wanted) <= set(of_runs)):
+        raise InputError(f"--fresh: name the --parts whose runs are computed again, some of {', '.join(of_runs)}")
+    burden = BURDEN in wanted
     if burden and (processes > 1 or minutes is not None):
         raise InputError("--parts burden: times need a machine without other work; omit --processes and --minutes")
     resolve_device(device)

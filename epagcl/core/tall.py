@@ -53,10 +53,10 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
         >>> tall_product(torch.ones(1000, 2), torch.ones(1000, 1)).tolist()
         [[1000.0], [1000.0]]
     """
+    if a.dtype != torch.float16:  # a library divides products of float32 rows itself
+        return a.mT @ b
     if a.dim() == 3:
         return torch.stack([tall_product(*block) for block in zip(a, b, strict=True)])
-    if a.dtype != torch.float16:  # a library divides products of float32 rows itself
-        return a.T @ b
     rows, shape = a.shape[0], (a.shape[1], b.shape[1])
     parts = min(PROGRAMS // (-(-shape[0] // TILE) * -(-shape[1] // TILE)), rows // MIN_ROWS)
     if parts < 2:

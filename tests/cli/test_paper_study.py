@@ -70,7 +70,7 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
 
     monkeypatch.setattr("epagcl.study.workers.run_workers", workers)
     monkeypatch.setattr("epagcl.paper.planning.completion.complete", completed)
-    words = ["--datasets", "cora", "citeseer", "--parts", "tuned", "--store", tmp_path, "--device", "cpu", "--quiet"]
+    words = ["--datasets", "cora", "citeseer", "--parts", "views", "--store", tmp_path, "--device", "cpu", "--quiet"]
     code, out, err = run("paper", "complete", *words, "--fresh", "--processes", 3, "--minutes", 1.5)
     assert (code, out.strip()) == (1, "nothing has changed"), err  # a process failed
     ((command, count, logs, seconds),) = started
@@ -79,7 +79,7 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
     assert logs.name.endswith(f"-{os.getpid()}")
     assert command[:5] == [sys.executable, "-m", "epagcl", "paper", "complete"]
     text = " ".join(command)
-    assert "--datasets cora --datasets citeseer --parts tuned --fresh --quiet --compute-only" in text
+    assert "--datasets cora --datasets citeseer --parts views --fresh --quiet --compute-only" in text
     assert f"--device cpu --store {tmp_path}" in text
     assert "1 of 3 processes failed; their runs are still missing" in caplog.messages
     assert run(*command[3:])[:2] == (0, "")  # what a process does
@@ -104,6 +104,8 @@ def test_plan_of_a_complete_study(run, planned):
         (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
         (["complete", "--processes", "0"], "--processes 0: at least 1"),
         (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
+        (["complete", "--fresh"], "--fresh: name the --parts whose runs are computed again, some of accuracy, "),
+        (["complete", "--fresh", "--parts", "views", "tuned"], "--fresh: name the --parts whose runs are computed"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
