@@ -4,7 +4,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -12,12 +12,14 @@ from sklearn.base import clone
 
 from benchmarks.gpu import reset_memory, timed_epochs
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import short_commit
 from epagcl.data import check, load
 from epagcl.methods import method
 from epagcl.methods.inputs import input_graph
 from epagcl.runs.record import provenance
 from epagcl.study.comparison import collect, fill, shares_by_seed
 from epagcl.study.design import Cell, cells, rows
+from epagcl.study.paired_test import paired_test
 from epagcl.study.store import Store
 from epagcl.study.workers import run_workers
 from epagcl.training.precision import has_half_activations
@@ -47,6 +49,7 @@ TASKS = (
     Task("bgrl", "pubmed", 4),
     Task("epagcl+", "pubmed", 3),
     Task("epagcl", "amazon-photo", 6),
+    Task("epagcl+", "amazon-photo", 6),
     Task("bgrl", "actor", 6),
     Task("epagcl+", "actor", 6),
     Task("epagcl", "actor", 6),
@@ -139,16 +142,14 @@ def table(result: dict[str, Any]) -> str:
         "|---|---|--:|--:|--:|--:|--:|",
     ]
     for row in result["rows"]:
-        differences = _differences(row)
-        error = stdev(differences) / len(differences) ** 0.5
+        test = paired_test(_differences(row))
         lines.append(
             f"| {row['method']} | {row['graph']} | {row['ms']['float32']:.2f} ms | {row['ms']['fp16']:.2f} ms "
-            f"| {len(differences)} | {100 * fmean(row['accuracy']['float32']):.1f} "
-            f"| {fmean(differences):+.2f} ± {error:.2f} |"
+            f"| {test.n} | {100 * fmean(row['accuracy']['float32']):.1f} | {test} |"
         )
     note = (
-        "Accuracies in percent on validation nodes; differences in points on the same seeds and splits, ± standard "
-        f"error. Measured on {result['hardware']['device']}, torch {result['versions']['torch']}, "
-        f"{result['date'][:10]}, commit {result['commit'][:7]}."
+        "Accuracies in percent on validation nodes. Differences in points on the same seeds and splits, with 95% "
+        f"intervals, corrected for overlapping splits. Measured on {result['hardware']['device']}, torch "
+        f"{result['versions']['torch']}, {result['date'][:10]}, commit {short_commit(result['commit'])}."
     )
     return "\n".join([*lines, "", *textwrap.wrap(note, 120), ""])

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from epagcl.cli.rendering import short_names
 from epagcl.core.errors import InputError, TrainingError
 from epagcl.core.files import write_json
+from epagcl.core.formatting import short_commit
 from epagcl.core.hardware import resolve_device
 from epagcl.data.catalogue import datasets, find, load
 from epagcl.data.splits import Split, random_split
@@ -350,7 +351,7 @@ def table(result: Evidence, dim: int = DIMS[0]) -> str:
     note = (
         f"Accuracy on validation nodes: mean over {SPLITS} splits ({SPLITS_OF_SMALL} on "
         f"graphs of fewer than {SMALL} nodes) and training seeds. Measured on {result['hardware']['device']}, "
-        f"{result['date'][:10]}, commit {(result['commit'] or 'unknown')[:7]}."
+        f"{result['date'][:10]}, commit {short_commit(result['commit'])}."
     )
     rows = list(zip(*columns.values(), strict=True))
     return markdown(Table("", f"Variants of EPAGCL+, {dim} numbers per node", list(columns), rows, note))

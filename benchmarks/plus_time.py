@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 import epagcl
 from benchmarks.propagated import median_seconds
 from epagcl.core.errors import InputError
+from epagcl.core.formatting import short_commit
 from epagcl.core.hardware import resolve_device
 from epagcl.methods.epagcl_plus import EPAGCLPlus
 from epagcl.methods.inputs import input_graph
@@ -162,7 +163,7 @@ def _notes(devices: dict[str, Times]) -> Iterator[str]:
     yield "Default settings, all pairs as negatives of EPAGCL. Factors are relative to the encoder `gcn`."
     for times in devices.values():
         where = f"{_device(times)}, torch {times['versions']['torch']}"
-        yield f"Measured on {where}, {times['date'][:10]}, commit {(times['commit'] or 'unknown')[:7]}."
+        yield f"Measured on {where}, {times['date'][:10]}, commit {short_commit(times['commit'])}."
 
 
 def _device(times: Times) -> str:

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from epagcl.cli.rendering import short_names
 from epagcl.core.errors import InputError
 from epagcl.core.files import write_json
+from epagcl.core.formatting import short_commit
 from epagcl.data.catalogue import load
 from epagcl.evaluation.retention import (
     KEPT_EDGES,
@@ -97,7 +98,7 @@ def verdict_table(result: dict[str, Any]) -> str:
         f"{_share(failed, 'poor')} of them are called poor, and {_share(failed, 'good')} good. Of the others, "
         f"{_share(others, 'poor')} are called poor; of those within {NEAR:g} points of the best row of their graph, "
         f"{_share(best, 'poor')}. Measured on {result['hardware']['device']}, "
-        f"{result['date'][:10]}, commit {result['commit'][:7]}; accuracies from `results/comparison.json`."
+        f"{result['date'][:10]}, commit {short_commit(result['commit'])}; accuracies from `results/comparison.json`."
     )
     heads = ["graph", "embeddings", "failed", *(f"called {verdict}" for verdict in VERDICTS)]
     return markdown(Table("", "Verdicts of embeddings that lose to their input", heads, rows, note))

@@ -26,6 +26,7 @@ from benchmarks import (
 from benchmarks.figures import scaling_figure
 from benchmarks.health import summary
 from epagcl.cli.rendering import COMPARISON_COLUMNS, comparison_cells
+from epagcl.core.formatting import short_commit
 from epagcl.paper import accuracy, published
 from epagcl.paper.tables import markdown
 
@@ -296,7 +297,7 @@ def _if_measured(path: Path, table: Callable[[Any], str]) -> str:
 
 
 def _commits(commits: list[str]) -> str:
-    short = list(dict.fromkeys(commit[:7] for commit in commits))  # some records have the long form
+    short = list(dict.fromkeys(map(short_commit, commits)))  # some records have the long form
     return f"commit{'s' * (len(short) > 1)} {', '.join(short)}"
 
 

@@ -103,7 +103,7 @@ def complete(
         bool, typer.Option("--compute-only", help="Fill the store, and leave the results as they are.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute all runs of some --parts, as if the results had none.")
+        bool, typer.Option("--fresh", help="With --compute-only: all runs of some --parts, as if the results had none.")
     ] = False,
     device: Device = "auto",
     data: Root = None,
@@ -133,8 +133,8 @@ def complete(
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes {minutes:g}: must be positive")
     of_runs, wanted = (*RUN_ARTEFACTS, COMPARISON), names_of(parts)
-    if fresh and not (wanted and set(wanted) <= set(of_runs)):
-        raise InputError(f"--fresh: name the --parts whose runs are computed again, some of {', '.join(of_runs)}")
+    if fresh and not (compute_only and wanted and set(wanted) <= set(of_runs)):
+        raise InputError(f"--fresh: give --compute-only and --parts that consist of runs: {', '.join(of_runs)}")
     burden = BURDEN in wanted
     if burden and (processes > 1 or minutes is not None):
         raise InputError("--parts burden: times need a machine without other work; omit --processes and --minutes")

@@ -71,6 +71,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def short_commit(commit: str | None) -> str:
+    """Return the first digits of a commit, and the plus sign of one with changes that were not committed.
+
+    Examples:
+        >>> short_commit("0123456789+"), short_commit(None)
+        ('0123456+', 'unknown')
+    """
+    return "unknown" if commit is None else commit[:7] + "+" * commit.endswith("+")
+
+
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return what to give in place of an unknown name: the most similar one, or one of all.
 

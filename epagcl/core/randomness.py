@@ -83,7 +83,7 @@ def uniform64(counter: Tensor, *stream: Word) -> Tensor:
 def permutation(n: int, *stream: Word, device: torch.device | str = "cpu") -> Tensor:
     """Return a random permutation of 0..n−1.
 
-    The numbers are sorted by the upper half of their hash, which takes half of the time that the whole would take. In a
+    The numbers are sorted by the upper half of their hash, which is faster than by the whole hash if n is large. In a
     tie the smaller number comes first.
 
     Examples:

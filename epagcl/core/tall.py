@@ -40,10 +40,10 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return aᵀ b as float32.
+    """Return aᵀ b, float32 if the operands are fp16.
 
-    With fp16 operands, it is the sum of the products of parts of the rows, which are added in a fixed order, since a
-    library uses few programs for a small result. Each part is rounded to fp16 once; all sums are float32.
+    A library uses few programs for a small result in fp16. The result is then the sum of the products of parts of the
+    rows, added in a fixed order. Each part is rounded to fp16 once; all sums are float32.
 
     Args:
         a: ``[N, F]``, or ``[K, N, F]`` for K blocks of rows.
@@ -53,7 +53,7 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
         >>> tall_product(torch.ones(1000, 2), torch.ones(1000, 1)).tolist()
         [[1000.0], [1000.0]]
     """
-    if a.dtype != torch.float16:  # a library divides products of float32 rows itself
+    if a.dtype != torch.float16:  # the library itself splits the rows
         return a.mT @ b
     if a.dim() == 3:
         return torch.stack([tall_product(*block) for block in zip(a, b, strict=True)])

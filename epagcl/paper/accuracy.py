@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from epagcl.core.formatting import counted, percent
+from epagcl.core.formatting import counted, percent, short_commit
 from epagcl.paper import drawing
 from epagcl.paper.accuracy_reading import PUBLISHED, reading, source_text
 from epagcl.paper.artefact import Artefact, Request, Result
@@ -157,7 +157,7 @@ def _provenance_table(result: Result) -> Table:
         training = cell["training"]
         epochs = f"{fmean(training['epochs']):.0f}" if training else ""
         seconds = f"{fmean(training['seconds']):.1f}" if training and any(training["epochs"]) else ""
-        commits = ", ".join(commit[:7] for commit in cell["commits"])
+        commits = ", ".join(map(short_commit, cell["commits"]))
         source = "" if cell["source"] is None else source_text(cell)
         where = [", ".join(cell["hardware"]), ", ".join(cell["dates"]), commits]
         lines.append([cell["row"], cell["graph"]["name"], str(len(cell["seeds"])), source, epochs, seconds, *where])

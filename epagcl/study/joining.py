@@ -9,6 +9,8 @@ from epagcl.study.comparison import CellResult, ProtocolScores, shares_by_seed
 def joined(old: CellResult, new: CellResult) -> CellResult:
     """Return the results of two computations of a cell with the same settings. New scores of a seed replace old ones.
 
+    If they replace all old ones, the result is the new one alone, with its hardware, dates and commits.
+
     Examples:
         >>> scores = lambda seed: {"strict": {
         ...     "protocol": "strict", "split": "random", "seeds": [seed],
@@ -19,6 +21,8 @@ def joined(old: CellResult, new: CellResult) -> CellResult:
         >>> both["seeds"], both["protocols"]["strict"]["accuracy"]["runs"]
         ([0, 1], [0.5, 0.6])
     """
+    if _places(old) <= _places(new):
+        return new
     protocols = {
         protocol: _joined_scores(old["protocols"].get(protocol), new["protocols"].get(protocol))
         for protocol in dict.fromkeys((*old["protocols"], *new["protocols"]))
@@ -32,6 +36,11 @@ def joined(old: CellResult, new: CellResult) -> CellResult:
         "training": _joined_training(old, new),
         "protocols": protocols,
     }
+
+
+def _places(result: CellResult) -> set[tuple[str, int]]:
+    """Return the protocol and the seed of each score."""
+    return {(name, seed) for name, scores in result["protocols"].items() for seed in scores["seeds"]}
 
 
 def _joined_scores(old: ProtocolScores | None, new: ProtocolScores | None) -> ProtocolScores:

@@ -71,7 +71,7 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
     monkeypatch.setattr("epagcl.study.workers.run_workers", workers)
     monkeypatch.setattr("epagcl.paper.planning.completion.complete", completed)
     words = ["--datasets", "cora", "citeseer", "--parts", "views", "--store", tmp_path, "--device", "cpu", "--quiet"]
-    code, out, err = run("paper", "complete", *words, "--fresh", "--processes", 3, "--minutes", 1.5)
+    code, out, err = run("paper", "complete", *words, "--processes", 3, "--minutes", 1.5)
     assert (code, out.strip()) == (1, "nothing has changed"), err  # a process failed
     ((command, count, logs, seconds),) = started
     assert (count, seconds) == (3, 90.0)
@@ -79,13 +79,28 @@ def test_processes_fill_the_store_and_their_runs_are_added(run, planned, monkeyp
     assert logs.name.endswith(f"-{os.getpid()}")
     assert command[:5] == [sys.executable, "-m", "epagcl", "paper", "complete"]
     text = " ".join(command)
-    assert "--datasets cora --datasets citeseer --parts views --fresh --quiet --compute-only" in text
+    assert "--datasets cora --datasets citeseer --parts views --quiet --compute-only" in text
     assert f"--device cpu --store {tmp_path}" in text
     assert "1 of 3 processes failed; their runs are still missing" in caplog.messages
     assert run(*command[3:])[:2] == (0, "")  # what a process does
     assert run("paper", "complete", "--stored", "--processes", 2)[0] == 0
     assert trained == [False, True, False]
     assert len(started) == 1
+
+
+def test_a_fresh_store_is_filled_with_all_runs(run, planned, monkeypatch, tmp_path):
+    asked, started = [], []
+    monkeypatch.setattr("epagcl.paper.planning.plan.plan", lambda *_, **options: asked.append(options) or planned[0])
+    planned[0] = replace(planned[0], runs=[replace(planned[0].runs[0], parts=("tuned",))])
+    monkeypatch.setattr("epagcl.study.workers.run_workers", lambda command, *_: started.append(command) or 0)
+    monkeypatch.setattr("epagcl.paper.planning.completion.complete", lambda *_, **__: None)
+    words = ["paper", "complete", "--fresh", "--compute-only", "--parts", "comparison", "--store", tmp_path]
+    assert run(*words, "--processes", 3)[:2] == (0, "")
+    assert (asked[0]["fresh"], asked[0]["processes"]) == (True, 3)
+    assert "--parts comparison --fresh --compute-only" in " ".join(started[0])
+    monkeypatch.setenv("EPAGCL_PROCESSES", "3")
+    assert run(*started[0][3:])[0] == 0  # what a process does
+    assert asked[1] == asked[0]
 
 
 def test_plan_of_a_complete_study(run, planned):
@@ -104,8 +119,9 @@ def test_plan_of_a_complete_study(run, planned):
         (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
         (["complete", "--processes", "0"], "--processes 0: at least 1"),
         (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
-        (["complete", "--fresh"], "--fresh: name the --parts whose runs are computed again, some of accuracy, "),
-        (["complete", "--fresh", "--parts", "views", "tuned"], "--fresh: name the --parts whose runs are computed"),
+        (["complete", "--fresh", "--parts", "views"], "--fresh: give --compute-only and --parts that consist of runs"),
+        (["complete", "--fresh", "--compute-only"], "--fresh: give --compute-only and --parts that consist of runs"),
+        (["complete", "--fresh", "--compute-only", "--parts", "views", "tuned"], "--fresh: give --compute-only"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from epagcl.core.randomness import Stream, dropout, other_nodes, permutation, uniform, uniform64
+from epagcl.core.randomness import Stream, _random_bits, dropout, other_nodes, permutation, uniform, uniform64
 
 
 def test_uniform_is_uniform_and_exact_in_float32():
@@ -103,6 +103,15 @@ def test_the_gradient_of_dropout_is_its_mask():
     y = dropout(x, 0.3, 0, Stream.DROPOUT)
     (grad,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(grad, (y != 0) / 0.7, check_dtype=False)
+
+
+def test_numbers_with_equal_keys_are_in_order():
+    order = permutation(300_000, 0, Stream.NEGATIVES)
+    keys = (_random_bits(order, (0, Stream.NEGATIVES)) >> 32).numpy()
+    assert (keys[1:] >= keys[:-1]).all()
+    ties = (keys[1:] == keys[:-1]).nonzero()[0]
+    assert len(ties) > 0
+    assert (order.numpy()[ties] < order.numpy()[ties + 1]).all()
 
 
 def test_other_nodes_and_dropout_with_a_tensor_epoch():

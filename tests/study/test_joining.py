@@ -30,6 +30,13 @@ def test_new_scores_replace_old_ones_of_the_same_seed():
     assert both["protocols"]["strict"]["accuracy"]["runs"] == pytest.approx([0.8, 0.5])
 
 
+def test_a_result_whose_scores_are_all_replaced_leaves_no_trace():
+    old = cell("GRACE", "Cora", [80, 82], hardware=["cpu"], dates=["2026-01-01"], commits=["a"])
+    new = cell("GRACE", "Cora", [90, 91, 92], hardware=["H200"], dates=["2026-02-01"], commits=["b"])
+    assert joined(old, new) == new
+    assert joined(new, old)["commits"] == ["a", "b"]
+
+
 def test_protocols_of_either_computation_are_kept():
     both = joined(cell("GRACE", "Cora", [80], "paper"), cell("GRACE", "Cora", [82]))
     assert {name: scores["accuracy"]["mean"] for name, scores in both["protocols"].items()} == {

@@ -51,11 +51,12 @@ def test_the_thread_that_reads_subgraphs_ends_with_the_training(fails):
 
 @interpreted
 @pytest.mark.usefixtures("half_on_small_graphs")
-def test_activations_of_subgraphs_are_float32(use_triton):
+def test_activations_of_subgraphs_are_float32(use_triton, monkeypatch):
     """Their views have matrices of their own, for which there are no kernels in fp16."""
     use_triton(True)
     data = check(block_model(60, num_features=20, topic_words=5, seed=0), quiet=True)
     subgraphs = Subgraphs(LargeGraph(Arrays.from_data(data)), "neighbours", 30, seed=0)
+    monkeypatch.setattr(epagcl.GRACE, "half_activations", True)
     method = epagcl.GRACE(hidden=8, dim=4, projection=4, device="cpu")
     network = method.build(20)
     runner = SubgraphRunner(method, network, subgraphs.at(0), adam(method, network, torch.device("cpu")), subgraphs)

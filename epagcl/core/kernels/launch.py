@@ -13,9 +13,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 MAX_CHUNK = 64  # maximum number of entries of a row per program; longer rows are cut into chunks
-PROGRAMS = 512  # programs that keep a large GPU busy
 LONG_CHUNK = 256  # the same for large feature matrices: their rows are long, and sums of cut rows take time
-MIN_LONG_CHUNKS = 1024  # fewer long chunks do not keep a GPU busy
+MIN_LONG_CHUNKS = 1024  # a matrix with fewer entries than so many long chunks is not large
+PROGRAMS = 512  # programs that keep a large GPU busy
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,19 +51,18 @@ def tiled_loss(x: Tensor, temperature: float, groups: int = 1, tile: int | None 
 def upper_tiles(z: Tensor, tile: int, *, fresh: bool) -> Iterator[Tile]:
     """Yield the rows, the columns and a buffer for each square tile in the upper triangle of z zᵀ.
 
-    Unless ``fresh``, all tiles share one buffer. On a GPU its rows are aligned, since products with other rows take
-    twice as long.
+    Unless ``fresh``, all tiles share one buffer. On a GPU the rows of its tiles are aligned, since products of other
+    rows take longer.
     """
     m = z.shape[0]
-    width = aligned_width(min(tile, m)) if z.device.type == "cuda" else min(tile, m)
-    buffer = z.new_empty(min(tile, m) * width)
+    row_length = aligned_width if z.device.type == "cuda" else int
+    buffer = z.new_empty(min(tile, m) * row_length(min(tile, m)))
     for i in range(0, m, tile):
         rows = slice(i, min(i + tile, m))
         for j in range(i, m, tile):
             columns = slice(j, min(j + tile, m))
             shape = rows.stop - i, columns.stop - j
-            stride = aligned_width(shape[1]) if z.device.type == "cuda" else shape[1]
-            yield rows, columns, z.new_empty(shape) if fresh else buffer.as_strided(shape, (stride, 1))
+            yield rows, columns, z.new_empty(shape) if fresh else buffer.as_strided(shape, (row_length(shape[1]), 1))
 
 
 def _exponential_tiles(z: Tensor, temperature: float, tile: int, *, fresh: bool) -> Iterator[Tile]:

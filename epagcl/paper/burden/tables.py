@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from epagcl.core.formatting import listed
+from epagcl.core.formatting import listed, short_commit
 from epagcl.paper import reported_cell
 from epagcl.paper.artefact import Result
 from epagcl.paper.drawing import COLOURS, GREY, label_rows, new_figure
@@ -95,7 +95,7 @@ def _of_other_versions(result: Result) -> list[str]:
     places: dict[str, list[str]] = {}
     for cell in result["cells"]:
         if cell["hardware"] and cell.get("commit"):
-            places.setdefault(cell["commit"][:7], []).append(f"{cell['method']} on {cell['graph']}")
+            places.setdefault(short_commit(cell["commit"]), []).append(f"{cell['method']} on {cell['graph']}")
     main = max(places, key=lambda commit: len(places[commit]), default="")
     others = [f"{listed(own)} ({commit})" for commit, own in places.items() if commit != main]
     return [f"Measured with another version than the other rows ({main}): {'; '.join(others)}."] if others else []

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from epagcl.core.errors import InputError
 from epagcl.core.files import atomic_path, reading
+from epagcl.core.formatting import short_commit
 from epagcl.paper import ARTEFACTS, find_artefact
 from epagcl.paper.artefact import Artefact, Result, digest
 from epagcl.paper.drawing import save, was_drawn
@@ -27,8 +28,8 @@ HEAD = """# The paper's results, reproduced
 
 This page has the tables and figures of the paper's experiments, computed by this library on the graphs whose data are
 here, with the numbers that the paper reports. `epagcl paper page` generates it, text included, from the files under
-`results`. Nothing on it is written by hand. Each section ends with the command that computes it; `epagcl paper plan`
-lists what is missing.
+`results`. Nothing on it is written by hand. Each section ends with the command that computes it, and with a commit; a
+plus sign stands for changes that were not committed. `epagcl paper plan` lists what is missing.
 
 The *strict* protocol scores the embedding of the recipe's last epoch. The classifier is chosen on validation nodes, and
 test nodes are used once. The *paper* protocol uses the paper's classifier, also at the last epoch. A star, as in
@@ -124,7 +125,7 @@ def _section(artefact: Artefact, result: Result) -> str:
         lines += ["", wrap(f"Measured by default, but not here: {', '.join(missing)}.")]
     origin = (
         f"Command: `{result['command']}`. Measured on {' and '.join(hardware_of(result))}, assembled on "
-        f"{result['date'][:10]} at commit {(result['commit'] or '?')[:7]}."
+        f"{result['date'][:10]} at commit {short_commit(result['commit'])}."
     )
     return "\n".join([*lines, "", wrap(origin), ""])
 

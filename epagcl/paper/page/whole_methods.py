@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from epagcl.core.config import current_settings
-from epagcl.core.formatting import counted_span, listed, paragraph, span
+from epagcl.core.formatting import counted_span, listed, paragraph, short_commit, span
 from epagcl.paper.accuracy_reading import missing_sentences, source_text
 from epagcl.paper.artefact import Result
 from epagcl.paper.cell_scores import OURS, accuracy_lines, measured_graphs
@@ -169,7 +169,7 @@ def origin(comparison: Comparison) -> str:
         for key in ("hardware", "dates", "commits")
     )
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    short = list(dict.fromkeys(commit[:7] for commit in commits))  # some records have the long form
+    short = list(dict.fromkeys(map(short_commit, commits)))  # some records have the long form
     return (
         "A method uses its recipe for a graph if there is one, otherwise its defaults. Measured on "
         f"{' and '.join(hardware)}, {when}, commit{'s' * (len(short) > 1)} {listed(short)}. "

@@ -3,6 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epagcl.core.hardware import ALIGNED
 from epagcl.losses.infonce.dense import dense_loss
 from epagcl.losses.infonce.loss import info_nce
 from epagcl.losses.infonce.tiled import tiled_loss, upper_tiles
@@ -64,13 +65,14 @@ def test_nothing_of_size_n_squared_is_allocated():
 
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize(("rows", "tile"), [(1, 4), (7, 3), (8, 4), (5, 9)])
-def test_upper_tiles_cover_the_upper_triangle_once(rows, tile, fresh):
+def test_upper_tiles_cover_the_upper_triangle_once(rows, tile, fresh, device):
     covered = torch.zeros(rows, rows)
     buffers = set()
-    for i, j, buffer in upper_tiles(torch.zeros(rows, 2), tile, fresh=fresh):
+    for i, j, buffer in upper_tiles(torch.zeros(rows, 2, device=device), tile, fresh=fresh):
         covered[i, j] += 1
         assert buffer.shape == covered[i, j].shape
         buffers.add(buffer.data_ptr())
+        assert device.type == "cpu" or fresh or buffer.stride(0) % ALIGNED == 0
     assert (covered[torch.triu(torch.ones(rows, rows)) == 1] == 1).all()
     assert covered.max() == 1
     assert fresh or len(buffers) == 1
