@@ -133,8 +133,11 @@ def complete(
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes {minutes:g}: must be positive")
     of_runs, wanted = (*RUN_ARTEFACTS, COMPARISON), names_of(parts)
-    if fresh and not (compute_only and wanted and set(wanted) <= set(of_runs)):
-        raise InputError(f"--fresh: give --compute-only and --parts that consist of runs: {', '.join(of_runs)}")
+    if fresh and not compute_only:
+        raise InputError("--fresh: give --compute-only too, which fills a store and leaves the results as they are")
+    if fresh and not (wanted and set(wanted) <= set(of_runs)):
+        given = " ".join(part for part in wanted if part not in of_runs) or "is missing"
+        raise InputError(f"--parts {given}: with --fresh, choose from {', '.join(of_runs)}, which consist of runs")
     burden = BURDEN in wanted
     if burden and (processes > 1 or minutes is not None):
         raise InputError("--parts burden: times need a machine without other work; omit --processes and --minutes")

@@ -23,7 +23,7 @@ LOSS_SCALE = 4096.0
 #: PyTorch's settings that allow sums in fp16; the second is of torch 2.7.
 FP16_SUMS = ("allow_fp16_reduced_precision_reduction", "allow_fp16_accumulation")
 GROWTH_INTERVAL = 2**30  # steps after which the scale of the loss would grow: never
-MIN_NODES = 5_000  # of a graph with fp16 activations: launching the kernels of a smaller one takes most of the time
+MIN_NODES = 5_000  # of a graph with fp16 activations, whose accuracies were compared on larger graphs only
 #: The median length of the feature rows must not be below this, and no row longer, so that products of features and
 #: weights, and their gradients, fit into fp16. Products are shorter than their rows by a factor of 10 to 100.
 SHORTEST, LONGEST = 2.0**-6, 2.0**8

@@ -119,9 +119,9 @@ def test_plan_of_a_complete_study(run, planned):
         (["complete", "--seeds", "0"], "--seeds 0: at least 1"),
         (["complete", "--processes", "0"], "--processes 0: at least 1"),
         (["complete", "--minutes", "-1"], "--minutes -1: must be positive"),
-        (["complete", "--fresh", "--parts", "views"], "--fresh: give --compute-only and --parts that consist of runs"),
-        (["complete", "--fresh", "--compute-only"], "--fresh: give --compute-only and --parts that consist of runs"),
-        (["complete", "--fresh", "--compute-only", "--parts", "views", "tuned"], "--fresh: give --compute-only"),
+        (["complete", "--fresh", "--parts", "views"], "--fresh: give --compute-only too, which fills a store"),
+        (["complete", "--fresh", "--compute-only"], "--parts is missing: with --fresh, choose from accuracy, "),
+        (["complete", "--fresh", "--compute-only", "--parts", "views", "tuned"], "--parts tuned: with --fresh, choose"),
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
